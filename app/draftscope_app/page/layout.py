@@ -1,4 +1,4 @@
-"""What is on the page: the top row, the controls, the instrument, and hidden components that pass messages on to it."""
+"""What is on the page: the top row, the composer, the instrument, and hidden components that pass messages on to it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ from draftscope_app.page.runs import own_models
 
 # What the instrument asks for; the answers come as deltas.
 EVENTS = ("fork", "compare", "check", "set", "resume", "race", "audit", "loadtest")
+DOORS = ("watch", "decide", "servers", "learn")  # addresses of the page (host/doors.js), each its cards
 TITLE = (
-    '<a class="ds-skip" href="#ds-instrument">Skip to the run</a>'
-    '<div class="ds-title"><h1>Draftscope</h1><span class="ds-engine" role="status"></span></div>'
+    '<a class="ds-skip" href="#ds-instrument">Skip to the run</a><h1>Draftscope</h1><nav aria-label="Doors">'
+    + "".join(f'<a href="?door={door}" data-door="{door}">{door.capitalize()}</a>' for door in DOORS)
+    + "</nav>"
 )
+OPENS = '<button type="button" class="ds-opens" aria-expanded="false" aria-controls="{0}" data-opens="{0}">{1}</button>'
+PILL = OPENS.format("ds-models", '<i aria-hidden="true"></i><span class="ds-loaded">no model yet</span>')
+SHARE = OPENS.format("ds-share", "Share")
+ENGINE = '<p class="ds-engine" role="status"></p>'
 RECEIVE = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
 CONNECT = "Draftscope.connect({{ events: {events}, trigger, server }});"
 SERVER_EVENTS = ("race", "audit", "loadtest")  # where there are servers to ask
@@ -43,6 +49,7 @@ class Widgets:
     step: gr.Button
     link: gr.Button
     save: gr.Button
+    export: gr.Button
     load: gr.UploadButton
     theme: gr.Button
     instrument: gr.HTML  # its value is the latest delta of a run
@@ -82,22 +89,20 @@ def lay_out(
 ) -> Widgets:
     """All components, inside a `gr.Blocks`. `first` is the delta that the page opens with; the instrument may call
     the server's `functions`, and `asks_servers` of other programs."""
-    top = _top()
-    with gr.Row(elem_id="ds-body"):
-        with gr.Column(elem_id="ds-controls", scale=0):
-            controls, buttons = panel(defaults, most_tokens)
-            models = own_models.form() if lets_load else None
-        with gr.Column(elem_id="ds-main"):
-            events = [event for event in EVENTS if asks_servers or event not in SERVER_EVENTS]
-            instrument = _instrument(first, functions, events)
-            messages, compared, checked, audited, loaded = (_receiver() for _ in range(5))
-            with gr.Accordion("After the run: gaps, acceptance, lengths", open=False, elem_id="ds-after") as drawer:
-                gaps = gr.Plot(show_label=False)
-                with gr.Row():
-                    positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
-            advice = advice_form()
-            experiments = experiments_form(lets_load)
-            claims_drawer()
+    top, models = _top(lets_load)
+    with gr.Column(elem_id="ds-controls"):
+        controls, buttons = panel(defaults, most_tokens)
+    with gr.Column(elem_id="ds-main"):
+        events = [event for event in EVENTS if asks_servers or event not in SERVER_EVENTS]
+        instrument = _instrument(first, functions, events)
+        messages, compared, checked, audited, loaded = (_receiver() for _ in range(5))
+        with gr.Accordion("After the run: gaps, acceptance, lengths", open=False, elem_id="ds-after") as drawer:
+            gaps = gr.Plot(show_label=False)
+            with gr.Row():
+                positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
+        advice = advice_form()
+        experiments = experiments_form(lets_load)
+        claims_drawer()
     return Widgets(
         controls, **buttons, **top, instrument=instrument, messages=messages, compared=compared, checked=checked,
         audited=audited, loaded=loaded, drawer=drawer, plots=(gaps, positions, lengths), advice=advice,
@@ -105,15 +110,23 @@ def lay_out(
     )  # fmt: skip
 
 
-def _top() -> dict[str, Any]:
+def _top(lets_load: bool) -> tuple[dict[str, Any], own_models.Form | None]:
+    """The same on every door: the name, the doors, the models, what to share, the theme."""
     with gr.Row(elem_id="ds-top"):
         gr.HTML(html_template=TITLE, apply_default_css=False, elem_id="ds-name", js_on_load=None)
-        return {
+        gr.HTML(html_template=PILL + SHARE, apply_default_css=False, elem_id="ds-tools", js_on_load=None)
+        theme = gr.Button("◐ Theme", elem_id="ds-theme")
+    with gr.Column(elem_id="ds-share", elem_classes=["ds-menu"]):
+        share = {
             "link": gr.Button("Copy link", elem_id="ds-link"),
             "save": gr.Button("Save run", elem_id="ds-save"),
+            "export": gr.Button("Save as a page", elem_id="ds-export"),
             "load": gr.UploadButton("Load run", elem_id="ds-load", type="filepath"),
-            "theme": gr.Button("◐ Theme", elem_id="ds-theme"),
         }
+    with gr.Column(elem_id="ds-models", elem_classes=["ds-menu"]):
+        gr.HTML(html_template=ENGINE, apply_default_css=False, js_on_load=None)
+        models = own_models.form() if lets_load else None
+    return share | {"theme": theme}, models
 
 
 def _receiver() -> gr.HTML:

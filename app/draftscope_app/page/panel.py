@@ -16,36 +16,35 @@ from draftscope_app.page.controls import Controls, general, is_read, label_of, n
 
 FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has sent its list
 UNABLE = "<details hidden><summary></summary><ul></ul></details>"  # drafters that cannot run here, and why (page.js)
-PROMPT_ROWS = 7
+ROW = ("temperature", "max_new_tokens")  # settings that stand beside prompt and drafter
 MOST_STEPS = 1000  # of a slider; a number with more is typed in
 
 
 def panel(values: Controls, most_tokens: int) -> tuple[dict[str, gr.components.Component], dict[str, Any]]:
-    """Every control by name, in the order of `controls.names`; and the buttons among them. Shows `values`."""
-    widgets: dict[str, gr.components.Component] = {}
-    widgets["prompt"] = gr.Textbox(
-        values["prompt"], label="Prompt", lines=PROMPT_ROWS, max_lines=PROMPT_ROWS, elem_id="ds-prompt"
-    )
-    with gr.Row(elem_id="ds-kinds"):
-        kinds = {kind: gr.Button(kind, size="sm") for kind in bundle.presets()}
-    with gr.Row(elem_id="ds-examples"):
-        examples = {name: gr.Button(name, size="sm") for name in opening.examples()}
+    """Every control by name, in the order of `controls.names`; and the buttons among them. Shows `values`.
+
+    One row: prompt, drafter, the settings of `ROW`, the buttons. The others are below, once they are asked for.
+    """
+    fields, first = options() | general(), first_choices(values["drafter"])
+    widgets: dict[str, gr.components.Component] = {
+        "prompt": gr.Textbox(values["prompt"], label="Prompt", lines=1, max_lines=6, elem_id="ds-prompt"),
+        "drafter": gr.Dropdown(first, value=values["drafter"], label="Drafter", elem_id="ds-drafter"),
+    }
+    for name in ROW:
+        widgets[name] = _widget(name, fields[name], values, most_tokens)
     with gr.Row(elem_id="ds-go"):
         run = gr.Button("Run", variant="primary", elem_id="ds-run")
-        stop = gr.Button("Stop", elem_id="ds-stop")
         step = gr.Button("Step", elem_id="ds-step")
-        settings = gr.Button("Settings", elem_id="ds-settings")  # shown on narrow pages, where the run comes first
+        stop = gr.Button("Stop", elem_id="ds-stop")
+        settings = gr.Button("More settings", elem_id="ds-settings")
         settings.click(None, None, None, js="() => Draftscope.unfoldSettings()")
-    first = first_choices(values["drafter"])
-    widgets["drafter"] = gr.Dropdown(first, value=values["drafter"], label="Drafter", elem_id="ds-drafter")
-    gr.HTML(html_template=UNABLE, apply_default_css=False, elem_id="ds-unable", js_on_load=None)
-    fields = options() | general()
-    often = [name for name, field in fields.items() if not _control(field).rarely]
-    for name in often:
-        widgets[name] = _widget(name, fields[name], values, most_tokens)
-    with gr.Accordion("More settings", open=False, elem_id="ds-more"):
-        for name in (name for name in fields if name not in often):
+    with gr.Column(elem_id="ds-more"):
+        with gr.Row(elem_id="ds-kinds"):
+            kinds = {kind: gr.Button(kind, size="sm") for kind in bundle.presets()}
+            examples = {name: gr.Button(name, size="sm") for name in opening.examples()}
+        for name in sorted((name for name in fields if name not in ROW), key=lambda n: _control(fields[n]).rarely):
             widgets[name] = _widget(name, fields[name], values, most_tokens)
+        gr.HTML(html_template=UNABLE, apply_default_css=False, elem_id="ds-unable", js_on_load=None)
     return {name: widgets[name] for name in names()}, {
         "run": run, "stop": stop, "step": step, "kinds": kinds, "examples": examples,
     }  # fmt: skip

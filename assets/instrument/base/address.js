@@ -1,22 +1,30 @@
 // The address: which of its words belong to the page's look rather than to a run's settings, and how they change.
 
-export const KEPT_IN_ADDRESS = ["__theme", "scene", "lesson", "teach"]; // stay in the address when the settings in it change
+const PLACE = ["round", "node", "stage"]; // what is looked at in the run that is shown
+export const KEPT_IN_ADDRESS = ["__theme", "door", "scene", "lesson", "teach", ...PLACE]; // stay when settings change
 
 export const fromAddress = (name) => new URLSearchParams(location.search).get(name);
 
-/** One word of the address; null takes it away. Where a page may not write its address, nothing happens. */
-export function setInAddress(name, value) {
+/** Some words of the address; null takes one away. `push` makes a step that the back button undoes. */
+export function setInAddress(words, push = false) {
   const query = new URLSearchParams(location.search);
-  if (value === null) query.delete(name);
-  else query.set(name, String(value));
+  for (const [name, value] of Object.entries(words)) {
+    if (value === null) query.delete(name);
+    else query.set(name, String(value));
+  }
   const text = query.toString();
-  writeAddress(text ? `?${text}` : "");
+  writeAddress(text ? `?${text}` : "", push);
 }
 
-/** Writes the whole query; a Space's outer page gets a message, because it does not see its frame's address. */
-export function writeAddress(query) {
+/** Without the place in a run: another one is shown. */
+export const leavePlace = () => setInAddress(Object.fromEntries(PLACE.map((name) => [name, null])));
+
+/** Writes the whole query, where a page may; a Space's outer page gets a message, because it does not see its frame's
+ *  address. */
+export function writeAddress(query, push = false) {
+  if (query === location.search) return;
   try {
-    history.replaceState(null, "", location.pathname + query + location.hash);
+    history[push ? "pushState" : "replaceState"](null, "", location.pathname + query + location.hash);
   } catch {
     return; // a frame without an origin of its own, as in a notebook
   }

@@ -20,8 +20,10 @@ const OTHER = {
 };
 
 export class DecisionView {
-  constructor(actions) {
+  /** `below` stands at the end of every decision. */
+  constructor(actions, below) {
     this.actions = actions; // { open(slot, key) }
+    this.below = below;
     this.title = h("h3", {});
     this.what = h("p", { class: "note" });
     this.lossy = h("span", { class: "badge caveat", text: "lossy", hidden: true });
@@ -106,7 +108,7 @@ export class DecisionView {
 
   show(words, parts) {
     setText(this.what, words);
-    this.body.replaceChildren(...parts.filter(Boolean));
+    this.body.replaceChildren(...parts.filter(Boolean), this.below);
   }
 
   paintTabs(lane, round, slots, slot, known) {

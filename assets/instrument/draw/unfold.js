@@ -1,4 +1,4 @@
-// Parts below the round, closed until their button is pressed.
+// Parts below the round, closed until their button is pressed: `buttons` and `root` stand apart.
 
 import { h } from "../base/dom.js";
 
@@ -14,7 +14,7 @@ export class Unfold {
       );
       const button = h("button", {
         type: "button",
-        class: "small unfold",
+        class: "unfold",
         "aria-expanded": "false",
         "aria-controls": `unfold-${i}`,
         text: title,
@@ -22,14 +22,14 @@ export class Unfold {
       });
       return { view, section, button };
     });
+    this.buttons = h(
+      "div",
+      { class: "controls unfold-buttons" },
+      this.parts.map((part) => part.button),
+    );
     this.root = h(
       "div",
       { class: "unfolds" },
-      h(
-        "div",
-        { class: "controls" },
-        this.parts.map((part) => part.button),
-      ),
       this.parts.map((part) => part.section),
     );
   }
@@ -46,6 +46,7 @@ export class Unfold {
     section.hidden = !section.hidden;
     button.setAttribute("aria-expanded", String(!section.hidden));
     repaint();
+    if (!section.hidden) section.scrollIntoView({ block: "nearest" });
   }
 
   paint(state) {

@@ -22,6 +22,24 @@ export class Cursor {
     this.settled = false;
   }
 
+  /** Where the reader is, as words of the address; null while the round shown is the clock's. */
+  get place() {
+    if (this.following || !this.at) return null;
+    const { round, key, beat } = this.at;
+    return { round: round + 1, node: key, stage: beat === null ? null : beatsOf(this.round)[beat].stage };
+  }
+
+  /** The place that an address names, in that lane; what is not there is passed over. */
+  goTo(lane, { round, node, stage }) {
+    const own = lane?.rounds[Number(round) - 1];
+    if (!own) return;
+    this.select(lane, own.index);
+    if (beatsOf(own).some((beat) => beat.stage === stage)) this.toStage(stage);
+    const found = own.nodes.find((n) => String(n.id) === node);
+    if (found) this.open(found.parent, found.id);
+    else if (node === "last") this.open(own.last.slot, "last");
+  }
+
   get round() {
     return this.at ? this.at.lane.rounds[this.at.round] : null;
   }

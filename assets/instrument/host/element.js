@@ -3,12 +3,12 @@
 // `feed(text)` takes a JSON delta: {"seq", "run", "ev": [events], "source", "paced", "state", "place", "note"}. A run
 // replaces what is shown only when its first event arrives, so a refused run leaves the page as it was.
 
-import { fromAddress } from "../base/address.js";
+import { fromAddress, setInAddress } from "../base/address.js";
 import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { again, earlyDeltas } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
-import { fold, isFinished, newStore, ofServers, referenceLane } from "../base/store.js";
+import { draftLane, fold, isFinished, newStore, ofServers, referenceLane } from "../base/store.js";
 import { themeCss } from "../base/theme.js";
 import { Transport } from "../base/transport.js";
 import { DecisionView } from "../decision/decision.js";
@@ -32,6 +32,7 @@ import { StripView } from "../run/strip.js";
 import { nameDrafters } from "../run/titles.js";
 import { Cursor } from "./cursor.js";
 import { DeltaOrder } from "./deltas.js";
+import { doorNow, onDoor, openDoor } from "./doors.js";
 import { keyLine, pressKey } from "./keys.js";
 import { Lead } from "./lead.js";
 import { Message } from "./message.js";
@@ -45,6 +46,9 @@ const NARROW = 700;
 const LATER = ["queued", "waiting"]; // states of a run that has not begun
 const ENDS = ["length", "eos", "stop"]; // of a run that went to its end
 
+/** A race of servers is watched where it was started. */
+const servesHere = (door, store) => door === "servers" && ofServers(store);
+
 export class Instrument extends HTMLElement {
   connectedCallback() {
     if (this.shadowRoot) return;
@@ -53,7 +57,7 @@ export class Instrument extends HTMLElement {
     shadow.adoptedStyleSheets = sheets;
     this.request = this.request.bind(this);
     this.transport = new Transport(this.request, () => this.cursor.followClock());
-    this.cursor = new Cursor(this.transport, this.request);
+    this.cursor = new Cursor(this.transport, () => this.moved());
     this.deltas = new DeltaOrder((delta) => this.take(delta), again);
     this.store = newStore();
     this.lanes = [];
@@ -62,8 +66,11 @@ export class Instrument extends HTMLElement {
     shadow.append(this.main);
     this.theme();
     this.watch();
-    this.request();
+    onDoor(() => this.entered());
+    this.entered();
     this.scenes.to(Number(fromAddress("scene")) || 0);
+    if (fromAddress("round"))
+      this.sought = Object.fromEntries(["round", "node", "stage"].map((name) => [name, fromAddress(name)]));
     for (const text of earlyDeltas()) this.feed(text);
   }
 
@@ -80,20 +87,13 @@ export class Instrument extends HTMLElement {
       repaint: this.request,
     };
     this.message = new Message();
-    this.lessons = new LessonPlayer(this);
     this.keys = (event) => pressKey(event, this);
     this.scenes = new Scenes(this, (name) => this.staged(name), this.keys);
+    this.lessons = new LessonPlayer(this, this.scenes.list);
     this.strip = new StripView(this.transport, (lane, round) => cursor.select(lane, round));
-    this.lead = new Lead(
-      [this.scenes.run.root, this.strip.controls],
-      this.lessons.enter,
-      this.scenes.enter,
-      this.scenes.nav,
-    );
     this.round = new RoundView(actions);
-    this.decision = new DecisionView(actions);
     this.fork = new ForkBar();
-    this.decision.root.append(this.fork.root);
+    this.decision = new DecisionView(actions, this.fork.root);
     this.scale = new ScaleView(actions);
     this.why = new WhyView();
     this.compare = new CompareView(this.request);
@@ -106,9 +106,14 @@ export class Instrument extends HTMLElement {
       "Why this fast": this.why,
       "Is it exact?": new ExactView(this.checked),
       Compare: this.compare,
-      Servers: this.servers,
     };
     this.unfold = new Unfold(parts, this.request);
+    this.lead = new Lead(
+      [this.scenes.run.root, this.strip.controls],
+      this.unfold.buttons,
+      this.scenes.enter,
+      this.scenes.nav,
+    );
   }
 
   layOut() {
@@ -121,22 +126,26 @@ export class Instrument extends HTMLElement {
     this.pair = h("div", { class: "pair" }, this.round.root, this.decision.root, this.scale.root);
     this.shown = h(
       "div",
-      { class: "ds", style: { gap: "14px" } },
+      { class: "ds run" },
       this.lead.root,
-      this.lessons.root,
+      this.lessons.panel,
       this.sceneBox,
-      this.laneBox,
+      h("div", { class: "race" }, this.laneBox, this.strip.root, this.lead.what),
       this.measured.root,
       this.pair,
       this.reconstructed.root,
-      this.strip.root,
       this.unfold.root,
       keyLine(),
     );
+    this.serversBox = h("section", { class: "card", "aria-label": "Servers" }, this.servers.root);
+    this.learnBox = h("section", { "aria-label": "Learn" }, this.lessons.menu);
     this.main = h(
       "section",
       { class: "ds", "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: this.keys } },
       this.message.root,
+      this.lead.top,
+      this.serversBox,
+      this.learnBox,
       this.lead.empty,
       this.shown,
     );
@@ -178,6 +187,22 @@ export class Instrument extends HTMLElement {
     this.colours = { ...theme[this.dataset.theme], sans: theme.sans, mono: theme.mono, ...this.scenes.look };
   }
 
+  /** Another door: a lesson is left behind, and nothing but what stands here is painted. */
+  entered() {
+    if (this.lessons.lesson && doorNow() !== "learn") this.lessons.leave();
+    this.main.dataset.door = doorNow();
+    this.request();
+  }
+
+  /** The reader chose a round, a node or a stage: the address keeps it. */
+  moved() {
+    this.request();
+    const { place, at } = this.cursor;
+    if (this.own || !place || at.lane !== (draftLane(this.store) || this.store.lanes[0])) return;
+    clearTimeout(this.placed);
+    this.placed = setTimeout(() => setInAddress(place), 300);
+  }
+
   say(text, link, offer, code) {
     this.message.say(text, link, offer, code);
   }
@@ -216,8 +241,8 @@ export class Instrument extends HTMLElement {
     }
     if (delta.compare && this.compare.take(delta.compare)) this.found("Compare", "comparison");
     if (delta.check && this.checked.take(delta.check)) this.found("Is it exact?", "check");
-    if (delta.audit && this.servers.take(delta.audit)) this.found("Servers", "audit");
-    if (delta.load && this.servers.takeLoad(delta.load)) this.found("Servers", "load test");
+    if (delta.audit && this.servers.take(delta.audit)) this.foundServers("audit");
+    if (delta.load && this.servers.takeLoad(delta.load)) this.foundServers("load test");
     if (delta.lesson) this.lessons.arrive(delta.lesson, delta);
     else if (delta.run === undefined) this.request();
     else if (delta.whole) this.rebuild(delta);
@@ -228,6 +253,11 @@ export class Instrument extends HTMLElement {
   found(part, what) {
     this.unfold.set(part, true);
     this.say(`Your ${what} is still running; its results so far are under “${part}”.`);
+  }
+
+  foundServers(what) {
+    openDoor("servers");
+    this.say(`Your ${what} is still running; its results so far are here.`);
   }
 
   receiveRun(delta) {
@@ -253,6 +283,7 @@ export class Instrument extends HTMLElement {
 
   /** Run was pressed: until the run has begun, what is shown is another one's. A step of a run goes on with it. */
   pressed(step) {
+    this.sought = null;
     if (step && this.state === "stepping") return;
     this.awaiting = true;
     this.request();
@@ -280,12 +311,19 @@ export class Instrument extends HTMLElement {
     if (events.length && delta.run !== this.shownRun) return;
     const store = this.own || this.store;
     for (const event of events) fold(store, event);
+    if (this.sought && !this.own && isFinished(store)) this.seek();
     if (delta.state === "done" && delta.run === this.shownRun) store.over = true;
     if (this.own) return; // a lesson is shown; the run waits behind it
     const broken = events.some((event) => event.kind === "run_end" && !ENDS.includes(event.reason));
     if (broken && !this.transport.frozen) this.transport.toEnd();
     if (events.length) this.transport.arrived();
     else this.request();
+  }
+
+  /** What the address names in the run that came first, and in the one that a reload finds again. */
+  seek() {
+    this.transport.toEnd();
+    this.cursor.goTo(draftLane(this.store) || this.store.lanes[0], this.sought);
   }
 
   begin() {
@@ -352,11 +390,16 @@ export class Instrument extends HTMLElement {
   paint() {
     const { store, transport, cursor } = this;
     const any = store.lanes.length > 0;
-    this.lead.empty.hidden = any;
-    this.shown.hidden = !any;
+    const door = doorNow();
+    const here = this.scenes.at || door === "watch" || (door === "learn" ? this.lessons.lesson : servesHere(door, store));
+    this.lead.empty.hidden = any || !here;
+    this.shown.hidden = !any || !here;
+    this.serversBox.hidden = door !== "servers";
+    this.learnBox.hidden = door !== "learn" || Boolean(this.lessons.lesson);
+    if (door === "servers") this.servers.paint({ busy: this.busy });
     const state = this.awaiting && !LATER.includes(this.state) ? "starting" : this.state;
     this.lead.paintStatus(store, transport, state, this);
-    if (!any) return;
+    if (this.shown.hidden) return;
     cursor.catchUp(store, this.state === "stepping");
     const { now, whole } = transport;
     const soloState = this.soloState();
@@ -393,7 +436,7 @@ export class Instrument extends HTMLElement {
       this.laneBox.append(view.root);
     }
     const longest = longestGap(this.store, now);
-    for (const view of this.lanes) view.paint(now, this.cursor.at, longest, this.cursor.untold);
+    for (const view of this.lanes) view.paint(this.store, now, this.cursor.at, longest, this.cursor.untold);
     for (const view of this.lanes) view.compare(referenceLane(this.store), now);
   }
 

@@ -1,6 +1,8 @@
 // What the page says first: whether it is live, what ran, what it is doing, one sentence, and what that rests on.
 
 import { h, setText } from "../base/dom.js";
+import { DOORS, doorNow } from "./doors.js";
+import { settingsChanged } from "./page.js";
 import { draftLane } from "../base/store.js";
 import { demoWords, provenance } from "../run/provenance.js";
 import { basisWords, sentence } from "../run/sentence.js";
@@ -10,19 +12,21 @@ import { teaching } from "./teach.js";
 const nothingYet = () => `Nothing has run yet. Press Run${teaching() ? "." : ", or load a saved run."}`;
 
 export class Lead {
-  /** `below` runs and plays, below the sentence; `tools` are at the end of the first line. */
+  /** `below` runs and plays, below the headline; `tools` are at the end of the first line. */
   constructor(below, ...tools) {
     this.badge = h("span", { class: "badge" });
     this.demo = h("span", { class: "demo" });
-    this.what = h("span", {});
+    this.what = h("p", { class: "what" });
     this.doing = h("span", {});
+    this.changed = h("span", { class: "badge changed", role: "status", hidden: true });
     this.sentence = h("h2", { "aria-live": "off" });
     this.basis = h("p", { class: "note basis" });
     this.empty = h("p", { class: "empty", text: nothingYet() });
-    const facts = h("span", { class: "facts" }, this.badge, " ", this.demo, " ", this.what, " ", this.doing);
-    const meta = h("p", { class: "meta" }, facts, ...tools);
-    const foot = h("div", { class: "lead-foot" }, this.basis, below);
-    this.root = h("header", { class: "lead" }, meta, this.sentence, foot);
+    this.aim = h("p", { class: "aim" });
+    const facts = h("span", { class: "facts" }, this.badge, " ", this.demo, " ", this.doing, this.changed);
+    const foot = h("div", { class: "lead-foot" }, facts, this.basis, below);
+    this.root = h("header", { class: "lead" }, this.sentence, foot);
+    this.top = h("div", { class: "meta" }, this.aim, ...tools);
   }
 
   /** In words, where the pictures' numbers come from. */
@@ -32,6 +36,7 @@ export class Lead {
 
   /** `state` is the engine's, `place` the one in its queue. While a run is `awaiting` its beginning, the old is greyed. */
   paintStatus(store, transport, state, { place, awaiting }) {
+    setText(this.aim, DOORS[doorNow()]);
     this.root.classList.toggle("stale", Boolean(awaiting));
     const lead = draftLane(store) || store.lanes[0];
     const recorded = store.source === "recorded";
@@ -51,6 +56,9 @@ export class Lead {
       waiting: "waiting for the engine",
     };
     setText(this.doing, words[state] ? `· ${words[state]}${awaiting ? " …" : ""}` : "");
+    const other = state && state !== "done" ? [] : settingsChanged(lead?.start);
+    this.changed.hidden = !other.length;
+    setText(this.changed, other.length ? `changed: ${other.join(", ")}; press Run` : "");
     if (lead) return;
     setText(this.empty, words[state] ? `${words[state]} …` : nothingYet());
   }

@@ -2,12 +2,13 @@
 // link, switches the theme. None of it is needed where the element is hosted by something else.
 
 import { given } from "../base/given.js";
-import { KEPT_IN_ADDRESS, fromAddress, writeAddress } from "../base/address.js";
+import { KEPT_IN_ADDRESS, fromAddress, leavePlace, writeAddress } from "../base/address.js";
 import { h, setText } from "../base/dom.js";
 import { counted } from "../base/format.js";
 import { callServer, say } from "../base/host.js";
 import { giveStandIns } from "../base/models.js";
 import { saveFile } from "../draw/pictures.js";
+import { showDoor } from "./doors.js";
 import { showTaught, teacherQuery } from "./teach.js";
 
 // A press of Run or Step waits until the controls hold the settings of the address; before that it would send others.
@@ -51,6 +52,7 @@ function stopPicture(event) {
 /** The host has set the controls; the page lays them out before the waiting press goes on. */
 export function settingsArrived() {
   showTaught();
+  showDoor();
   setTimeout(() => {
     arrived = true;
     if (!pressed) return;
@@ -63,10 +65,16 @@ export function settingsArrived() {
 /** The name of the lesson whose run is shown, or nothing: what is saved is what is shown. */
 export const lessonShown = () => document.querySelector("draftscope-instrument").lessons.trace || "";
 
-/** What the engine process says of itself, in the page's header. */
+/** What the engine process says of itself, among the models; in the header their names, or what it is doing. */
 export function showEngine(sentence) {
-  const place = document.querySelector(".ds-engine");
-  if (place) setText(place, sentence);
+  const [all, names] = [document.querySelector(".ds-engine"), document.querySelector(".ds-loaded")];
+  if (!all || !names) return;
+  setText(all, sentence);
+  const [before, loaded] = sentence.split(", loaded in ");
+  let short = before;
+  while (/\([^()]*\)/.test(short)) short = short.replace(/ ?\([^()]*\)/, "");
+  setText(names, loaded ? short : sentence);
+  names.parentElement.classList.toggle("ds-ready", Boolean(loaded));
 }
 
 /** Drafters that cannot run with these models, folded away below the list of those that can: [title, why]. */
@@ -138,8 +146,30 @@ export function queryOf(names, values, defaults, named = []) {
   return text ? `?${text}` : "";
 }
 
-/** The address follows the settings. */
-export const remember = (query) => writeAddress(query);
+/** The address follows the settings of a run that starts. */
+export function remember(query) {
+  writeAddress(query);
+  leavePlace();
+}
+
+let controls = null; // setting -> what its control holds, from the moment that a reader changes one
+
+/** A control has changed. What the page sets by itself, before anybody touched it, is not worth a word. */
+export function controlsChanged(names, values) {
+  if (!controls && !navigator.userActivation?.hasBeenActive) return;
+  controls = Object.fromEntries(names.map((name, i) => [name, values[i]]));
+  instrument()?.request();
+}
+
+/** Settings that are not those of the lane that is shown, as the page names them. */
+export function settingsChanged(start) {
+  if (!controls || !start) return [];
+  const had = { prompt: start.prompt, drafter: start.drafter, seed: start.seed, ...start.settings };
+  const words = (value) => String(Array.isArray(value) ? value.join(",") : (value ?? "")).replaceAll(" ", "");
+  return Object.keys(had)
+    .filter((name) => name in controls && words(had[name]) !== words(controls[name]))
+    .map((name) => given.labels[name]?.label.toLowerCase() || name);
+}
 
 export async function copyLink(query, space, prompt) {
   const left =
@@ -189,10 +219,10 @@ export async function save(kind) {
   saveFile(new Blob([Uint8Array.from(atob(file.data), (c) => c.charCodeAt(0))]), file.name);
   if (kind !== "trace") return;
   const offer = { text: "Save as a page that plays offline", act: () => save("page") };
-  say("The run is saved as a trace; Load run opens it.", "", offer);
+  say("The run is saved as a trace; Share, Load run opens it.", "", offer);
 }
 
-/** Narrow pages fold the settings away, so that the run comes first. */
+/** What stands below the composer's row. */
 export function unfoldSettings() {
   const open = document.querySelector("#ds-controls").classList.toggle("ds-open");
   document.querySelector("#ds-settings").setAttribute("aria-expanded", String(open));

@@ -3,8 +3,10 @@
 import { give } from "../base/given.js";
 import { again, askHost, attempted, connect, receive } from "../base/host.js";
 import { exampled, openedOn, preset } from "../base/models.js";
+import { openDoors } from "./doors.js";
 import { Instrument } from "./element.js";
 import {
+  controlsChanged,
   copyLink,
   flipTheme,
   holdPresses,
@@ -26,6 +28,7 @@ function start(values) {
   markTeaching();
   holdPresses();
   openTab();
+  openDoors();
   customElements.define("draftscope-instrument", Instrument);
 }
 
@@ -46,6 +49,7 @@ export const Draftscope = {
   remember,
   copyLink, // the address
   show: showControls,
+  changed: controlsChanged,
   told: readEngine,
   opened: openedOn,
   preset,

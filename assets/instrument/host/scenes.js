@@ -5,7 +5,7 @@
 // shows 28 and 3. Keys 1 to 6 choose one, PageUp and PageDown (clickers) turn, Esc leaves.
 
 import { embedded, setInAddress } from "../base/address.js";
-import { h } from "../base/dom.js";
+import { button, h } from "../base/dom.js";
 import { SceneRun } from "./scene-run.js";
 
 const STAGE = { width: 960, height: 540 };
@@ -36,7 +36,7 @@ const LARGE = {
   small: 14,
   label: 14,
   thin: 1.5,
-  rows: 1,
+  rows: 1.35,
   smallest: 1.28,
   largest: 2.2,
   tall: 330,
@@ -45,7 +45,7 @@ const LARGE = {
   brief: false,
 };
 const LOOKS = {
-  strip: { ...LARGE, rows: 2.2 },
+  strip: { ...LARGE, rows: 3 },
   tree: { ...LARGE, tall: 360, flat: 360 },
   scale: { ...LARGE, tall: 218, flat: 134, bare: true, brief: true },
   decision: { ...LARGE, smallest: 1.12, tall: 330, flat: 108, bare: true, brief: true },
@@ -68,8 +68,14 @@ export class Scenes {
       title: "Large pictures, one at a time, for presenting (keys 1 to 6)",
       on: { click: () => this.to(1) },
     });
-    this.tabs = SCENES.map(([, title], i) =>
-      h("button", { class: "small", type: "button", text: `${i + 1} ${title}`, on: { click: () => this.to(i + 1) } }),
+    const enter = ([, title], i) => button(`${i + 1} ${title}`, () => this.to(i + 1));
+    this.tabs = SCENES.map(enter);
+    this.list = h(
+      "section",
+      { "aria-label": "Scenes" },
+      h("h3", { text: "Scenes" }),
+      h("p", { class: "note", text: "Large pictures of the run on Watch, one at a time; keys 1 to 6, or a clicker." }),
+      h("div", { class: "controls" }, SCENES.map(enter)),
     );
     const full = document.fullscreenEnabled
       ? h("button", { class: "small", type: "button", text: "Full screen", on: { click: () => this.fullscreen() } })
@@ -112,7 +118,7 @@ export class Scenes {
     this.nav.hidden = !name;
     this.enter.hidden = Boolean(name);
     this.tabs.forEach((tab, i) => tab.setAttribute("aria-pressed", String(i + 1 === number)));
-    setInAddress("scene", number || null);
+    setInAddress({ scene: number || null });
     this.fit();
     if (entering || !number) this.host.main.focus({ preventScroll: true });
     if (!number && document.fullscreenElement) document.exitFullscreen();

@@ -9,37 +9,25 @@ import { h, setText } from "../base/dom.js";
 import { askHost, hostCan, requestLesson } from "../base/host.js";
 import { fold, newStore } from "../base/store.js";
 import { LESSONS } from "./lessons.js";
-import { defineTerm } from "./terms.js";
+import { drawing } from "./drawings.js";
+import { defineTerm, glossary } from "./terms.js";
 
 export class LessonPlayer {
-  /** `host` is the element; `LESSONS` what there is to tell, of which the page has `lessonNames` recorded. */
-  constructor(host) {
+  /** `host` is the element; `LESSONS` what there is to tell, of which the page has `lessonNames` recorded. `scenes`
+   *  stand between them and the glossary. */
+  constructor(host, ...scenes) {
     this.host = host;
     this.all = LESSONS.filter((lesson) => given.lessonNames.includes(lesson.trace));
-    this.enter = h("button", {
-      class: "small lessons-enter",
-      type: "button",
-      text: "Lessons",
-      hidden: !this.all.length,
-      "aria-expanded": "false",
-      on: { click: () => this.list(this.menu.hidden) },
-    });
     this.menu = h(
-      "section",
-      { class: "card lesson-list", "aria-label": "Lessons", hidden: true },
-      h("h3", { text: "Lessons" }),
-      h(
-        "ol",
-        {},
-        this.all.map((lesson, i) =>
-          h(
-            "li",
-            {},
-            h("button", { class: "link", type: "button", text: lesson.title, on: { click: () => this.start(i + 1) } }),
-            ` ${lesson.about}`,
-          ),
-        ),
-      ),
+      "div",
+      { class: "learn" },
+      h("h2", { tabindex: "-1", text: "How can guessing make exact text faster?" }),
+      this.all.length
+        ? h("ol", { class: "path", "aria-label": "Lessons" }, this.all.map((lesson, i) => this.stop(lesson, i + 1)))
+        : h("p", { class: "sum", text: "No lesson is recorded here." }),
+      ...scenes,
+      h("h3", { text: "Glossary" }),
+      glossary(),
     );
     this.title = h("h3", { tabindex: "-1" });
     this.words = h("div", { class: "lesson-words", "aria-live": "polite" });
@@ -59,20 +47,28 @@ export class LessonPlayer {
         h(
           "div",
           { class: "controls" },
-          button("All lessons", () => this.list(this.menu.hidden)),
-          button("Exit", () => this.leave()),
+          button("All lessons", () => this.leave()),
         ),
       ),
       this.words,
       this.definition,
       h("div", { class: "controls" }, this.back, this.next, this.place),
     );
-    this.root = h("div", { class: "lessons" }, this.menu, this.panel);
   }
 
-  list(open) {
-    this.menu.hidden = !open;
-    this.enter.setAttribute("aria-expanded", String(open));
+  /** A lesson on the path: what it shows, its name, what it is about. */
+  stop(lesson, number) {
+    return h(
+      "li",
+      {},
+      h(
+        "button",
+        { type: "button", on: { click: () => this.start(number) } },
+        drawing(lesson),
+        h("b", { text: `${number} ${lesson.title}` }),
+        h("span", { class: "note", text: lesson.about }),
+      ),
+    );
   }
 
   /** The name of the recording that is shown. */
@@ -84,7 +80,6 @@ export class LessonPlayer {
   start(number) {
     const lesson = this.all[number - 1];
     if (!lesson) return;
-    this.list(false);
     this.wanted = lesson;
     requestLesson(lesson.trace);
   }
@@ -103,8 +98,7 @@ export class LessonPlayer {
     this.steps = [...this.lesson.steps(store).filter(Boolean), { ...this.lesson.last, question: true }];
     this.store = store;
     this.panel.hidden = false;
-    this.enter.hidden = true;
-    setInAddress("lesson", this.all.indexOf(this.lesson) + 1);
+    setInAddress({ lesson: this.all.indexOf(this.lesson) + 1 });
     this.go(0);
     this.title.focus({ preventScroll: true });
   }
@@ -172,18 +166,17 @@ export class LessonPlayer {
   leave() {
     this.close();
     this.host.giveBack();
-    this.enter.focus({ preventScroll: true });
+    this.menu.querySelector("h2").focus({ preventScroll: true });
   }
 
   /** Removes the panel; the caller shows another run. */
   close() {
     this.lesson = this.wanted = undefined;
     this.panel.hidden = true;
-    this.enter.hidden = false;
     this.host.round.show("tree");
     this.host.unfold.set("Resample", false);
     delete this.host.main.dataset.show;
-    setInAddress("lesson", null);
+    setInAddress({ lesson: null });
   }
 
   // Words: strings, elements, and terms in double brackets, defined where they are pointed at.

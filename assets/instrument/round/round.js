@@ -4,16 +4,16 @@ import { button, h, setText } from "../base/dom.js";
 import { CUT_WORDS, FATES } from "../base/fates.js";
 import { counted, formatProb } from "../base/format.js";
 import { isChain } from "../base/numbers.js";
-import { STAGES, knownAt } from "../base/stages.js";
+import { STAGES } from "../base/stages.js";
 import { annotationWords } from "./annotations.js";
 import { MaskFace } from "./mask.js";
 import { verifiedLegend } from "./verified.js";
-import { TreeView, currentItem, itemWords, itemsOf, treeLayout } from "./tree.js";
+import { TreeView, currentItem, itemWords, itemsOf } from "./tree.js";
 
 const FACES = { tree: "Tree", mask: "Mask", table: "Table" };
 const STAGE_WORDS = { draft: "Draft", verify: "Verify", accept: "Accept", commit: "Commit" };
-const SHORTEST = 132;
-const TALLEST = 372;
+const SHORTEST = 236;
+const AROUND = 650; // of a window: what stands above and below the tree on the first screen
 
 const square = (text, label, act) => button(text, act, { class: "small square", "aria-label": label });
 const joined = (label, ...buttons) => h("div", { class: "joined", role: "group", "aria-label": label }, ...buttons);
@@ -43,25 +43,27 @@ export class RoundView {
       "section",
       { class: "card tree" },
       this.heading(),
-      this.stepper(),
       views,
       this.line,
       this.notes,
-      this.legend,
+      h("div", { class: "round-foot" }, this.legend, h("div", { class: "controls" }, this.hide, this.whole, this.views())),
     );
   }
 
   heading() {
     const text = h("div", { class: "head-text" }, this.title, this.what);
-    const faces = joined("Views of this round", ...this.faces.values());
-    return h("header", { class: "card-head" }, text, h("div", { class: "controls" }, faces));
+    return h("header", { class: "card-head" }, text, this.stepper());
+  }
+
+  views() {
+    return joined("Views of this round", ...this.faces.values());
   }
 
   stepper() {
     const back = square("‹", "One stage back", () => this.actions.stage(-1));
     const on = square("›", "One stage forward", () => this.actions.stage(1));
     const stages = joined("Stages of this round", back, ...this.stages.values(), on);
-    return h("div", { class: "controls stepper" }, this.back, this.on, stages, this.hide, this.whole);
+    return h("div", { class: "controls stepper" }, this.back, this.on, stages);
   }
 
   show(face) {
@@ -90,7 +92,7 @@ export class RoundView {
       ["table", this.table],
     ])
       view.hidden = face !== this.face;
-    const tall = !colours.tall ? tallOf(lane) : isChain(lane) ? colours.flat : colours.tall;
+    const tall = !colours.tall ? Math.max(SHORTEST, window.innerHeight - AROUND) : isChain(lane) ? colours.flat : colours.tall;
     if (this.face === "tree") this.tree.paint(lane, round, known, selection, narrow, tall, colours);
     else if (this.face === "mask")
       this.mask.paint(
@@ -213,18 +215,4 @@ function roundWords(round, known) {
   }
   if (known.verified) parts.push(`${counted(round.width, "row")} in one target forward`);
   return parts.join(" · ");
-}
-
-// The pane is as tall as the lane's tallest round needs, so that stepping through rounds moves nothing.
-
-const tallest = new WeakMap(); // lane -> {rounds, rows}
-
-function tallOf(lane) {
-  const seen = tallest.get(lane) || { rounds: 0, rows: 2 };
-  for (; seen.rounds < lane.rounds.length; seen.rounds++) {
-    const round = lane.rounds[seen.rounds];
-    seen.rows = Math.max(seen.rows, treeLayout(itemsOf(lane, round, knownAt(round, Infinity))).rows);
-  }
-  tallest.set(lane, seen);
-  return Math.max(SHORTEST, Math.min(TALLEST, 58 * seen.rows + 28));
 }

@@ -5,10 +5,11 @@
 
 import { h, setText } from "../base/dom.js";
 import { formatFigure, formatProb } from "../base/format.js";
-import { isServer, stateAt } from "../base/store.js";
+import { isServer, speculates, stateAt } from "../base/store.js";
 import { footText, servedText } from "./foot.js";
 import { Heartbeat } from "./heartbeat.js";
 import { partingBadge, partingOf, partingWords } from "./parting.js";
+import { laneSpeed } from "./speed.js";
 import { caveatsOf, laneTitle } from "./titles.js";
 
 const PROMPT_SHOWN = 600; // characters of the prompt's end
@@ -46,12 +47,11 @@ export class LaneView {
         "header",
         { class: "card-head" },
         this.name,
-        h("p", { class: "rate-line" }, this.caveats, this.rate, h("span", { class: "unit", text: " tokens/s" })),
+        h("p", { class: "rate-line" }, this.rate, h("span", { class: "unit", text: " tokens/s" })),
+        h("p", {}, this.caveats, this.parting),
       ),
       this.pane,
-      this.heartbeat.root,
-      h("p", {}, this.parting),
-      this.foot,
+      h("div", { class: "lane-foot" }, this.foot, this.heartbeat.root),
     );
     this.pane.addEventListener("click", (event) => {
       const span = event.target.closest("[data-i]");
@@ -61,11 +61,12 @@ export class LaneView {
 
   /** `longest` is the longest gap of all lanes by `now`. Tokens from `covered` on keep their place but are not told:
    *  a round is shown without its result. */
-  paint(now, selection, longest, covered) {
+  paint(store, now, selection, longest, covered) {
     const lane = this.lane;
     const state = stateAt(lane, now);
     const title = laneTitle(lane);
     setText(this.name, title);
+    this.root.classList.toggle("plain", !speculates(lane) && !isServer(lane) && !lane.start?.fork);
     this.pane.setAttribute("aria-label", `Text of the lane ${title}`);
     if (lane.start && !this.prompt.textContent) this.showPrompt(lane.start);
     this.make();
@@ -73,7 +74,7 @@ export class LaneView {
     this.cover(covered);
     this.heartbeat.paint(lane, now, longest);
     this.mark(selection && selection.lane === lane ? lane.rounds[selection.round] : null);
-    setText(this.rate, formatFigure(state.perSecond));
+    setText(this.rate, formatFigure(laneSpeed(lane, store, now)));
     const caveats = caveatsOf(lane);
     this.caveats.hidden = !caveats.length;
     setText(this.caveats, caveats.join(" · "));

@@ -1,10 +1,10 @@
 // What the page says first: one true sentence and what its speed rests on; and the figures, each with what it is
 // divided by.
 //
-// Pure: a store and a moment of the race clock in, text out. The sentence has the ratio of the tokens per second that the
-// lanes show; whole runs, a repeated measurement, stand beside it and are never mixed with it.
+// Pure: a store and a moment of the race clock in, text out. Its ratio is that of the tokens per second that the lanes
+// show (speed.js): of whole runs, once there are several, else of the race.
 
-import { counted, formatFigure, formatMs, formatProb, median } from "../base/format.js";
+import { counted, formatFigure, formatProb } from "../base/format.js";
 import {
   compareTokens,
   draftLane,
@@ -17,7 +17,7 @@ import {
 } from "../base/store.js";
 import { partingOf } from "./parting.js";
 import { serversBasis, serversSentence } from "./served.js";
-import { ENOUGH, causeOf, noiseOf, raceSpeed, wholeRuns } from "./speed.js";
+import { ENOUGH, causeOf, noiseOf, speedup, wholeRuns } from "./speed.js";
 import { ballastOf, lossyBadge } from "./titles.js";
 
 /** The sentence at `now`. `whole` is true once everything recorded has been shown. */
@@ -52,14 +52,14 @@ function plainWords(store, other) {
   return `${counts}, different from token ${parting.index + 1} on${parting.tie ? " (a tie)" : ""}`;
 }
 
-/** The headline's ratio: of the tokens per second that the lanes show. */
+/** The headline's ratio. */
 function faster(store) {
   const [draft, plain] = [draftLane(store), plainLane(store)];
-  const { ratio } = raceSpeed(draft, plain, raceClock(store));
+  const { ratio } = speedup(draft, plain, raceClock(store));
   const ended = [draft, plain].every(
     (lane) => lane.end && lane.end.reason !== "cancelled" && lane.end.reason !== "error",
   );
-  return ended && Number.isFinite(ratio) ? `; ${ratio.toFixed(ratio < 1 ? 2 : 1)} times as fast` : "";
+  return ended && Number.isFinite(ratio) ? `; ${ratio.toFixed(2)} times as fast` : "";
 }
 
 /** What that speed rests on, in a line. */
@@ -68,7 +68,6 @@ export function basisWords(store, now, whole, soloState) {
   const [draft, plain] = [draftLane(store), plainLane(store)];
   if (!draft || !plain || !whole) return "";
   const carried = ballastOf(draft) || ballastOf(plain);
-  const told = [race(draft, plain, now), alone(draft, plain, soloState)].filter(Boolean).map((f) => f.brief);
   const noise = noiseOf(store, draft, plain);
   const chosen =
     draft.start && draft.start.synthetic
@@ -83,7 +82,7 @@ export function basisWords(store, now, whole, soloState) {
     chosen,
     lossy,
     carried ? `with ballast (${carried}): tokens of these models, costs of those shapes` : "",
-    ...told,
+    speedWords(draft, plain, now, soloState),
   ]
     .filter(Boolean)
     .join(" · ");
@@ -99,60 +98,30 @@ function ending(store) {
   return "";
 }
 
+/** What the ratio is of: which runs, and their times. */
+function speedWords(draft, plain, now, soloState) {
+  const { told, n, low, high, own, other } = speedup(draft, plain, now);
+  if (!Number.isFinite(own) || !Number.isFinite(other)) return "";
+  const rates = `${formatFigure(own)} against ${formatFigure(other)} tokens/s`;
+  if (told === "runs") return `${rates}, prefill included: median of ${n} whole runs [${low.toFixed(2)}, ${high.toFixed(2)}]`;
+  const whole = { running: `measuring… (${wholeRuns(draft, plain).n} of ${ENOUGH})`, later: "measured after the race" };
+  return `${rates} in this race, prefill included${soloState ? ` · whole runs: ${whole[soloState]}` : ""}`;
+}
+
 /** The figures beside it: [{id, value, label, detail, tone}]. */
 export function runFigures(store, now, soloState) {
-  const plain = plainLane(store);
-  const draft = draftLane(store);
-  const list = [];
-  if (draft && plain) list.push(race(draft, plain, now));
-  if (draft && plain) list.push(alone(draft, plain, soloState));
-  if (draft) list.push(...shape(draft, now));
-  return list.filter(Boolean);
-}
-
-function race(draft, plain, now) {
-  const { own, other, ratio } = raceSpeed(draft, plain, now);
+  const [draft, plain] = [draftLane(store), plainLane(store)];
+  if (!draft) return [];
+  const { ratio } = plain ? speedup(draft, plain, now) : {};
   const known = Number.isFinite(ratio);
-  return {
-    id: "race",
-    value: known ? ratio.toFixed(2) + "×" : "–",
-    label: "in the race",
-    detail: known
-      ? `${formatFigure(own)} against ${formatFigure(other)} tokens/s, each lane on its own clock, prefill included`
-      : "tokens/s of both lanes, each on its own clock",
-    brief: known ? `${formatFigure(own)} against ${formatFigure(other)} tokens/s, each lane on its own clock` : "",
+  const speed = {
+    id: "speed",
+    value: known ? `${ratio.toFixed(2)}×` : "–",
+    label: "times plain decoding",
+    detail: known ? speedWords(draft, plain, now, soloState) : "tokens/s of both lanes, each on its own clock",
     tone: known && ratio > 1 ? "good" : "",
   };
-}
-
-function alone(draft, plain, state) {
-  const runs = wholeRuns(draft, plain);
-  if (runs.n < ENOUGH && state) {
-    const waiting = state === "running" ? `measuring… (${runs.n} of ${ENOUGH})` : "measured after the race";
-    return {
-      id: "solo",
-      value: "…",
-      label: "in whole runs",
-      detail: waiting,
-      brief: `whole runs: ${waiting}`,
-      tone: "",
-    };
-  }
-  if (!runs.n) return null;
-  const [a, b] = [draft, plain].map((lane) => median(lane.solo.seconds));
-  const took =
-    draft.solo.tokens === plain.solo.tokens
-      ? `${formatMs(1000 * a)} against ${formatMs(1000 * b)} for ${counted(draft.solo.tokens, "token")}`
-      : `${formatFigure(runs.own)} against ${formatFigure(runs.other)} tokens/s`;
-  const range = runs.n > 1 ? `${runs.low.toFixed(2)} to ${runs.high.toFixed(2)}, n = ${runs.n}` : "n = 1";
-  return {
-    id: "solo",
-    value: runs.ratio.toFixed(2) + "×",
-    label: "in whole runs",
-    detail: `median (${range}); whole runs alone, nothing recorded: ${took}, prefill included`,
-    brief: `whole runs: median ${runs.ratio.toFixed(2)}× (${range}), ${took}`,
-    tone: runs.ratio > 1 ? "good" : "",
-  };
+  return [...(plain ? [speed] : []), ...shape(draft, now)];
 }
 
 function shape(draft, now) {

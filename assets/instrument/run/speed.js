@@ -1,19 +1,19 @@
-// How fast: the one measurement that the headline and the lanes show, and the whole runs that stand beside it.
+// How fast: the one ratio that headline, lanes and figures show.
 //
-// Pure. A race is what the lanes show: tokens per second of each lane on its own clock. Whole runs repeat both lanes,
-// unrecorded and alone; their median is said with its range and their number. Noise is named where the numbers
+// Pure. A race gives tokens per second of each lane on its own clock. Whole runs repeat both lanes, unrecorded and
+// alone; as soon as there are enough, their median is said, with its range and their number. Noise is named where the numbers
 // contradict each other, with its cause where the run recorded one.
 
 import { median } from "../base/format.js";
-import { raceClock, stateAt } from "../base/store.js";
+import { draftLane, plainLane, raceClock, stateAt } from "../base/store.js";
 
-export const ENOUGH = 3; // whole runs of each lane, before their median is shown
+export const ENOUGH = 3; // whole runs of each lane, before their median takes the race's place
 export const APART = 0.15; // repeats that disagree by more are noise
 const BEYOND = 1.02; // of tau: a speedup above it is noise, since no round costs less than one of plain decoding
 const BUSY = 0.25; // cores that others kept busy, from which they are named as a cause
 
 /** The race at `now`: tokens per second of both lanes, as the lanes show them, and their ratio. */
-export function raceSpeed(draft, plain, now) {
+function raceSpeed(draft, plain, now) {
   const [own, other] = [stateAt(draft, now), stateAt(plain, now)];
   return { own: own.perSecond, other: other.perSecond, ratio: own.perSecond / other.perSecond };
 }
@@ -29,6 +29,26 @@ export function wholeRuns(draft, plain) {
   );
   const [own, other] = [draft, plain].map((lane) => rate(lane, median(lane.solo.seconds)));
   return { n, ratio: own / other, low: Math.min(...ratios), high: Math.max(...ratios), own, other };
+}
+
+/**
+ * How many times as fast as plain decoding, said in one way wherever it is said: the median of whole runs as soon as
+ * there are enough, before that the race's. `told` says which; without a ratio yet it is NaN.
+ */
+export function speedup(draft, plain, now) {
+  const runs = wholeRuns(draft, plain);
+  const seen = now >= Math.max(draft.clock, plain.clock);
+  if (seen && runs.n >= ENOUGH) return { ...runs, told: "runs" };
+  return { ...raceSpeed(draft, plain, now), n: 1, told: "race" };
+}
+
+/** Tokens per second of a lane, as the lanes show them: those whose ratio is said. */
+export function laneSpeed(lane, store, now) {
+  const [draft, plain] = [draftLane(store), plainLane(store)];
+  const race = stateAt(lane, now).perSecond;
+  if (!draft || !plain || ![draft, plain].includes(lane)) return race;
+  const { told, own, other } = speedup(draft, plain, now);
+  return told === "race" ? race : lane === draft ? own : other;
 }
 
 /** Why the speed of a finished race is noise, as sentences without a full stop; none if nothing contradicts it. */

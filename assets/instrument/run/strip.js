@@ -15,11 +15,11 @@ import { sized } from "../draw/canvas.js";
 import { RoundTable } from "./table.js";
 import { laneTitle } from "./titles.js";
 
-const ROW = 58;
+const ROWS = { tick: 26, bar: 56 }; // heights: of a lane that drafts nothing, of one that does
 const TICK = 13;
 const TOP = 8;
 const AXIS = 22;
-const leftOf = (width) => (width < 560 ? 88 : 128); // room for the lanes' names
+const leftOf = (width) => (width < 560 ? 88 : 150); // room for the lanes' names; style.css has it too
 const RIGHT = 16;
 
 export class StripView {
@@ -51,8 +51,9 @@ export class StripView {
       on: { input: () => transport.scrub((this.scrub.value / 1000) * transport.end) },
     });
     this.table = new RoundTable(select);
-    const readout = h("p", { class: "readout-line" }, this.readout);
-    this.root = h("section", { class: "card strip" }, this.heading(), this.frame, this.scrub, readout, this.table.root);
+    this.table.root.querySelector("summary").after(this.note);
+    const foot = h("div", { class: "strip-foot" }, h("p", { class: "readout-line" }, this.readout), this.table.root);
+    this.root = h("section", { class: "card strip" }, this.heading(), this.frame, this.scrub, foot);
     this.listen();
   }
 
@@ -66,8 +67,7 @@ export class StripView {
   }
 
   heading() {
-    const text = h("div", { class: "head-text" }, h("h3", { text: "When tokens arrived" }), this.note);
-    return h("header", { class: "card-head wrap" }, text);
+    return h("header", { class: "card-head" }, h("h3", { text: "When tokens arrived" }));
   }
 
   listen() {
@@ -192,7 +192,7 @@ export function roundWords(lane, round, known) {
   return `${name} · ${got.join(", ")} · ${formatMs(round.end - round.start)}, ended at ${formatMs(round.end)}`;
 }
 
-const rowHeight = (lane, { rows }) => rows * (!speculates(lane) && !isServer(lane) ? 40 : ROW + 16);
+const rowHeight = (lane, { rows }) => rows * (!speculates(lane) && !isServer(lane) ? ROWS.tick : ROWS.bar);
 
 /** The right edge of the clock: the whole run's, known or (while it is decoded) growing in steps. */
 function horizon(store, transport) {

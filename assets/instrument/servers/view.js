@@ -10,7 +10,8 @@ import { LoadCard } from "./load.js";
 
 const WHAT =
   "A race sends this page's prompt and sampling settings to each, in turns, and to this page's own engine if you like. A load test sends many such requests at once. An audit asks whether a server's texts still follow its target's distribution.";
-const NONE = "No server is listed. “draftscope servers MODEL” prints how to start a plain and a speculative one.";
+const START = "draftscope servers MODEL"; // what prints how to start them
+const ABSENT = "This page asks no servers: it was not started on an address of this computer alone. Run Draftscope on your own, or name servers in DRAFTSCOPE_SERVERS.";
 const CALLED = "Only addresses of this computer and those that its operator has listed are called.";
 const POINT_S = 5; // of each point of a load test
 const MOST = [1, 2, 4, 8, 16, 32, 64]; // requests at once
@@ -28,7 +29,15 @@ export class ServersView {
     this.audits = new Map(); // name -> {card, told, answer}
     this.loaded = null; // {card, curve, answer}: a load test; the answer is null where a file was opened
     this.list = h("ul", { class: "server-list" });
-    this.none = h("p", { class: "note", text: NONE });
+    this.none = h(
+      "div",
+      { class: "no-server" },
+      h("b", { text: "No server is listed yet." }),
+      h("p", { text: "Start one that decodes plainly and one that speculates; this prints both commands for your model:" }),
+      h("div", { class: "controls" }, h("code", { text: START }), (this.copy = button("Copy", () => this.copyStart()))),
+      h("p", { text: "Then add their addresses below, and race, load or audit them." }),
+    );
+    this.absentWords = h("p", { class: "sum", text: ABSENT });
     this.go = button("Race these servers", () => this.race(), { class: "small strong" });
     this.beside = h(
       "div",
@@ -65,6 +74,7 @@ export class ServersView {
     this.root = h(
       "div",
       { class: "sheet servers" },
+      this.absentWords,
       (this.what = h("p", { class: "sum", text: WHAT })),
       this.none,
       this.list,
@@ -76,8 +86,13 @@ export class ServersView {
     );
   }
 
-  absent() {
-    return !hostCan("race");
+  async copyStart() {
+    try {
+      await navigator.clipboard.writeText(START);
+      setText(this.copy, "Copied");
+    } catch {
+      say("This page cannot use the clipboard; mark the command and copy it.");
+    }
   }
 
   get running() {
@@ -133,6 +148,9 @@ export class ServersView {
   }
 
   paint({ busy }) {
+    const absent = !hostCan("race");
+    for (const part of this.root.children) part.hidden = absent !== (part === this.absentWords);
+    if (absent) return;
     if (!this.known) {
       this.ask({});
       return;

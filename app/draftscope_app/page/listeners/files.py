@@ -22,6 +22,7 @@ class FileListeners:
     def attach(self) -> None:
         widgets = self.widgets
         widgets.save.click(None, None, None, js="() => { Draftscope.save('trace'); }")
+        widgets.export.click(None, None, None, js="() => { Draftscope.save('page'); }")
         # One file at a time: a large one takes much memory, and a thread that parses leaves the others little time.
         widgets.load.upload(
             self.open, widgets.load, [widgets.instrument, *widgets.plots],

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 
+import gradio as gr
+
 from draftscope_app.page import opening
 from draftscope_app.page.controls import Controls, names, options, read_with
 from draftscope_app.page.layout import Widgets
@@ -27,6 +29,8 @@ def attach(widgets: Widgets, defaults: Controls, query: str) -> None:
         None, values, values, js=f"(...values) => Draftscope.attempted({json.dumps(names())}, values)"
     )
     _attach_visibility(widgets, defaults)
+    changes = [widget.change for widget in values]  # type: ignore[attr-defined]
+    gr.on(changes, None, values, None, js=f"(...values) => Draftscope.changed({json.dumps(names())}, values)")
     space = json.dumps(os.environ.get("SPACE_ID", ""))
     named = query.removesuffix(")") + ", ['prompt', 'drafter'])"  # a link names both, whatever opens by default there
     widgets.link.click(None, values, None, js=f"(...values) => Draftscope.copyLink({named}, {space}, values[0])")

@@ -36,8 +36,8 @@ class Form:
 
 
 def form() -> Form:
-    """A drawer below the controls. A button for each known model writes its name into the field."""
-    with gr.Accordion("Other models", open=False, elem_id="ds-models"):
+    """Where the models are named. A button for each known one writes its name into the field."""
+    with gr.Column(elem_id="ds-other-models"):
         target = gr.Textbox(
             label="Target",
             placeholder="smollm2, hub id, folder, or GGUF file; empty: the embedded pair",

@@ -1,0 +1,90 @@
+// The four doors: addresses of one page. What is behind the others is neither shown nor painted. And the menus of the
+// header, which stands on all of them.
+
+import { fromAddress, setInAddress } from "../base/address.js";
+
+/** Each with what stands on it. */
+export const DOORS = {
+  watch:
+    "A small model guesses the next few words; the large model checks all guesses in one pass. What it rejects it replaces, so the text stays its own.",
+  decide: "Guessing pays when the passes it saves cost more than the guesses and the wider checks. Ask it of your prompts.",
+  servers:
+    "Servers that already run get the same prompts: which is faster, how it holds under load, and whether its text is still its target’s.",
+  learn: "Short lessons on real recorded rounds. Each shows what happened, asks a question, then lets you try.",
+};
+
+let door = "watch";
+let entered = () => {};
+
+export const doorNow = () => door;
+
+/** An address names its door; one from before there were doors may name a lesson. */
+function named() {
+  const name = fromAddress("door");
+  return Object.hasOwn(DOORS, name) ? name : fromAddress("lesson") ? "learn" : "watch";
+}
+
+/** From now on; called once. */
+export function openDoors() {
+  enter(named());
+  addEventListener("popstate", () => enter(named()));
+  document.addEventListener("click", pressed);
+  document.addEventListener("keydown", (event) => event.key === "Escape" && closeMenus(true));
+}
+
+/** `act()` is called at every door that is entered. */
+export function onDoor(act) {
+  entered = act;
+}
+
+export function openDoor(name) {
+  if (name === door) return;
+  setInAddress({ door: name === "watch" ? null : name, lesson: null }, true);
+  enter(name);
+  window.scrollTo(0, 0);
+}
+
+function enter(name) {
+  door = name;
+  document.documentElement.dataset.door = name;
+  showDoor();
+  entered();
+}
+
+/** The header follows; once more when the host has built it. */
+export function showDoor() {
+  const links = document.querySelectorAll("nav a[data-door]");
+  for (const link of links) {
+    if (link.dataset.door === door) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  if (!links.length) return; // a file of its own has its own title
+  document.title = door === "watch" ? "Draftscope" : `${door[0].toUpperCase()}${door.slice(1)} · Draftscope`;
+  const drawer = document.querySelector("#ds-advice button.label-wrap");
+  if (door === "decide" && drawer && !drawer.classList.contains("open")) drawer.click();
+}
+
+function pressed(event) {
+  const at = event.target instanceof Element ? event.target : null;
+  const link = at?.closest("a[data-door]");
+  if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+    event.preventDefault();
+    openDoor(link.dataset.door);
+  }
+  const opener = at?.closest("[data-opens]");
+  const open = opener && opener.getAttribute("aria-expanded") !== "true";
+  if (!at?.closest(".ds-menu")) closeMenus();
+  if (open) setMenu(opener, true);
+}
+
+function setMenu(opener, open) {
+  opener.setAttribute("aria-expanded", String(open));
+  document.getElementById(opener.dataset.opens)?.classList.toggle("ds-open", open);
+}
+
+function closeMenus(focus = false) {
+  for (const opener of document.querySelectorAll("[data-opens][aria-expanded=true]")) {
+    setMenu(opener, false);
+    if (focus) opener.focus();
+  }
+}
