@@ -14,8 +14,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
 from draftscope.decode import calibrate, load
-from draftscope.decode.engine import DecodingEngine, NamedHead
+from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import choose_threads
+from draftscope.decode.pair import NamedHead
 from draftscope.measure.bench import limit
 from draftscope.models.heads import (
     Block,
