@@ -14,7 +14,7 @@ from draftscope.servers.adapter import Identity, Offers, Request, Server
 from draftscope.servers.audit.writer import refuse_without_ids
 from draftscope.servers.identify import identify
 from draftscope.servers.programs import registry, vllm
-from draftscope.servers.programs.program import Flag, Pair, Program, Start, WantedChain, needs_model
+from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain, needs_model
 from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Wire
 from draftscope_app.cli.commands import servers as servers_command
@@ -99,7 +99,7 @@ def test_every_program_is_whole(program: Program) -> None:
         assert sorted(program.sampling_order) == ["min_p", "temperature", "top_k", "top_p"]
     for start in program.starts:
         for method in registry.methods(start.name):
-            pair = Pair("target", method, "drafter" if needs_model(method) else None)
+            pair = ServedPair("target", method, "drafter" if needs_model(method) else None)
             plain, speculative = start.commands(pair)
             assert speculative.port == plain.port + 1
             assert len(speculative.arguments) > len(plain.arguments)

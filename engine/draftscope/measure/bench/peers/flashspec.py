@@ -8,7 +8,7 @@ import torch
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers.missing import MissingPeerError, needed
-from draftscope.measure.bench.systems import Case, Label, System, Write, Written
+from draftscope.measure.bench.systems import Case, Label, System, Write, WrittenBatch
 from draftscope.models.model import Model
 
 INSTALL = "pip install flashspec"
@@ -34,7 +34,7 @@ class FlashSpec(System):
         engine = self._engines[case.temperature]
         ids = torch.tensor(case.prompts, device=self._target.device)
         torch.manual_seed(seed)  # its engine has no seed and uses torch's generator
-        return lambda: Written(engine.generate(ids, max_new_tokens=tokens).output_ids.tolist())
+        return lambda: WrittenBatch(engine.generate(ids, max_new_tokens=tokens).output_ids.tolist())
 
     def _engine(self, temperature: float) -> Any:
         target, draft = self._target, self._draft
