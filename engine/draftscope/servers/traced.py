@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.machine import own_version
 from draftscope.base.steps import Cancelled
-from draftscope.base.versions import own_version
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import Asked
 from draftscope.models.model import Model

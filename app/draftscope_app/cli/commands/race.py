@@ -104,10 +104,9 @@ def race(
     chosen = Options(**given)
     if chosen.repeats < 1:
         raise DraftscopeError(f"--repeats {chosen.repeats}: ask for 1 or more.")
-    settings = options.settings(sampling)
     texts, points, rate = _texts(prompt, chosen.prompts), _points(chosen.concurrency), _rate(chosen.arrivals)
+    request = request_of(options.settings(sampling), tokens, not chosen.cached)
     with _opened(chosen, loading) as lanes:
-        request = request_of(settings, tokens, not chosen.cached)
         prompts = lanes.prompts(texts, chosen.raw, tokens)
         with interruptible() as interrupted:
             if points:

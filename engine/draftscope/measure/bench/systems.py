@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import product
 from time import perf_counter
 from typing import Any
@@ -188,3 +189,20 @@ def own(engine: DecodingEngine, plan: BenchPlan) -> tuple[list[System], list[str
         ]
     unable = ", ".join(f"{info.name} ({info.why_not})" for info in named if not info.available)
     return [DrafterSystem(engine, label) for label in labels], [f"Drafters left out: {unable}."] if unable else []
+
+
+class MissingPeerError(Exception):
+    """One sentence: the program, why it cannot run, and what to do about it."""
+
+
+def needed(module: str, peer: str, command: str) -> Any:
+    """A module of a program's package. Raises `MissingPeerError` with the command that installs it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        raise MissingPeerError(f"{peer} was skipped: '{module}' is not installed; {command}.") from None
+    except (ImportError, OSError, RuntimeError) as error:
+        reason = str(error).split("\n")[0][:160].rstrip(".")
+        raise MissingPeerError(
+            f"{peer} was skipped: '{module}' does not load ({reason}); repair or uninstall it."
+        ) from None

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope.measure.bench.peers.missing import MissingPeerError, needed
-from draftscope.measure.bench.systems import Case, Label, System, Write, WrittenBatch
+from draftscope.measure.bench.systems import Case, Label, MissingPeerError, System, Write, WrittenBatch, needed
 from draftscope.models.model import Model
 
 INSTALL = "pip install flashspec"

@@ -12,8 +12,7 @@ import torch
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers import gguf
-from draftscope.measure.bench.peers.missing import MissingPeerError, needed
-from draftscope.measure.bench.systems import Case, Label, System, Write, WrittenBatch
+from draftscope.measure.bench.systems import Case, Label, MissingPeerError, System, Write, WrittenBatch, needed
 
 PEER, INSTALL = "llama.cpp", "pip install llama-cpp-python (it compiles C++ for some minutes)"
 SPARE = 16  # slots after the longest text, for the drafts of prompt lookup
