@@ -27,7 +27,7 @@ from draftscope.base.steps import Cancelled
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import find
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.rounds import MeasuredRounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.systems import PLAIN, Case, Label
 from tests.conftest import made_calibration
@@ -103,15 +103,15 @@ def test_those_far_behind_are_not_run_on_every_prompt(tiny: DecodingEngine) -> N
 def test_costs_agree_with_the_rounds_that_were_probed(tiny: DecodingEngine) -> None:
     found, _ = finished(probe(tiny, [Case("k", 0, ((0, 1, 2),), 0.0)], [find("draft")], 40, 60.0, lambda probed: {}))
     costs = fitted(made_calibration(), found, 100)
-    run, ms = found["draft"], {name: Rounds.joined(own.rounds).round_ms for name, own in found.items()}
+    run, ms = found["draft"], {name: MeasuredRounds.joined(own.rounds).round_ms for name, own in found.items()}
     ratio = round_cost(run.run, run.observed[run.run], costs)
     assert ratio == pytest.approx(ms["draft"] / ms["plain"], rel=1e-6)
 
 
-def timed_rounds(nodes: int, levels: int, ms: float, count: int = 8) -> tuple[Rounds, list[int]]:
+def timed_rounds(nodes: int, levels: int, ms: float, count: int = 8) -> tuple[MeasuredRounds, list[int]]:
     zeros = np.zeros((count, 1), dtype=np.int64)
     stages = np.tile([ms, 0.0, 0.0, 0.0, 0.0], (count, 1))
-    found = Rounds(np.full(count, nodes + 1), stages, zeros + 1, zeros, zeros + levels, np.zeros(count))
+    found = MeasuredRounds(np.full(count, nodes + 1), stages, zeros + 1, zeros, zeros + levels, np.zeros(count))
     return found, [levels] * count
 
 
@@ -182,7 +182,7 @@ def made_run(label: Label, case: Case, seconds: float, repeat: int = 0, ends: tu
         emitted = np.array([[int(row < end) for end in ends] for row in range(max(ends))])
         stages = np.tile([0.2, 0.2, 0.2, 0.2, 0.1], (max(ends), 1))
         one = np.ones(max(ends), dtype=np.int64)
-        rounds = Rounds(one, stages, emitted, 0 * emitted, 0 * emitted, 0.1 * one)
+        rounds = MeasuredRounds(one, stages, emitted, 0 * emitted, 0 * emitted, 0.1 * one)
     ids = [list(range(8)) for _ in case.prompts]
     return BenchRun(label, case, repeat, seconds, ids, rounds)
 

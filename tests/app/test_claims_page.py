@@ -13,7 +13,7 @@ import pytest
 from draftscope.base.assets import assets
 from draftscope.claims import saved
 from draftscope.claims.claim import ClaimVerdict
-from draftscope.claims.evidence import Evidence, in_folder
+from draftscope.claims.evidence import SavedResults, in_folder
 from draftscope.claims.table import CLAIMS
 from draftscope_app.cli import claim_runs
 from draftscope_app.engine import commands
@@ -30,7 +30,7 @@ def test_every_claim_is_shown_with_its_command() -> None:
 
 
 def test_a_verdict_is_hidden_until_it_is_predicted_and_one_without_a_measurement_is_not() -> None:
-    values = [saved.values(claim, claim.judged(Evidence())) for claim in CLAIMS[:2]]
+    values = [saved.values(claim, claim.judged(SavedResults())) for claim in CLAIMS[:2]]
     values[0] |= {"verdict": "holds", "found": "6 of 6"}
     first, second = re.findall(r"<li .*?</li>", claims({"machine": {}, "claims": values}), re.DOTALL)
     assert "data-guess" in first and '<div class="ds-found" hidden>' in first
@@ -39,7 +39,7 @@ def test_a_verdict_is_hidden_until_it_is_predicted_and_one_without_a_measurement
 
 def test_a_verdict_without_its_condition_is_a_whole_sentence() -> None:
     """The list once said "Holds here only if", and then nothing."""
-    values = [saved.values(CLAIMS[0], CLAIMS[0].judged(Evidence())) | {"verdict": "holds here only if"}]
+    values = [saved.values(CLAIMS[0], CLAIMS[0].judged(SavedResults())) | {"verdict": "holds here only if"}]
     shown = claims({"machine": {}, "claims": values})
     assert "<strong>Holds only sometimes</strong>" in shown and "Holds here only if" not in shown
 

@@ -18,7 +18,7 @@ import pytest
 from draftscope.base.assets import assets
 from draftscope.claims import saved
 from draftscope.claims.charts import Chart, Line
-from draftscope.claims.evidence import Evidence
+from draftscope.claims.evidence import SavedResults
 from draftscope.claims.experiments import EXPERIMENTS, find
 from draftscope_app.engine import commands
 from draftscope_app.page import notes
@@ -31,7 +31,7 @@ from tests.claims.test_claims import row
 
 EVIL = "<script>alert('x')</script>"
 BENCH = {"rows": [row(batch=batch) for batch in (1, 4)], "machine": {"target": "t", "draft": "d", "date": "2026-01-01"}}
-FOUND = saved.found_in(Evidence([BENCH]))
+FOUND = saved.found_in(SavedResults([BENCH]))
 BATCH = EXPERIMENTS[0]
 
 
@@ -58,7 +58,7 @@ def test_what_was_measured_here_says_so_and_names_the_shipped_verdict() -> None:
     assert "Measured here: target t, draft d" in shown and shown.count("Claim 18") == 2
     assert "It took 97 s." in shown and "Stopped after 260 s." in shown
     assert shown.index("Measured here") < shown.index("The shipped result: Claim 18")
-    empty = saved.found_in(Evidence([BENCH | {"rows": []}]))
+    empty = saved.found_in(SavedResults([BENCH | {"rows": []}]))
     assert "hold too few texts for a chart" in view.about_own(BATCH, view.Own(empty, 1.0), saved.shipped())
 
 

@@ -13,7 +13,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files, html
-from draftscope.trace.events import EVENT, Parted, Round, VerifyCosts
+from draftscope.trace.events import EVENT, Divergence, Round, VerifyCosts
 from tests.support.alone import Alone
 from tests.support.browsers import VIEWS, violations
 from tests.support.raced import race_of
@@ -173,7 +173,7 @@ def parted(browser: Any, pair: DecodingEngine, folder: Path, width: int) -> Alon
         for lane in ("plain", "speculative")
     ]
     first = next(i for i, (own, other) in enumerate(zip(*texts, strict=False)) if own != other)
-    events.append(Parted(run="r", lane="speculative", token=first, gap=0.0, behind=0.0, bound=0.07, tie=True))
+    events.append(Divergence(run="r", lane="speculative", token=first, gap=0.0, behind=0.0, bound=0.07, tie=True))
     path = folder / "parted.html"
     path.write_text(html.page(events), encoding="utf-8")
     page = Alone(browser, path, viewport={"width": width, "height": 900})

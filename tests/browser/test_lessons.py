@@ -28,10 +28,10 @@ from draftscope.models.probe import probed
 from draftscope.servers.audit.asked import Plan
 from draftscope.servers.audit.told import AuditTold
 from draftscope.servers.lanes import connect
-from draftscope.servers.wire import Limits
+from draftscope.servers.wire import WireLimits
 from draftscope.trace import files
 from draftscope.trace import html as player
-from draftscope.trace.events import AnyEvent, Drafted, Forced, Prefetch, Round, RunEnd, Served
+from draftscope.trace.events import AnyEvent, DraftProbs, Prefetch, Round, RunEnd, Served, TargetProbs
 from draftscope.trace.glossary import GLOSSARY
 from draftscope_app.page import bundle
 from draftscope_app.page.controls import LANE, names
@@ -94,7 +94,7 @@ def of_servers(
     habits = Habits(write=writer(pair), encode=encode), Habits(burst=3, write=writer(pair, 4.0), encode=encode)
     with ExitStack() as opened:
         urls = [opened.enter_context(stub(each)) for each in habits]
-        lanes, _ = connect(dict(zip(("plain", "drafts"), urls, strict=True)), {}, Limits(), opened.enter_context)
+        lanes, _ = connect(dict(zip(("plain", "drafts"), urls, strict=True)), {}, WireLimits(), opened.enter_context)
         return record_servers.record(pair, lanes, Plan(samples=60, tokens=4))
 
 
@@ -188,9 +188,9 @@ def test_the_shipped_race_of_servers_has_what_its_lesson_tells() -> None:
     assert len(lanes) == 2
     for lane in lanes:
         (end,) = (event for event in events if isinstance(event, RunEnd) and event.lane == lane)
-        (forced,) = (event for event in events if isinstance(event, Forced) and event.lane == lane)
+        (forced,) = (event for event in events if isinstance(event, TargetProbs) and event.lane == lane)
         assert end.reason == "length" and len(forced.p) == len(end.token_ids) and forced.log_p is not None
-    assert {event.lane for event in events if isinstance(event, Drafted)} == {lanes[1]}
+    assert {event.lane for event in events if isinstance(event, DraftProbs)} == {lanes[1]}
     told = [AuditTold.model_validate(each) for each in lessons.audited(record_servers.NAME)]
     assert [(each.server, each.different) for each in told] == [(lanes[0], False), (lanes[1], True)]
     assert lessons.audited("round") == []
@@ -431,7 +431,7 @@ def test_the_lesson_about_servers_says_what_was_recorded(browser: Any, own_run: 
     wrong = audits[1].server
     served = [event for event in events if isinstance(event, Served) and event.lane == wrong][-1]
     assert f"{served.accepted} of {served.drafted} drafted tokens were accepted" in told[1]
-    (forced,) = (event for event in events if isinstance(event, Forced) and event.lane == wrong)
+    (forced,) = (event for event in events if isinstance(event, TargetProbs) and event.lane == wrong)
     rarely = re.search(r"the target samples it there once in ([\d,]+) times", told[2])
     assert rarely is not None and float(rarely[1].replace(",", "")) == pytest.approx(1 / min(forced.p), rel=0.06)
     assert forced.log_p is not None

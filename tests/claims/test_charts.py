@@ -10,14 +10,14 @@ import pytest
 
 from draftscope.claims import charts, saved
 from draftscope.claims.charts import Line
-from draftscope.claims.evidence import Evidence
+from draftscope.claims.evidence import SavedResults
 from draftscope.claims.experiments import EXPERIMENTS, find
 from tests.claims.test_claims import row
 
 
-def benches(*rows: dict[str, Any], **machine: str) -> Evidence:
+def benches(*rows: dict[str, Any], **machine: str) -> SavedResults:
     own = [each | {"system": "draftscope"} for each in rows]
-    return Evidence([{"rows": own, "machine": {"target": "t", "draft": "d"} | machine}])
+    return SavedResults([{"rows": own, "machine": {"target": "t", "draft": "d"} | machine}])
 
 
 def points(line: Line) -> list[tuple[Any, float]]:
@@ -28,7 +28,7 @@ def test_every_experiment_is_that_of_a_claim_and_says_so_without_results() -> No
     assert len({each.name for each in EXPERIMENTS}) == len(EXPERIMENTS)
     for each in EXPERIMENTS:
         assert each.commands[0] == each.claim.command and each.claim.number == each.number
-        assert find(each.name) is each and each.drawn(Evidence()) is None
+        assert find(each.name) is each and each.drawn(SavedResults()) is None
         assert each.chart is not None or each.claim.why_not
 
 
@@ -52,7 +52,7 @@ def test_what_models_keep_is_drawn_by_model() -> None:
 
     bench = {"rows": [row()], "machine": {}, "kept": [kept("small", n, 10 * n) for n in (8, 4)]}
     other = {"rows": [row()], "machine": {}, "kept": [kept("mamba", n, 50) for n in (4, 8)]}
-    chart = charts.by_memory(Evidence([bench, other]))
+    chart = charts.by_memory(SavedResults([bench, other]))
     assert chart is not None
     assert [points(line) for line in chart.lines] == [[(4, 40), (8, 80)], [(4, 50), (8, 50)]]
 
@@ -63,7 +63,7 @@ def test_an_answers_length_is_modelled_and_what_was_run_is_beside_it() -> None:
            "prefill_ms": 0.0, "extra_ms": 4.0}  # fmt: skip
     ran = {"name": "draft, gamma 3", "tokens": 96, "ratio": {"median": 1.5, "low": 1.4, "high": 1.6}}
     surface = {"drafter": "draft", "gammas": [3], "tau": [tau], "by_context": own}
-    chart = charts.by_length(Evidence(advice={"limits": {}, "surface": surface, "measured": [ran]}))
+    chart = charts.by_length(SavedResults(advice={"limits": {}, "surface": surface, "measured": [ran]}))
     assert chart is not None
     modelled, measured = chart.lines
     assert modelled.modelled and modelled.y[2] == pytest.approx(16 / (16 * 1.25 / 2 + 4 * 32 / 40))
@@ -73,7 +73,7 @@ def test_an_answers_length_is_modelled_and_what_was_run_is_beside_it() -> None:
 
 def test_experts_that_were_woken_are_beside_the_uniform_formula() -> None:
     woken = [{"rows": n, "touched": t, "of": 16, "active": 2, "forwards": 8} for n, t in ((1, 2.0), (5, 6.5))]
-    chart = charts.experts_woken(Evidence([{"rows": [row()], "machine": {"target": "sparse"}, "woken": woken}]))
+    chart = charts.experts_woken(SavedResults([{"rows": [row()], "machine": {"target": "sparse"}, "woken": woken}]))
     assert chart is not None and "forwards of sparse" in chart.note  # other charts of a file are of other targets
     counted, uniform = chart.lines
     assert points(counted) == [(1, 2.0), (5, 6.5)]
@@ -83,7 +83,7 @@ def test_experts_that_were_woken_are_beside_the_uniform_formula() -> None:
 def test_experts_are_beside_the_same_settings_on_the_dense_target() -> None:
     dense = {"rows": [row(), row("ngram")], "machine": {"target": "t"}}
     sparse = {"rows": [row(ratio=(1.0, 1.1, 1.2))], "machine": {"target": "t-experts"}}
-    chart = charts.experts_speed(Evidence([dense, sparse]))
+    chart = charts.experts_speed(SavedResults([dense, sparse]))
     assert chart is not None and [points(line) for line in chart.lines] == [
         [("draft, code, T = 0", 1.4)], [("draft, code, T = 0", 1.1)],
     ]  # fmt: skip
@@ -92,7 +92,7 @@ def test_experts_are_beside_the_same_settings_on_the_dense_target() -> None:
 def test_a_ladder_has_drafts_of_several_sizes_and_other_drafters() -> None:
     small = {"rows": [row(), row("eagle3"), row(context=64)], "machine": {"target": "t", "draft": "small"}}
     tiny = {"rows": [row(prediction={"gamma_c": 0.1})], "machine": {"target": "t", "draft": "tiny"}}
-    chart = charts.ladder(Evidence([small, tiny]))
+    chart = charts.ladder(SavedResults([small, tiny]))
     assert chart is not None
     assert [(line.name, line.x, line.text) for line in chart.lines] == [
         ("small", [0.4], ["1.40x"]), ("eagle3", [0.4], ["1.40x"]), ("tiny", [0.1], ["1.40x"]),
@@ -116,7 +116,7 @@ def test_jitter_and_cascade_compare_the_best_of_each_kind() -> None:
 
 def test_fine_tuning_is_drawn_by_position() -> None:
     ends = {"before": {"alpha": [0.5, 0.4], "tokens": 9}, "after": {"alpha": [0.6, 0.5], "tokens": 9}}
-    chart = charts.fine_tuning(Evidence(adapted={"name": "draft, adapted"} | ends))
+    chart = charts.fine_tuning(SavedResults(adapted={"name": "draft, adapted"} | ends))
     assert chart is not None and [points(line) for line in chart.lines] == [[(1, 0.5), (2, 0.4)], [(1, 0.6), (2, 0.5)]]
     assert [line.name for line in chart.lines] == [
         "before: acceptance 0.450",
@@ -129,7 +129,7 @@ def test_fine_tuning_of_a_draft_model_compares_both_measures() -> None:
     ends = {
         name: {"alpha": [a], "greedy": [g], "tokens": 9} for name, a, g in (("before", 0.5, 0.4), ("after", 0.6, 0.45))
     }
-    chart = charts.fine_tuning(Evidence(adapted={"name": "draft, adapted"} | ends))
+    chart = charts.fine_tuning(SavedResults(adapted={"name": "draft, adapted"} | ends))
     assert chart is not None and not chart.joined
     assert [points(line) for line in chart.lines] == [
         [("acceptance", 0.5), ("same most probable token", 0.4)],

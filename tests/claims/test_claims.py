@@ -10,7 +10,7 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.claims.claim import ClaimVerdict
-from draftscope.claims.evidence import Evidence, in_folder, read
+from draftscope.claims.evidence import SavedResults, in_folder, read
 from draftscope.claims.table import CLAIMS, find
 from draftscope.decode.engine import DecodingEngine
 from draftscope_app.cli.main import COMMANDS
@@ -33,7 +33,7 @@ def row(drafter: str = "draft", ratio: tuple[float, float, float] = (1.3, 1.4, 1
 def judged(number: int, *rows: dict[str, Any]) -> ClaimVerdict:
     claim = find(number)
     assert claim is not None
-    return claim.judged(Evidence([{"rows": list(rows), "machine": {}}])).verdict
+    return claim.judged(SavedResults([{"rows": list(rows), "machine": {}}])).verdict
 
 
 def test_every_claim_has_a_command_that_exists_and_a_rule() -> None:
@@ -47,7 +47,7 @@ def test_every_claim_has_a_command_that_exists_and_a_rule() -> None:
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.number)
 def test_without_results_a_claim_names_its_command(claim: Any) -> None:
-    found = claim.judged(Evidence())
+    found = claim.judged(SavedResults())
     expected = ClaimVerdict.UNTESTED if claim.number in (12, 23) else ClaimVerdict.UNMEASURED
     assert found.verdict is expected and claim.command in found.change
 
@@ -70,7 +70,7 @@ def test_texts_that_differ_are_not_called_exact() -> None:
 def test_the_formulas_own_value_refutes_the_quoted_one() -> None:
     claim = find(2)
     assert claim is not None
-    found = claim.judged(Evidence([{"rows": [row()], "machine": {}}]))
+    found = claim.judged(SavedResults([{"rows": [row()], "machine": {}}]))
     assert found.verdict is ClaimVerdict.FAILS and "gives 3.69" in found.found and "0.0% in the median" in found.found
 
 
@@ -129,7 +129,7 @@ def test_batches_are_compared_on_the_same_texts_by_the_same_drafters() -> None:
     }
     claim = find(18)
     assert claim is not None
-    found = claim.judged(Evidence([every, sweep])).found
+    found = claim.judged(SavedResults([every, sweep])).found
     assert (
         "batch 1: draft, gamma 4 on code" in found
         and "batch 64: draft" in found
@@ -163,22 +163,22 @@ def test_experts_are_compared_with_the_dense_target() -> None:
     assert claim is not None
     dense = {"rows": [row(), row(temperature=1.0)], "machine": {"target": "llama-draftscope-15m"}}
     slow = {"rows": [row(ratio=(1.0, 1.1, 1.2))], "machine": {"target": "llama-draftscope-experts"}}
-    found = claim.judged(Evidence([dense, slow]))
+    found = claim.judged(SavedResults([dense, slow]))
     assert (
         found.verdict is ClaimVerdict.HOLDS
         and "1 comparison: the speedup is larger in 1 and smaller in 0. The" in found.found
     )
-    assert claim.judged(Evidence([dense])).verdict is ClaimVerdict.UNMEASURED
+    assert claim.judged(SavedResults([dense])).verdict is ClaimVerdict.UNMEASURED
 
 
 def test_policies_lengths_and_bills() -> None:
     policy = {"policy": True, "ratio_to_best": {"low": 0.8, "median": 0.9, "high": 0.95}, "regret": 0.1}
     dynamic, short, bill = find(7), find(20), find(24)
     assert dynamic is not None and short is not None and bill is not None
-    assert dynamic.judged(Evidence(regret={"rows": [policy]})).verdict is ClaimVerdict.FAILS
-    assert short.judged(Evidence(advice={"limits": {"shortest": 9}})).verdict is ClaimVerdict.FAILS
-    assert short.judged(Evidence(advice={"limits": {"shortest": 30}})).verdict is ClaimVerdict.HOLDS
-    assert "saves 29%" in bill.judged(Evidence([{"rows": [row()], "machine": {}}])).found
+    assert dynamic.judged(SavedResults(regret={"rows": [policy]})).verdict is ClaimVerdict.FAILS
+    assert short.judged(SavedResults(advice={"limits": {"shortest": 9}})).verdict is ClaimVerdict.FAILS
+    assert short.judged(SavedResults(advice={"limits": {"shortest": 30}})).verdict is ClaimVerdict.HOLDS
+    assert "saves 29%" in bill.judged(SavedResults([{"rows": [row()], "machine": {}}])).found
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:

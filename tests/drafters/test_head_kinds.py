@@ -24,7 +24,7 @@ from draftscope.models import head_kinds
 from draftscope.models.heads import SharedWeights, kind_of, save_head
 from draftscope.models.heads.lessons.parallel import Blocks
 from draftscope.servers.programs import registry
-from draftscope.servers.programs.program import Pair
+from draftscope.servers.programs.program import ServedPair
 from draftscope.train.publish.card import _method
 from draftscope.train.students.recipes import CPU
 from draftscope.train.students.shapes import ROPE
@@ -129,7 +129,7 @@ def test_trees_that_draw_are_those_that_the_mutations_break(tiny: DecodingEngine
 
 def test_a_drafter_whose_weights_are_in_the_target_needs_no_model() -> None:
     start = registry.find_start("sglang")
-    _, speculative = start.commands(Pair("small", "mtp"))
+    _, speculative = start.commands(ServedPair("small", "mtp"))
     assert "NEXTN" in speculative.arguments and "--speculative-draft-model-path" not in speculative.arguments
     with pytest.raises(DraftscopeError, match="--method eagle needs the drafter's model"):
-        Pair("small", "eagle")
+        ServedPair("small", "eagle")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope.drafters.deterministic import Node
+from draftscope.drafters.deterministic import TrieNode
 from draftscope.drafters.options import MAX_NODES
 from draftscope.drafters.typed import merged
 from draftscope.trace.events import Round
@@ -12,7 +12,7 @@ from draftscope.trace.events import Round
 def test_equal_beginnings_stand_in_the_tree_once() -> None:
     tree = merged([[1, 2, 3], [1, 4], [5], [1, 2]])
     expected = [(-1, 1), (0, 2), (1, 3), (0, 4), (-1, 5)]
-    assert tree == [Node(parent, token, "typed") for parent, token in expected]
+    assert tree == [TrieNode(parent, token, "typed") for parent, token in expected]
     assert merged([]) == [] and len(merged([range(MAX_NODES), range(MAX_NODES, 2 * MAX_NODES)])) == MAX_NODES
 
 

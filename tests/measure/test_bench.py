@@ -22,7 +22,7 @@ from draftscope.measure.bench.report import BenchReport
 from draftscope.measure.bench.report_tables import markdown
 from draftscope.measure.bench.rows import BenchRow
 from draftscope.measure.bench.runner import Bench
-from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System, Write, Written, own
+from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System, Write, WrittenBatch, own
 from draftscope.models.probe import probed
 from tests.conftest import byte_tokenizer, random_llama
 
@@ -38,9 +38,9 @@ class Scripted(System):
         self._log, self._write = log, write
 
     def prepare(self, case: Case, tokens: int, seed: int) -> Write:
-        def write() -> Written:
+        def write() -> WrittenBatch:
             self._log.append((self.label.name, case.kind, seed))
-            return Written([list(self._write(case, tokens))] * case.batch)
+            return WrittenBatch([list(self._write(case, tokens))] * case.batch)
 
         return write
 

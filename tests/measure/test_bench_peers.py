@@ -14,11 +14,10 @@ import torch
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench import peers
 from draftscope.measure.bench.peers import gguf, transformers
-from draftscope.measure.bench.peers.missing import MissingPeerError, needed
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import rows
 from draftscope.measure.bench.runner import Bench
-from draftscope.measure.bench.systems import Case, System, own
+from draftscope.measure.bench.systems import Case, MissingPeerError, System, needed, own
 
 PLAN = BenchPlan(drafters=("plain",), temperatures=(0.0,), tokens=12, repeats=1)
 
@@ -93,7 +92,7 @@ def test_a_peer_that_does_not_load_is_named_with_its_reason(monkeypatch: pytest.
     def broken(name: str) -> ModuleType:
         raise OSError("libggml.so: cannot open\nshared object")
 
-    monkeypatch.setattr("draftscope.measure.bench.peers.missing.import_module", broken)
+    monkeypatch.setattr("draftscope.measure.bench.systems.import_module", broken)
     with pytest.raises(MissingPeerError, match=r"'llama_cpp' does not load \(libggml.so: cannot open\); repair"):
         needed("llama_cpp", "llama.cpp", "pip install llama-cpp-python")
 

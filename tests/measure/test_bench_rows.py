@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from draftscope.base.text import AddedText
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.predict import Timings, predict
-from draftscope.measure.bench.rounds import STAGES, KeptStep, Rounds, timed_steps
+from draftscope.measure.bench.predict import PartTimes, predict
+from draftscope.measure.bench.rounds import STAGES, KeptStep, MeasuredRounds, timed_steps
 from draftscope.measure.bench.rows import headlines, rows
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, bootstrap, repeated_4grams
@@ -45,29 +45,29 @@ def run(label: Label, seconds: float, ids: list[int], repeat: int = 0, **case: A
     return BenchRun(label, Case(**of), repeat, seconds, [ids])
 
 
-ROUNDS = Rounds.of([kept(1.0, 7.0, 1.0, 0.5, 0.5)] * len(STRAIGHT))
+ROUNDS = MeasuredRounds.of([kept(1.0, 7.0, 1.0, 0.5, 0.5)] * len(STRAIGHT))
 
 
 # prediction
 
 
 def test_the_prediction_is_tau_over_the_terms_of_a_round() -> None:
-    plain = Rounds.of([kept(0.0, 9.0, 0.5, 0.25, 0.25)] * 5)  # one plain round takes 10 ms
-    rounds = Rounds.of([kept(4.0, 11.0, 0.5, 0.5, 1.0, emitted=(3,), drafted=4)] * 4)
-    found = predict(Timings(rounds), Timings(plain), 12)
+    plain = MeasuredRounds.of([kept(0.0, 9.0, 0.5, 0.25, 0.25)] * 5)  # one plain round takes 10 ms
+    rounds = MeasuredRounds.of([kept(4.0, 11.0, 0.5, 0.5, 1.0, emitted=(3,), drafted=4)] * 4)
+    found = predict(PartTimes(rounds), PartTimes(plain), 12)
     assert (found.tau, found.gamma_c, found.v) == (3, pytest.approx(0.4), pytest.approx(1.1))
     assert found.o == pytest.approx(0.2)
     assert found.ratio == pytest.approx(3 / 1.7)
-    assert predict(Timings(plain), Timings(plain), 12).ratio == pytest.approx(1)
+    assert predict(PartTimes(plain), PartTimes(plain), 12).ratio == pytest.approx(1)
 
 
 def test_set_up_prefill_and_the_time_between_rounds_are_part_of_a_run() -> None:
-    plain = Rounds.of([kept(0.0, 9.0, 0.5, 0.0, 0.0)._replace(between=0.5)] * 5)  # 10 ms with what is between
-    rounds = Rounds.of([kept(4.0, 11.0, 0.5, 0.5, 1.0, emitted=(3,), drafted=4)._replace(between=3.0)] * 4)
-    found = predict(Timings(rounds, 60.0), Timings(plain, 40.0), 30)
+    plain = MeasuredRounds.of([kept(0.0, 9.0, 0.5, 0.0, 0.0)._replace(between=0.5)] * 5)  # 10 ms with what is between
+    rounds = MeasuredRounds.of([kept(4.0, 11.0, 0.5, 0.5, 1.0, emitted=(3,), drafted=4)._replace(between=3.0)] * 4)
+    found = predict(PartTimes(rounds, 60.0), PartTimes(plain, 40.0), 30)
     assert (found.o, found.steady) == (pytest.approx(0.5), pytest.approx(3 / 2))
     assert found.ratio == pytest.approx((40 + 30 * 10) / (60 + 10 * 20))
-    assert predict(Timings(plain, 40.0), Timings(plain, 40.0), 30).ratio == pytest.approx(1)
+    assert predict(PartTimes(plain, 40.0), PartTimes(plain, 40.0), 30).ratio == pytest.approx(1)
 
 
 def test_a_reader_waits_between_rounds_but_not_for_what_the_caller_does(
@@ -96,7 +96,7 @@ def test_a_reader_waits_between_rounds_but_not_for_what_the_caller_does(
 def test_stages_are_medians_at_each_width_weighted_by_how_often_it_occurred() -> None:
     narrow = [kept(0.0, value, 0.0, 0.0, 0.0) for value in (1.0, 1.0, 99.0)]
     wide = [kept(2.0, 5.0, 0.0, 0.0, 0.0, drafted=4)]
-    found = Rounds.of(narrow + wide).stage_ms()
+    found = MeasuredRounds.of(narrow + wide).stage_ms()
     assert found["verify"] == pytest.approx((3 * 1.0 + 5.0) / 4)
     assert found["propose"] == pytest.approx(2.0 / 4)
 
@@ -111,17 +111,17 @@ def test_the_prediction_knows_nothing_of_a_whole_runs_time() -> None:
 
 def test_tau_of_a_batch_counts_a_sequence_that_has_ended_as_writing_nothing() -> None:
     rounds = [kept(1, 1, 1, 1, 1, emitted=(4, 2), drafted=3), kept(1, 1, 1, 1, 1, emitted=(0, 2), drafted=3)]
-    assert Rounds.of(rounds).tokens_per_round() == pytest.approx(8 / 2 / 2)
+    assert MeasuredRounds.of(rounds).tokens_per_round() == pytest.approx(8 / 2 / 2)
     left = [rounds[0], kept(1, 1, 1, 1, 1, emitted=(2,), drafted=3)._replace(rows=[1])]
     for name in ("emitted", "accepted", "depth"):
-        assert getattr(Rounds.of(left), name).tolist() == getattr(Rounds.of(rounds), name).tolist()
+        assert getattr(MeasuredRounds.of(left), name).tolist() == getattr(MeasuredRounds.of(rounds), name).tolist()
 
 
 def test_a_full_batch_is_looked_at_until_its_first_sequence_ends() -> None:
     fast, slow = (kept(ms, 0, 0, 0, 0, emitted=(4, 2), drafted=3) for ms in (100, 200))
-    rounds = Rounds.of([fast, slow, *[kept(999, 0, 0, 0, 0, emitted=(0, 2), drafted=3)] * 2])
+    rounds = MeasuredRounds.of([fast, slow, *[kept(999, 0, 0, 0, 0, emitted=(0, 2), drafted=3)] * 2])
     assert rounds.tokens_per_s_while_full() == pytest.approx(12 / 0.3)
-    plain = Rounds.of([kept(100, 0, 0, 0, 0, emitted=(1, 1))] * 8)
+    plain = MeasuredRounds.of([kept(100, 0, 0, 0, 0, emitted=(1, 1))] * 8)
     ids = [[1] * 8, [2] * 8]
     runs = [
         BenchRun(label, Case("story", 0, ((1,), (2,)), 1.0), 0, 1.0, ids, own)
@@ -133,18 +133,18 @@ def test_a_full_batch_is_looked_at_until_its_first_sequence_ends() -> None:
 
 def test_acceptance_length_counts_rounds_that_drafted() -> None:
     rounds = [kept(1, 1, 1, 1, 1, emitted=(4, 1), drafted=3), kept(1, 1, 1, 1, 1, emitted=(0, 1), drafted=3)]
-    assert Rounds.of(rounds).mean_acceptance_length() == pytest.approx(1 + 3 / 3)
-    assert Rounds.of([kept(1, 1, 1, 1, 1)]).mean_acceptance_length() == 1
+    assert MeasuredRounds.of(rounds).mean_acceptance_length() == pytest.approx(1 + 3 / 3)
+    assert MeasuredRounds.of([kept(1, 1, 1, 1, 1)]).mean_acceptance_length() == 1
 
 
 def test_what_was_accepted_but_cut_off_counts_nowhere() -> None:
     cut = kept(1, 1, 1, 1, 1, emitted=(2,), drafted=4)._replace(paths=[[0, 1, 2]])
-    assert Rounds.of([cut]).accepted.tolist() == [[2]]
+    assert MeasuredRounds.of([cut]).accepted.tolist() == [[2]]
 
 
 def test_a_draft_of_nothing_but_never_accepted_is_none() -> None:
     never_accepted = kept(1, 1, 1, 1, 1, drafted=2)._replace(never_accepted=torch.ones(1, 2, dtype=torch.bool))
-    assert Rounds.of([never_accepted]).depth.tolist() == [[0]]
+    assert MeasuredRounds.of([never_accepted]).depth.tolist() == [[0]]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_acceptance_length_is_that_of_the_trace(pair: DecodingEngine, drafter: s
     folded = pair.decode(text, drafter, max_new_tokens=24, **values).metrics
     settings = Settings.of(drafter=drafter, max_new_tokens=24, **values)
     session = pair.start_batch([pair.encode(text)], settings, (0,))
-    rounds = Rounds.of([KeptStep.of(step) for step in session.steps()])
+    rounds = MeasuredRounds.of([KeptStep.of(step) for step in session.steps()])
     assert rounds.mean_acceptance_length() == pytest.approx(folded.mean_acceptance_length)
     assert rounds.tokens_per_round() == pytest.approx(folded.tokens_per_round)
     assert rounds.conditional_alpha() == pytest.approx(folded.conditional_acceptance_per_position)
@@ -163,9 +163,9 @@ def test_acceptance_length_is_that_of_the_trace(pair: DecodingEngine, drafter: s
 
 def test_alpha_counts_only_rounds_that_reached_and_drafted_a_position() -> None:
     rounds = [kept(1, 1, 1, 1, 1, emitted=(n,), drafted=d) for n, d in ((3, 2), (2, 2), (1, 2), (2, 1))]
-    assert Rounds.of(rounds).conditional_alpha() == [3 / 4, 1 / 2]
+    assert MeasuredRounds.of(rounds).conditional_alpha() == [3 / 4, 1 / 2]
     cut = kept(1, 1, 1, 1, 1, emitted=(2,), drafted=3)._replace(paths=[[0, 1, 2]])  # nobody saw a third token
-    assert Rounds.of([cut]).conditional_alpha() == [1, 1, None]
+    assert MeasuredRounds.of([cut]).conditional_alpha() == [1, 1, None]
 
 
 # time a token
@@ -173,23 +173,23 @@ def test_alpha_counts_only_rounds_that_reached_and_drafted_a_position() -> None:
 
 def test_a_rounds_time_is_shared_by_the_tokens_it_wrote() -> None:
     rounds = [kept(0, 8, 0, 0, 0, emitted=(4,), drafted=3), kept(0, 4, 0, 0, 0, emitted=(4,), drafted=3)]
-    assert Rounds.of(rounds).ms_per_token(8) == [2, 2, 2, 2, 1, 1, 1, 1]
-    assert Rounds.of(rounds).ms_per_token(2) == [2, 1]
+    assert MeasuredRounds.of(rounds).ms_per_token(8) == [2, 2, 2, 2, 1, 1, 1, 1]
+    assert MeasuredRounds.of(rounds).ms_per_token(2) == [2, 1]
     ragged = [kept(0, 3, 0, 0, 0, emitted=(2, 1)), kept(0, 3, 0, 0, 0, emitted=(0, 1))]
-    assert Rounds.of(ragged).ms_per_token(2) == [1, 2]
+    assert MeasuredRounds.of(ragged).ms_per_token(2) == [1, 2]
 
 
 def test_the_gaps_of_a_reader_are_a_rounds_time_and_then_nothing() -> None:
     rounds = [kept(0, 8, 0, 0, 0, emitted=(4,), drafted=3), kept(0, 4, 0, 0, 0, emitted=(1,), drafted=3)]
-    assert Rounds.of(rounds).gaps().tolist() == [8, 0, 0, 0, 4]
-    found = Rounds.of(rounds).gap_ms()
+    assert MeasuredRounds.of(rounds).gaps().tolist() == [8, 0, 0, 0, 4]
+    found = MeasuredRounds.of(rounds).gap_ms()
     assert found["p50"] == 0 and found["p99"] == pytest.approx(7.84) and found["sd"] == pytest.approx(3.2)
 
 
 def test_a_reader_also_waits_between_the_stages() -> None:
     """3 ms beside each round: a part of the gaps, of a token's time, and of the time of a full batch."""
     steps = [kept(0, 8, 0, 0, 0, emitted=(n,), drafted=3)._replace(between=3.0) for n in (4, 1)]
-    rounds = Rounds.of(steps)
+    rounds = MeasuredRounds.of(steps)
     assert rounds.gaps().tolist() == [11, 0, 0, 0, 11]
     assert rounds.ms_per_token(5) == [11 / 4] * 4 + [11]
     assert rounds.tokens_per_s_while_full() == pytest.approx(5 / 0.022)
@@ -197,8 +197,8 @@ def test_a_reader_also_waits_between_the_stages() -> None:
 
 def test_a_row_has_the_gaps_of_its_own_runs_and_a_batch_has_none() -> None:
     """Repeats of 4 and 2 ms a round: eight tokens of two rounds, of which each writes four."""
-    plain = Rounds.of([kept(0, 1, 0, 0, 0)] * 8)
-    own = [Rounds.of([kept(0, ms, 0, 0, 0, emitted=(4,), drafted=3)] * 2) for ms in (4.0, 2.0)]
+    plain = MeasuredRounds.of([kept(0, 1, 0, 0, 0)] * 8)
+    own = [MeasuredRounds.of([kept(0, ms, 0, 0, 0, emitted=(4,), drafted=3)] * 2) for ms in (4.0, 2.0)]
     case, ids = Case("story", 0, ((1,),), 0.0), [list(range(8))]
     runs = [
         BenchRun(label, case, repeat, 1.0, ids, rounds)
@@ -207,9 +207,9 @@ def test_a_row_has_the_gaps_of_its_own_runs_and_a_batch_has_none() -> None:
     ]
     found = {row.drafter: row.gap_ms for row in rows(runs)}
     assert found["plain"] == {"p50": 1.0, "p99": 1.0, "sd": 0.0}
-    assert found["draft"] == Rounds.joined(own).gap_ms() and found["draft"]["p50"] == 0
+    assert found["draft"] == MeasuredRounds.joined(own).gap_ms() and found["draft"]["p50"] == 0
     assert found["draft"]["p99"] == pytest.approx(4.0)
-    two, both = replace(case, prompts=((1,), (2,))), Rounds.of([kept(0, 1, 0, 0, 0, emitted=(1, 1))] * 8)
+    two, both = replace(case, prompts=((1,), (2,))), MeasuredRounds.of([kept(0, 1, 0, 0, 0, emitted=(1, 1))] * 8)
     assert [row.gap_ms for row in rows([BenchRun(PLAIN, two, 0, 1.0, ids * 2, both)])] == [{}]
 
 

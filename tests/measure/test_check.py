@@ -21,7 +21,7 @@ from draftscope.measure.greedy import GreedyTest
 from draftscope.measure.sampled import names_of_findings
 from draftscope.models.model import Model
 from draftscope.models.precise import fp32_logits
-from draftscope.trace.events import Parted
+from draftscope.trace.events import Divergence
 from draftscope.verify import verify
 from tests.support.mutations import token_dropped, wrong_greedy
 
@@ -75,7 +75,7 @@ def test_rounding_is_a_tie_and_no_difference(
 def test_a_races_lanes_are_judged_as_the_check_judges(shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page shows these events; its own idea of a tie was a number for each dtype."""
 
-    def raced() -> list[Parted]:
+    def raced() -> list[Divergence]:
         lanes = {name: Settings.of(drafter=name, max_new_tokens=48) for name in ("plain", "ngram")}
         runs = {name: shipped.start(PROMPTS[0], settings, lane=name) for name, settings in lanes.items()}
         for run in runs.values():

@@ -18,7 +18,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure import joint, sampled
 from draftscope.measure.check import checked
-from draftscope.measure.compare import Compared, compare
+from draftscope.measure.compare import ComparedLane, compare
 from draftscope.measure.findings import Progress
 from draftscope.measure.greedy import TESTS, GreedyTest
 from draftscope.measure.joint import along, exact_joint
@@ -73,7 +73,7 @@ def test_a_comparison_is_cancelled_within_a_round(pair: DecodingEngine) -> None:
 
 def test_a_comparison_changes_no_token_and_is_read_back(pair: DecodingEngine) -> None:
     (event,) = said(compare(pair, "abc", lanes(draft={}), repeats=1))
-    assert Compared.model_validate_json(event.model_dump_json(exclude_none=True)) == event
+    assert ComparedLane.model_validate_json(event.model_dump_json(exclude_none=True)) == event
 
 
 # The check.

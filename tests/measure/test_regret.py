@@ -11,7 +11,7 @@ import pytest
 
 from draftscope.base.markdown import one_line
 from draftscope.decode.engine import DecodingEngine
-from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.rounds import MeasuredRounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System
@@ -24,7 +24,7 @@ CHAIN, TREE, UCB = (Label(OWN, name) for name in ("draft:2", "sampled-tree:4x1",
 
 def run(label: Label, seconds: float, repeat: int = 0) -> BenchRun:
     ones = np.ones((4, 1), dtype=np.int64)
-    rounds = Rounds(ones[:, 0], np.ones((4, 5)), ones * 2, ones, ones.astype(bool), np.zeros(4))
+    rounds = MeasuredRounds(ones[:, 0], np.ones((4, 5)), ones * 2, ones, ones.astype(bool), np.zeros(4))
     return BenchRun(label, Case("code", 0, ((1, 2),), 1.0), repeat, seconds, [list(range(10))], rounds)
 
 

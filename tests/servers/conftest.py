@@ -9,7 +9,7 @@ import pytest
 
 from draftscope.servers.identify import identify
 from draftscope.servers.race import Lane
-from draftscope.servers.wire import Limits
+from draftscope.servers.wire import WireLimits
 from tests.servers.stubs import Habits, Starts, stub
 
 
@@ -20,6 +20,6 @@ def starts() -> Iterator[Starts]:
 
         def start(name: str, habits: Habits) -> Lane:
             url = opened.enter_context(stub(habits))
-            return Lane(name, opened.enter_context(identify(url, limits=Limits(connect=2, silent=1))))
+            return Lane(name, opened.enter_context(identify(url, limits=WireLimits(connect=2, silent=1))))
 
         yield start

@@ -34,9 +34,9 @@ from draftscope.measure.bench.peers import gguf as peer
 from draftscope.servers.adapter import Counted, Request, Server, ServerError
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.identify import identify
-from draftscope.servers.programs.program import Command, Method, Pair
+from draftscope.servers.programs.program import Command, Method, ServedPair
 from draftscope.servers.programs.registry import find_start
-from draftscope.servers.race import Answer, Lane, Prompt, Race, Standing, race
+from draftscope.servers.race import Answer, Lane, Race, RacePrompt, Standing, race
 from draftscope.train.data import prompts
 
 GAMMA, TOKENS, PROMPTS, PORT = 4, 64, 20, 8140
@@ -91,40 +91,40 @@ def pairs(smollm2: Path | None) -> list[Shared]:
     return found
 
 
-def texts(engine: DecodingEngine, chat: bool) -> list[Prompt]:
+def texts(engine: DecodingEngine, chat: bool) -> list[RacePrompt]:
     """The same prompts for every engine: instructions in the chat template, or their plain text to continue."""
     chosen = prompts.mix(prompts.training_prompts(1), 1)[:PROMPTS]
     ids = [engine.encode(each.text, TOKENS) if chat else engine.tokenizer.encode(each.text) for each in chosen]
-    return [Prompt(each.text, tuple(tokens)) for each, tokens in zip(chosen, ids, strict=True)]
+    return [RacePrompt(each.text, tuple(tokens)) for each, tokens in zip(chosen, ids, strict=True)]
 
 
-def by_draftscope(engine: DecodingEngine, shared: Shared, asked: Sequence[Prompt]) -> Told:
+def by_draftscope(engine: DecodingEngine, shared: Shared, asked: Sequence[RacePrompt]) -> Told:
     return raced("Draftscope " + version("draftscope"), EngineLane(engine, Settings.of(drafter=shared.method)), asked)
 
 
-def by_vllm(program: Path, shared: Shared, asked: Sequence[Prompt]) -> Told:
+def by_vllm(program: Path, shared: Shared, asked: Sequence[RacePrompt]) -> Told:
     """vLLM's speculative server, started for this and ended after it."""
-    pair = Pair(shared.target, shared.method, shared.drafter, GAMMA, context=512, requests=1)
+    pair = ServedPair(shared.target, shared.method, shared.drafter, GAMMA, context=512, requests=1)
     command = find_start("vllm-cpu").commands(pair, PORT)[1]
     with started(program, command, ("--enforce-eager",)) as server:
         return raced(f"vLLM {server.identity.version}", server, asked)
 
 
-def by_llama_cpp(program: Path, engine: DecodingEngine, asked: Sequence[Prompt]) -> Told:
+def by_llama_cpp(program: Path, engine: DecodingEngine, asked: Sequence[RacePrompt]) -> Told:
     """llama.cpp's server with a draft model, on files of the same weights; made-up words, as only ids are read."""
     assert engine.draft is not None
     with tempfile.TemporaryDirectory() as folder:
         target, draft = Path(folder) / "target.gguf", Path(folder) / "draft.gguf"
         for model, path in ((engine.target, target), (engine.draft, draft)):
             peer.write(gguf, model.network, path, vocabulary=True)
-        pair = Pair(str(target), "draft", str(draft), GAMMA, context=512, requests=1)
+        pair = ServedPair(str(target), "draft", str(draft), GAMMA, context=512, requests=1)
         command = find_start("llama.cpp").commands(pair, PORT)[1]
         with started(program, command, ("-ctk", "bf16", "-ctv", "bf16", "--no-webui")) as server:
             told = raced(f"llama.cpp {server.identity.version}", server, asked)
     return replace(told, unseen=peer.BYTES)  # its stream leaves out bytes that are no character
 
 
-def raced(engine: str, server: Server, asked: Sequence[Prompt]) -> Told:
+def raced(engine: str, server: Server, asked: Sequence[RacePrompt]) -> Told:
     """Raises `ServerError` for an answer that failed or was not counted."""
     standing = Standing()
     plan = Race(asked, Request((0,), TOKENS, temperature=0.0, ignore_eos=True), repeats=1)
@@ -162,7 +162,7 @@ def _ids(answers: Sequence[Answer]) -> tuple[tuple[int, ...], ...]:
 
 
 @torch.inference_mode()
-def by_transformers(engine: DecodingEngine, asked: Sequence[Prompt]) -> Told:
+def by_transformers(engine: DecodingEngine, asked: Sequence[RacePrompt]) -> Told:
     """transformers' assisted generation with a draft of constant length; rounds are the target's forwards."""
     assert engine.draft is not None
     network, assistant = engine.target.network, engine.draft.network

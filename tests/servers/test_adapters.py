@@ -12,7 +12,7 @@ from draftscope.servers.adapter import Chunk, Counted, Message, Request, Server,
 from draftscope.servers.addresses import from_environment, named, permitted
 from draftscope.servers.identify import identify
 from draftscope.servers.prometheus import spec_decode
-from draftscope.servers.wire import Limits
+from draftscope.servers.wire import WireLimits
 from tests.servers.stubs import Habits, Misbehaviour, ids_of, stub, text_of, written
 
 Connect: TypeAlias = Callable[..., Server]
@@ -27,7 +27,7 @@ def connect() -> Iterator[Connect]:
 
 KINDS = ("vllm", "sglang", "llama.cpp", "transformers")
 PROMPT = (1, 2, 3, 4)
-SHORT = Limits(connect=2, silent=0.5, total=20, event=1 << 18)
+SHORT = WireLimits(connect=2, silent=0.5, total=20, event=1 << 18)
 
 
 def request(**changes: object) -> Request:

@@ -17,8 +17,8 @@ from draftscope.servers.curve import LoadCurve, curves, drafter_here, first, pre
 from draftscope.servers.field import Field
 from draftscope.servers.lanes import connect
 from draftscope.servers.load import LoadPlan, LoadPoint, load
-from draftscope.servers.race import Prompt
-from draftscope.servers.wire import Limits
+from draftscope.servers.race import RacePrompt
+from draftscope.servers.wire import WireLimits
 from tests.servers.stubs import Habits, Starts, stub
 
 PAIR = MeasuredFor(
@@ -40,7 +40,7 @@ COSTS = Calibration(
 )  # fmt: skip
 COUNTED = Counted(rounds=10, drafted=40, accepted=20)
 POINT = LoadPoint("fast", 1, 3, 0, 100, 100.0, 1.0, 1.0, 1.0, 0.1, 0.1, 0.01, COUNTED, None)
-PROMPTS = [Prompt("a", (1, 2))]
+PROMPTS = [RacePrompt("a", (1, 2))]
 REQUEST = Request(ids=(1,), max_tokens=8)
 
 
@@ -98,7 +98,7 @@ def stopping() -> LoadCurve:
     plan = LoadPlan(PROMPTS, REQUEST, (1, 2, 4), 0.2)
     with ExitStack() as opened:
         urls = {name: opened.enter_context(stub(each)) for name, each in (("plain", plain), ("fast", fast))}
-        lanes, _ = connect(urls, {}, Limits(), opened.enter_context)
+        lanes, _ = connect(urls, {}, WireLimits(), opened.enter_context)
 
         def points() -> Iterator[LoadPoint]:
             for number, point in enumerate(load(lanes, plan), 1):

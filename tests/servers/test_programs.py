@@ -14,10 +14,11 @@ from draftscope.servers.adapter import Identity, Offers, Request, Server
 from draftscope.servers.audit.writer import refuse_without_ids
 from draftscope.servers.identify import identify
 from draftscope.servers.programs import registry, vllm
-from draftscope.servers.programs.program import Flag, Pair, Program, Start, WantedChain, needs_model
+from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain, needs_model
 from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Wire
 from draftscope_app.cli.commands import servers as servers_command
+from draftscope_app.cli.main import main
 from draftscope_app.page.runs.servers import KnownServers
 from tests.servers.stubs import Habits, stub
 
@@ -61,7 +62,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_program_of_one_file_is_in_every_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert registry.started_names()[0] == "made"
     assert KnownServers().told()["programs"].startswith("Made-up server, vLLM, ")
-    servers_command.servers("small", program="made", gamma=3)
+    main(["servers", "small", "--program", "made", "--gamma", "3"])
     printed = capsys.readouterr().out
     assert "pip install made" in printed and "made --model small --port 8101 --guess 3" in printed
     settings = {ready.engine: ready.settings for ready in advised.ready(Candidate("ngram", 3), [])}
@@ -99,7 +100,7 @@ def test_every_program_is_whole(program: Program) -> None:
         assert sorted(program.sampling_order) == ["min_p", "temperature", "top_k", "top_p"]
     for start in program.starts:
         for method in registry.methods(start.name):
-            pair = Pair("target", method, "drafter" if needs_model(method) else None)
+            pair = ServedPair("target", method, "drafter" if needs_model(method) else None)
             plain, speculative = start.commands(pair)
             assert speculative.port == plain.port + 1
             assert len(speculative.arguments) > len(plain.arguments)

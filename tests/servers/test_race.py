@@ -20,7 +20,7 @@ from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import forced
 from draftscope.servers.latency import Arrival, latency, loopback_jitter
 from draftscope.servers.load import LoadPlan, load
-from draftscope.servers.race import Lane, Prompt, Race, Standing, race, same_tokenizers
+from draftscope.servers.race import Lane, Race, RacePrompt, Standing, race, same_tokenizers
 from draftscope.servers.summary import LaneSummary, against_target, outside, summaries
 from draftscope.trace import files
 from draftscope.trace.events import Burst, RunStart
@@ -30,7 +30,7 @@ from draftscope_app.cli.main import main
 from tests.servers.stubs import Habits, Misbehaviour, Starts, stub, written
 from tests.support.command import instead_of_loading
 
-PROMPTS = (Prompt("a", (1, 2, 3), " w1 w2 w3"), Prompt("b", (4, 5), " w4 w5"))
+PROMPTS = (RacePrompt("a", (1, 2, 3), " w1 w2 w3"), RacePrompt("b", (4, 5), " w4 w5"))
 REQUEST = Request((0,), 12)
 
 

@@ -18,7 +18,7 @@ from draftscope.servers.audit.audit import audit_without_weights
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.identify import identify
 from draftscope.servers.load import LoadPlan, load
-from draftscope.servers.race import Lane, Prompt, Race, Standing, race, same_tokenizers
+from draftscope.servers.race import Lane, Race, RacePrompt, Standing, race, same_tokenizers
 from draftscope.servers.summary import summaries
 
 pytestmark = pytest.mark.real_servers
@@ -79,7 +79,7 @@ def test_it_is_told_apart_and_reads_what_it_is_sent(lanes: list[Lane]) -> None:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_race_is_counted_and_its_greedy_texts_are_equal(lanes: list[Lane], temperature: float) -> None:
     ids = lanes[0].server.render((Message("user", TEXT),))
-    plan = Race([Prompt(TEXT, ids)], Request((0,), 48, temperature=temperature), repeats=3, jitter=0.0005)
+    plan = Race([RacePrompt(TEXT, ids)], Request((0,), 48, temperature=temperature), repeats=3, jitter=0.0005)
     standing = Standing()
     answers = list(race(lanes, plan, standing))
     plain, ngram = summaries(lanes, plan, standing, {})
@@ -103,7 +103,7 @@ def test_the_server_that_drafts_is_audited_against_the_plain_one(lanes: list[Lan
 
 def test_both_are_put_under_load(lanes: list[Lane]) -> None:
     ids = lanes[0].server.render((Message("user", TEXT),))
-    points = list(load(lanes, LoadPlan([Prompt(TEXT, ids)], Request((0,), 16), (1, 2), 4.0)))
+    points = list(load(lanes, LoadPlan([RacePrompt(TEXT, ids)], Request((0,), 16), (1, 2), 4.0)))
     assert [(each.concurrency, each.failed) for each in points] == [(1, 0), (1, 0), (2, 0), (2, 0)]
     assert all(each.finished and each.tokens_per_second for each in points)
 

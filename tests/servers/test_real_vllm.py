@@ -22,7 +22,7 @@ from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.curve import stops
 from draftscope.servers.load import LoadPlan
 from draftscope.servers.load import load as put_under_load
-from draftscope.servers.programs.program import Pair
+from draftscope.servers.programs.program import ServedPair
 from draftscope.servers.programs.registry import find_start
 from draftscope.servers.race import Lane, Race, Standing, race, same_tokenizers
 from draftscope.servers.summary import summaries
@@ -47,7 +47,7 @@ def engine() -> Iterator[DecodingEngine]:
 def lanes() -> Iterator[list[Lane]]:
     """A plain server, and one that drafts with the draft model for up to two requests at once."""
     program = Path(os.environ["DRAFTSCOPE_VLLM"]).absolute()
-    plain, drafting = find_start("vllm-cpu").commands(Pair(TARGET, "draft", DRAFT, context=512), free_port())
+    plain, drafting = find_start("vllm-cpu").commands(ServedPair(TARGET, "draft", DRAFT, context=512), free_port())
     changed = tuple(each.replace('{"method"', f'{{{STOPS}"method"') for each in drafting.arguments)
     both = plain, replace(drafting, arguments=changed)
     with ExitStack() as opened:

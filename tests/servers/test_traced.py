@@ -17,11 +17,11 @@ from draftscope.servers.adapter import Chunk, Request
 from draftscope.servers.bursts import Bursts
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.identify import identify
-from draftscope.servers.race import Lane, Prompt, Race
+from draftscope.servers.race import Lane, Race, RacePrompt
 from draftscope.servers.traced import Traced, traced
-from draftscope.servers.wire import Limits
+from draftscope.servers.wire import WireLimits
 from draftscope.trace import files, html, metrics, tables
-from draftscope.trace.events import AnyEvent, Burst, Drafted, Forced, Round, RunEnd, RunStart, Served
+from draftscope.trace.events import AnyEvent, Burst, DraftProbs, Round, RunEnd, RunStart, Served, TargetProbs
 from draftscope.trace.validate import ImpossibleError, validate
 from draftscope_app.engine.messages import HERE, Job
 from draftscope_app.engine.play import events_of
@@ -31,7 +31,7 @@ from draftscope_app.reports.lanes import origin
 from tests.servers.stubs import Habits, stub, text_of, written
 from tests.servers.test_audit_command import writer
 
-PROMPT = Prompt("a", (1, 2, 3), " w1 w2 w3")
+PROMPT = RacePrompt("a", (1, 2, 3), " w1 w2 w3")
 REQUEST = Request((0,), 12)
 Starts = Callable[..., Lane]
 
@@ -43,7 +43,7 @@ def starts() -> Iterator[Starts]:
 
         def start(name: str, **habits: object) -> Lane:
             url = opened.enter_context(stub(Habits(**habits)))  # type: ignore[arg-type]
-            return Lane(name, opened.enter_context(identify(url, limits=Limits(connect=2, silent=1))))
+            return Lane(name, opened.enter_context(identify(url, limits=WireLimits(connect=2, silent=1))))
 
         yield start
 
@@ -121,7 +121,7 @@ def test_what_a_lane_wrote_before_it_failed_is_kept(starts: Starts) -> None:
         return written(Habits(), prompt, count, temperature, seed)
 
     habits.write = write
-    with stub(habits) as url, identify(url, limits=Limits(connect=2, silent=1)) as server:
+    with stub(habits) as url, identify(url, limits=WireLimits(connect=2, silent=1)) as server:
         told = raced(Lane("bad", server), starts("good"))
     (end,) = of(told, RunEnd, "bad")
     assert end.reason == "error" and "closed the connection" in end.message
@@ -146,7 +146,7 @@ def test_p_and_q_of_every_token_with_the_models_here(starts: Starts, tiny: Decod
     plan = Race([PROMPT], replace(REQUEST, temperature=1.0), 2)
     events = list(said(traced(Traced("r1", [lane], {}, plan, tiny, tiny.draft))))
     validate(events)
-    (p,), (q,) = of(events, Forced, "fast"), of(events, Drafted, "fast")
+    (p,), (q,) = of(events, TargetProbs, "fast"), of(events, DraftProbs, "fast")
     assert len(p.p) == len(q.q) == 12 and p.target == "tiny-target" and q.draft == "tiny-draft"
     assert p.log_p is not None and abs(p.log_p) < 1.0
     tokens = pytest.importorskip("pandas") and tables.frame(events)
@@ -187,7 +187,7 @@ def test_the_engine_races_servers_with_another_tokenizer_without_p(pair: Decodin
         events = played(pair, job(one, two))
     validate(events)
     assert [len(event.emitted) for event in of(events, Burst, "two")] == [3, 3]
-    assert not any(isinstance(event, Forced) for event in events)
+    assert not any(isinstance(event, TargetProbs) for event in events)
     with pytest.raises(DraftscopeError, match="cannot be reached"):
         played(pair, job("http://127.0.0.1:9"))
 
@@ -222,7 +222,7 @@ def test_the_engine_itself_is_a_lane_beside_a_server(pair: DecodingEngine) -> No
     served = of(events, Served, "draft, here")[-1]
     assert len(served.seconds) == 2 and served.drafted and served.rounds
     for lane in ("server", "draft, here"):
-        (known,) = of(events, Forced, lane)
+        (known,) = of(events, TargetProbs, lane)
         assert len(known.p) == len(of(events, RunEnd, lane)[0].token_ids) and known.log_p is not None
 
 

@@ -29,8 +29,7 @@ from draftscope.models.loading import embedded
 from draftscope.train import family
 from draftscope.train.data import corpus, tokenizer
 from draftscope.train.data.batches import DECK, Batches, deck_shares
-from draftscope.train.data.corpus import Domain, Texts
-from draftscope.train.data.credits import sources
+from draftscope.train.data.corpus import Domain, Texts, sources
 from draftscope.train.fit import fit as fitting
 from draftscope.train.fit import sources as text_sources
 from draftscope.train.fit.evaluate import agreements, scores

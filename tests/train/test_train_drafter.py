@@ -38,16 +38,16 @@ from draftscope.train.fit.optimizers import Rates, Recipe
 from draftscope.train.fit.sources import AnswerText
 from draftscope.train.fit.teaching import Teacher, padded
 from draftscope.train.publish import figures
-from draftscope.train.students.any_target import (
+from draftscope.train.students.recipes import CPU, AnswerPreset
+from draftscope.train.students.shapes import ModelShape, build
+from draftscope.train.students.students import (
     first_student,
+    lesson_for,
     main_components,
     most_frequent,
     small_llama,
     token_shares,
 )
-from draftscope.train.students.recipes import CPU, AnswerPreset
-from draftscope.train.students.shapes import ModelShape, build
-from draftscope.train.students.students import lesson_for
 from draftscope_app.cli.commands import train_drafter as train_drafter_command
 from draftscope_app.cli.exit_codes import ExitCode
 from tests.train.test_train import STATES, VERY_TINY, ticking

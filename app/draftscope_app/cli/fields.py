@@ -18,20 +18,23 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import typer
+from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from draftscope.base.errors import quoted
+from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.base.settings import sentence
 
 Given = Mapping[str, Any]  # field -> what the command line says; fields that were not given are absent
 Command = Callable[..., int]
 Number = TypeVar("Number", int, float)
+Options = TypeVar("Options", bound=BaseModel)
 
 UNBOUNDED = 1e9  # a limit beyond this is of the machine, and the help does not mention it
 
 
 def options_of(
     fields: Mapping[str, FieldInfo],
-    panel: Callable[[str], str],
+    panel: Callable[[str], str | None] = lambda _: None,
     metavars: Mapping[str, str] = {},
     by_commas: frozenset[str] = frozenset(),
 ) -> list[inspect.Parameter]:
@@ -39,9 +42,26 @@ def options_of(
 
     A bool becomes a switch. A tuple of texts becomes an option that may be repeated; other tuples, and the fields in
     `by_commas`, take one list with commas. `panel` gives the heading in the help, `metavars` the word behind an
-    option where its type says too little.
+    option where its type says too little; fields that `option` made have their own.
     """
-    return [_option(name, field, panel(name), metavars.get(name), name in by_commas) for name, field in fields.items()]
+    return [
+        _option(name, field, panel(name) or _extra(field, "panel"), metavars.get(name) or _extra(field, "metavar"),
+                name in by_commas)
+        for name, field in fields.items()
+    ]  # fmt: skip
+
+
+def option(about: str, default: Any = ..., panel: str | None = None, metavar: str | None = None, **limits: Any) -> Any:
+    """A field of a command's options, for `options_of`: without a default it must be given."""
+    return Field(default, description=about, json_schema_extra={"panel": panel, "metavar": metavar}, **limits)
+
+
+def read_options(model: type[Options], given: Given) -> Options:
+    """A command's options, or a `DraftscopeError` that names the value and its range."""
+    try:
+        return model(**given)
+    except ValidationError as error:
+        raise DraftscopeError(sentence(error, model.model_fields)) from None
 
 
 def takes(**bundles: Sequence[inspect.Parameter]) -> Callable[[Command], Command]:
@@ -93,7 +113,12 @@ def listed(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _option(name: str, field: FieldInfo, panel: str, metavar: str | None, by_commas: bool) -> inspect.Parameter:
+def _extra(field: FieldInfo, name: str) -> str | None:
+    extra = field.json_schema_extra
+    return str(extra[name]) if isinstance(extra, dict) and extra.get(name) else None
+
+
+def _option(name: str, field: FieldInfo, panel: str | None, metavar: str | None, by_commas: bool) -> inspect.Parameter:
     kind, flag = _plain(field.annotation), f"--{name.replace('_', '-')}"
     annotation: Any = str
     more: dict[str, Any] = {"metavar": metavar or _metavar(kind)}
@@ -109,9 +134,8 @@ def _option(name: str, field: FieldInfo, panel: str, metavar: str | None, by_com
     elif choices := _choices(kind):
         more["autocompletion"] = lambda: choices
     info = typer.Option(flag, help=_help(field, kind, by_commas), show_default=False, rich_help_panel=panel, **more)
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation | None, info]
-    )
+    default, kinds = (inspect.Parameter.empty, annotation) if field.is_required() else (None, annotation | None)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kinds, info])
 
 
 def _repeated(kind: Any, by_commas: bool) -> bool:
@@ -177,7 +201,11 @@ def _help(field: FieldInfo, kind: Any, by_commas: bool) -> str:
 def _default(field: FieldInfo, kind: Any, by_commas: bool) -> str:
     if _repeated(kind, by_commas):
         return "may be repeated"
-    return "" if kind is bool or field.default in ("", None, ()) else f"default: {listed(field.default)}"
+    return (
+        ""
+        if kind is bool or field.is_required() or field.default in ("", None, ())
+        else f"default: {listed(field.default)}"
+    )
 
 
 def _range(field: FieldInfo) -> str:

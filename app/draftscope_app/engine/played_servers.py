@@ -30,14 +30,14 @@ def _steps(engine: DecodingEngine, job: Job, lanes: Mapping[str, Settings]) -> S
     from draftscope.servers.field import Field, request_of
     from draftscope.servers.load import LoadPlan
     from draftscope.servers.race import Race
-    from draftscope.servers.wire import Limits
+    from draftscope.servers.wire import WireLimits
     from draftscope.verify.sampling import Sampling
 
     urls = {name: url for name, url in zip(lanes, job.servers, strict=True) if url != HERE}
     here = {name: settings for name, settings in lanes.items() if name not in urls}
     settings = next(iter(lanes.values()))
     by_weights = engine if not job.audits or len(lanes) == 1 else None
-    with Field.open(urls, by_weights, here, limits=Limits(silent=SILENT_S), draft=engine.draft) as opened:
+    with Field.open(urls, by_weights, here, limits=WireLimits(silent=SILENT_S), draft=engine.draft) as opened:
         field = opened.with_engine_of_servers()
         if job.audits:
             yield from field.audit(Plan(Sampling.of(settings), samples=job.audits, seconds=SECONDS, seed=settings.seed))

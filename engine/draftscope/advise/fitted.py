@@ -13,7 +13,7 @@ from draftscope.advise.costs import CalibratedCosts, Timed, calibrated_as
 from draftscope.advise.model import Prefill
 from draftscope.advise.probe import Probed
 from draftscope.base.costs import PLAIN, Calibration
-from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.rounds import MeasuredRounds
 
 LEAST_TIMED = 4  # rounds of one width
 
@@ -39,7 +39,7 @@ def prefill(probed: Mapping[str, Probed]) -> Prefill:
 
 def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:
     """One point for each width of the forward that was timed often enough; one for all where none was."""
-    rounds = Rounds.joined([*probed.rounds, *probed.small_rounds])
+    rounds = MeasuredRounds.joined([*probed.rounds, *probed.small_rounds])
     levels = np.array([level for own in (*probed.levels, *probed.small_levels) for level in own])
     widths, counts = np.unique(rounds.width, return_counts=True)
     groups = [rounds.width == width for width in widths[counts >= LEAST_TIMED]] or [rounds.width > 0]
@@ -55,7 +55,7 @@ def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:
 
 
 def _modelled_ms(
-    costs: CalibratedCosts, name: str, rounds: Rounds, levels: NDArray[np.int64], own: NDArray[np.bool_]
+    costs: CalibratedCosts, name: str, rounds: MeasuredRounds, levels: NDArray[np.int64], own: NDArray[np.bool_]
 ) -> float:
     """The same rounds by the calibration, in the mean."""
     sizes = zip(rounds.width[own], levels[own], strict=True)

@@ -26,7 +26,7 @@ from draftscope.drafters.drafter import Outcome
 from draftscope.drafters.options import TreeShape, nodes_in
 from draftscope.drafters.policy.implied import SmallRounds
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.rounds import Rounds, timed_steps
+from draftscope.measure.bench.rounds import MeasuredRounds, timed_steps
 from draftscope.measure.bench.systems import PLAIN, Case, refuse_unknown
 
 LEAST_ROUNDS = 4  # of a prompt, however slow the models are
@@ -43,9 +43,9 @@ class Probed:
     run: Candidate
     small: Candidate | None = None  # the other size, at which rounds are timed
     by_candidate: dict[Candidate, list[PromptRounds]] = field(default_factory=dict)
-    rounds: list[Rounds] = field(default_factory=list)
+    rounds: list[MeasuredRounds] = field(default_factory=list)
     levels: list[list[int]] = field(default_factory=list)  # draft steps of each round, as `rounds`
-    small_rounds: list[Rounds] = field(default_factory=list)  # of `small`
+    small_rounds: list[MeasuredRounds] = field(default_factory=list)  # of `small`
     small_levels: list[list[int]] = field(default_factory=list)
     before_ms: list[float] = field(default_factory=list)  # set-up and prefill
     ids: list[list[int]] = field(default_factory=list)  # what it wrote
@@ -148,7 +148,7 @@ def _run(engine: DecodingEngine, probed: Probed, ask: Ask) -> None:
     for candidate, own in rounds.items():
         columns = [np.array(column, dtype=np.int64) for column in zip(*own, strict=True)]
         probed.by_candidate.setdefault(candidate, []).append(PromptRounds(*columns))
-    probed.rounds.append(Rounds.of(kept))
+    probed.rounds.append(MeasuredRounds.of(kept))
     probed.levels.append(levels)
     probed.before_ms.append(before_ms)
     probed.ids.append(list(session.transcripts[0].tokens))
@@ -166,7 +166,7 @@ def _time_small(engine: DecodingEngine, probed: Probed, ask: Ask) -> None:
         levels.append(step.tree.topology.height)
         if len(kept) >= SMALL_ROUNDS or (perf_counter() > until and len(kept) >= LEAST_ROUNDS):
             break
-    probed.small_rounds.append(Rounds.of(kept))
+    probed.small_rounds.append(MeasuredRounds.of(kept))
     probed.small_levels.append(levels)
 
 

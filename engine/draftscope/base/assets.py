@@ -1,4 +1,5 @@
-"""The folder of the assets: embedded models, recorded traces, prompts, and the instrument's scripts and styles."""
+"""The folder of the assets (embedded models, recorded traces, prompts, the instrument's scripts and styles), and the
+user's cache folder (measured costs, converted models)."""
 
 from __future__ import annotations
 
@@ -14,3 +15,9 @@ def assets() -> Path:
     package = Path(__file__).resolve().parents[1]
     installed = package / "assets"
     return installed if installed.is_dir() else package.parents[1] / "assets"
+
+
+def cache_folder() -> Path:
+    """`draftscope` in $DRAFTSCOPE_CACHE, else in the user's cache folder; it may not exist yet."""
+    base = os.environ.get("DRAFTSCOPE_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return Path(base) / "draftscope"

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from draftscope.base.cache import cache_folder
+from draftscope.base.assets import cache_folder
 
 PLAIN = "plain"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from draftscope.advise.what_if import answer_ratio
-from draftscope.claims.evidence import Evidence, RowJson
+from draftscope.claims.evidence import RowJson, SavedResults
 
 LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 SPREAD = "Points are medians over kinds of text; bars reach from the slowest kind to the fastest."
@@ -46,19 +46,19 @@ class Chart:
     joined: bool = True  # points of a series belong to one curve
 
 
-def by_batch(evidence: Evidence) -> Chart | None:
+def by_batch(evidence: SavedResults) -> Chart | None:
     """18: each drafter's ratio by batch."""
     note = f"Measured. {SPREAD} Plain decoding at the same batch size is 1."
     return _swept(evidence, "batch", "batch: sequences decoded together", note)
 
 
-def by_context(evidence: Evidence) -> Chart | None:
+def by_context(evidence: SavedResults) -> Chart | None:
     """19: each drafter's ratio by context."""
     note = f"Measured, prefill included. {SPREAD} Plain decoding after the same prompt is 1."
     return _swept(evidence, "context", "tokens in the prompt", note)
 
 
-def by_memory(evidence: Evidence) -> Chart | None:
+def by_memory(evidence: SavedResults) -> Chart | None:
     """11: what each model keeps of a text: a cache that grows, or a state that does not."""
     sizes: dict[str, dict[int, int]] = {}
     for kept in (own for bench in evidence.benches for own in bench.get("kept", ())):
@@ -68,7 +68,7 @@ def by_memory(evidence: Evidence) -> Chart | None:
     return Chart("tokens in the text", "bytes", note, lines, log_x=True, log_y=True) if lines else None
 
 
-def by_length(evidence: Evidence) -> Chart | None:
+def by_length(evidence: SavedResults) -> Chart | None:
     """20: the advised drafter's ratio by answer length, and what was run."""
     surface = (evidence.advice or {}).get("surface")
     if evidence.advice is None or not surface or not surface.get("by_context"):
@@ -88,7 +88,7 @@ def by_length(evidence: Evidence) -> Chart | None:
     return Chart("tokens in the answer", OVER_PLAIN, note, lines, ratio=True, log_x=True)
 
 
-def experts_speed(evidence: Evidence) -> Chart | None:
+def experts_speed(evidence: SavedResults) -> Chart | None:
     """21: the same settings on the dense target and on the mixture of experts."""
     sparse = [row for row in evidence.of_experts if row["batch"] == 1 and not row["lossy"]]
     dense = {_setting_and_kind(row): row for row in evidence.rows if row["batch"] == 1 and not row["context"]}
@@ -103,7 +103,7 @@ def experts_speed(evidence: Evidence) -> Chart | None:
     return Chart("", OVER_PLAIN, note, sides, ratio=True, joined=False)
 
 
-def experts_woken(evidence: Evidence) -> Chart | None:
+def experts_woken(evidence: SavedResults) -> Chart | None:
     """21: distinct experts that a verify forward reads, beside uniform routing."""
     bench = next((bench for bench in evidence.benches if bench.get("woken")), None)
     if bench is None:
@@ -122,7 +122,7 @@ def experts_woken(evidence: Evidence) -> Chart | None:
     return Chart("tokens in a verify forward", "distinct experts per layer", note, lines)
 
 
-def ladder(evidence: Evidence) -> Chart | None:
+def ladder(evidence: SavedResults) -> Chart | None:
     """16: chains of every drafter: what drafting costs, and what a round gains."""
     found: dict[str, list[RowJson]] = {}
     for draft, rows in evidence.by_draft.items():
@@ -147,7 +147,7 @@ def ladder(evidence: Evidence) -> Chart | None:
     )
 
 
-def fine_tuning(evidence: Evidence) -> Chart | None:
+def fine_tuning(evidence: SavedResults) -> Chart | None:
     """17: before and after `draftscope adapt`: acceptance by position; of a single position with greedy agreement."""
     if evidence.adapted is None:
         return None
@@ -164,7 +164,7 @@ def fine_tuning(evidence: Evidence) -> Chart | None:
     return Chart(x, y, note, lines, joined=by_position)
 
 
-def jitter(evidence: Evidence) -> Chart | None:
+def jitter(evidence: SavedResults) -> Chart | None:
     """15: gaps of plain decoding and of the fastest setting, by kind and temperature."""
     plain = {_kind(row): row for row in evidence.plain if row.get("gap_ms") and _is_exact_chain(row)}
     fastest: dict[str, RowJson] = {}
@@ -192,7 +192,7 @@ def jitter(evidence: Evidence) -> Chart | None:
     return Chart("", "milliseconds between tokens", note, lines, joined=False)
 
 
-def cascade(evidence: Evidence) -> Chart | None:
+def cascade(evidence: SavedResults) -> Chart | None:
     """13: the cascade's best beside the draft model's best."""
     sides = []
     for name, drafter in (("three tiers: cascade", "cascade"), ("two tiers: draft", "draft")):
@@ -211,7 +211,7 @@ def cascade(evidence: Evidence) -> Chart | None:
     return Chart("", OVER_PLAIN, note, lines, ratio=True, joined=False)
 
 
-def _swept(evidence: Evidence, field: str, x: str, note: str) -> Chart | None:
+def _swept(evidence: SavedResults, field: str, x: str, note: str) -> Chart | None:
     """A line for each drafter and temperature, from the benchmarks that went through several values of `field`."""
     own = evidence.swept(field)
     lines = []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from draftscope.claims.evidence import Evidence
+from draftscope.claims.evidence import SavedResults
 
 
 class ClaimVerdict(StrEnum):
@@ -37,11 +37,11 @@ class Claim:
     sentence: str
     command: str
     rule: str  # how the verdict is computed
-    judge: Callable[[Evidence], Judged | None] | None = None
+    judge: Callable[[SavedResults], Judged | None] | None = None
     why_not: str = ""
     elsewhere: bool = False  # this machine or these models can never test it
 
-    def judged(self, evidence: Evidence) -> Judged:
+    def judged(self, evidence: SavedResults) -> Judged:
         """The verdict from these results."""
         found = self.judge(evidence) if self.judge is not None else None
         if found is not None:

@@ -14,7 +14,7 @@ RowJson = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Evidence:
+class SavedResults:
     """What was found in files; None for a file that was not given. Benchmarks may be of several drafts.
 
     Rows whose texts mostly loop flatter every drafter, so they count only in `every_row`.
@@ -104,10 +104,10 @@ def read(path: Path, field: str) -> RowJson:
     return found
 
 
-def in_folder(folder: Path) -> Evidence:
+def in_folder(folder: Path) -> SavedResults:
     """Everything that the commands wrote into the folder and the folders in it."""
     benches = [read(path, "rows") for path in sorted(folder.rglob("bench.json"))]
     regrets = [read(path, "rows") for path in sorted(folder.rglob("regret.json"))]
     advices = [read(path, "limits") for path in sorted(folder.rglob("advice.json"))]
     adapted = [found for path in sorted(folder.rglob("training.json")) if "after" in (found := read(path, "name"))]
-    return Evidence(benches, *(next(iter(found), None) for found in (regrets, advices, adapted)))
+    return SavedResults(benches, *(next(iter(found), None) for found in (regrets, advices, adapted)))

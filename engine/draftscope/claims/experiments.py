@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from draftscope.claims import charts
 from draftscope.claims.charts import Chart
 from draftscope.claims.claim import Claim
-from draftscope.claims.evidence import Evidence
+from draftscope.claims.evidence import SavedResults
 from draftscope.claims.table import CLAIMS
 
 # Seconds of the claims' commands on two idle cores, with the start of Python: measured on 2026-11-23 with the embedded
@@ -28,7 +28,7 @@ class Experiment:
     name: str
     question: str
     number: int
-    chart: Callable[[Evidence], Chart | None] | None = None
+    chart: Callable[[SavedResults], Chart | None] | None = None
     also: tuple[int, ...] = ()
 
     @property
@@ -45,7 +45,7 @@ class Experiment:
         """Seconds that all its commands take. Raises `KeyError` for one that was not measured."""
         return sum(SECONDS[command] for command in self.commands)
 
-    def drawn(self, evidence: Evidence) -> Chart | None:
+    def drawn(self, evidence: SavedResults) -> Chart | None:
         return self.chart(evidence) if self.chart is not None else None
 
 

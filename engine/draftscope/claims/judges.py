@@ -12,11 +12,11 @@ from statistics import fmean, median
 
 from draftscope.base.alpha import alpha_of
 from draftscope.claims.claim import ClaimVerdict, Judged
-from draftscope.claims.evidence import Evidence, RowJson
+from draftscope.claims.evidence import RowJson, SavedResults
 from draftscope.drafters.options import known_heads, nodes_in, without_tree
 
 
-def exact(evidence: Evidence) -> Judged | None:
+def exact(evidence: SavedResults) -> Judged | None:
     """1: every greedy text equals plain's."""
     rows = [row for row in evidence.every_row if row["equal_runs"] is not None and not row["lossy"]]
     if not rows:
@@ -30,7 +30,7 @@ def exact(evidence: Evidence) -> Judged | None:
     )
 
 
-def tau_formula(evidence: Evidence) -> Judged | None:
+def tau_formula(evidence: SavedResults) -> Judged | None:
     """2: the formula's own value for the quoted numbers, and its error on measured chains."""
     quoted = sum(0.8**k for k in range(6))
     chains = [
@@ -49,14 +49,14 @@ def tau_formula(evidence: Evidence) -> Judged | None:
     )  # fmt: skip
 
 
-def two_to_three(evidence: Evidence) -> Judged | None:
+def two_to_three(evidence: SavedResults) -> Judged | None:
     """3: the best ratio at batch 1 is at least 2."""
     return _at_least(
         _exact_single_rows(evidence), 2.0, "a larger target over its draft, or a draft that agrees more often"
     )
 
 
-def break_even(evidence: Evidence) -> Judged | None:
+def break_even(evidence: SavedResults) -> Judged | None:
     """4: break-even alpha of every measured chain of the draft model, from its measured costs."""
     rows = [
         row for row in _exact_single_rows(evidence) if row["drafter"] == "draft" and row["gamma"] and row["prediction"]
@@ -76,7 +76,7 @@ def break_even(evidence: Evidence) -> Judged | None:
     return Judged(verdict, found, change, formula)
 
 
-def hopeless(evidence: Evidence) -> Judged | None:
+def hopeless(evidence: SavedResults) -> Judged | None:
     """5: settings with under 1.3 tokens per round are slower than plain."""
     rows = [
         row
@@ -96,13 +96,13 @@ def hopeless(evidence: Evidence) -> Judged | None:
     return Judged(verdict, found, change, _formula(worst))
 
 
-def code_over_verse(evidence: Evidence) -> Judged | None:
+def code_over_verse(evidence: SavedResults) -> Judged | None:
     """6: for each drafter, the ratio on code against that on verse."""
     pairs = _pairs_by_kind(_exact_single_rows(evidence), "code", "verse")
     return _compared(pairs, "code", "verse", "other texts, and more prompts of each kind")
 
 
-def dynamic(evidence: Evidence) -> Judged | None:
+def dynamic(evidence: SavedResults) -> Judged | None:
     """7: a policy beats the best fixed setting of the kind."""
     rows = [row for row in (evidence.regret or {}).get("rows", ()) if row["policy"]]
     if not rows:
@@ -114,7 +114,7 @@ def dynamic(evidence: Evidence) -> Judged | None:
     return Judged(verdict, found, "Longer texts, and texts that change their kind half way.")
 
 
-def trees_over_chains(evidence: Evidence) -> Judged | None:
+def trees_over_chains(evidence: SavedResults) -> Judged | None:
     """8: sampled and top-k trees against chains of as many nodes of the same draft model."""
     rows = _exact_single_rows(evidence)
     chains = {
@@ -127,7 +127,7 @@ def trees_over_chains(evidence: Evidence) -> Judged | None:
     return _compared(pairs, "trees", "chains of as many nodes", "a verify forward whose rows cost less, as on a GPU")
 
 
-def heads_far_ahead(evidence: Evidence) -> Judged | None:
+def heads_far_ahead(evidence: SavedResults) -> Judged | None:
     """9: the best head at batch 1 reaches 4x."""
     rows = [row for row in _exact_single_rows(evidence) if without_tree(row["drafter"]) in known_heads()]
     return _at_least(
@@ -135,13 +135,13 @@ def heads_far_ahead(evidence: Evidence) -> Judged | None:
     )
 
 
-def lookahead_behind(evidence: Evidence) -> Judged | None:
+def lookahead_behind(evidence: SavedResults) -> Judged | None:
     """10: EAGLE's best against lookahead, by kind."""
     pairs = _best_against(evidence, ("eagle", "eagle3", "eagle-tree", "eagle3-tree"), ("lookahead",))
     return _compared(pairs, "EAGLE", "lookahead", "text that repeats itself")
 
 
-def constant_state(evidence: Evidence) -> Judged | None:
+def constant_state(evidence: SavedResults) -> Judged | None:
     """11: bytes of each draft's state at the longest context over those at the shortest."""
     growth: dict[str, tuple[int, int, float]] = {}
     for draft, rows in evidence.by_draft.items():
@@ -160,7 +160,7 @@ def constant_state(evidence: Evidence) -> Judged | None:
     return Judged(verdict, f"{found}.", "A hybrid draft, whose attention layers keep a cache.")
 
 
-def jitter(evidence: Evidence) -> Judged | None:
+def jitter(evidence: SavedResults) -> Judged | None:
     """15: the fastest setting of every kind and temperature has longer pauses than plain, and is faster."""
     plain = {_kind_and_batch(row): row for row in evidence.plain if row.get("gap_ms")}
     places: dict[tuple[object, ...], list[RowJson]] = {}
@@ -185,7 +185,7 @@ def jitter(evidence: Evidence) -> Judged | None:
     return Judged(verdict, found, change, formula)
 
 
-def fine_tuned(evidence: Evidence) -> Judged | None:
+def fine_tuned(evidence: SavedResults) -> Judged | None:
     """17: the drafter's acceptance on held-out text before and after `draftscope adapt`."""
     if evidence.adapted is None:
         return None
@@ -199,7 +199,7 @@ def fine_tuned(evidence: Evidence) -> Judged | None:
     return Judged(verdict, found, "A drafter that has not seen such text, and more of it.")
 
 
-def experts_gain_less(evidence: Evidence) -> Judged | None:
+def experts_gain_less(evidence: SavedResults) -> Judged | None:
     """21: the same setting on the dense target and on the mixture of experts, by kind and temperature."""
     dense = {(row["name"], *_kind_and_batch(row)): row for row in _exact_single_rows(evidence)}
     pairs = [
@@ -212,7 +212,7 @@ def experts_gain_less(evidence: Evidence) -> Judged | None:
     return replace(found, formula=formula) if found is not None else None
 
 
-def latency_over_quality(evidence: Evidence) -> Judged | None:
+def latency_over_quality(evidence: SavedResults) -> Judged | None:
     """16: pairs of drafts of which one is cheaper and the other agrees more often, by kind and temperature."""
     chains: dict[object, list[RowJson]] = {}
     for rows in evidence.by_draft.values():
@@ -231,12 +231,12 @@ def latency_over_quality(evidence: Evidence) -> Judged | None:
     return _compared(pairs, "cheaper drafts", "drafts that agree more", "drafts of other sizes, and a dearer target")
 
 
-def cascade_over_two(evidence: Evidence) -> Judged | None:
+def cascade_over_two(evidence: SavedResults) -> Judged | None:
     """13: the cascade's best against the draft model's best chain."""
     return _compared(_best_against(evidence, ("cascade",), ("draft",)), "the cascade", "two tiers", "three real sizes")
 
 
-def lossy_faster(evidence: Evidence) -> Judged | None:
+def lossy_faster(evidence: SavedResults) -> Judged | None:
     """14: lossy rules against exact ones of the same drafter and gamma."""
     rows = evidence.rows
     own = {
@@ -249,7 +249,7 @@ def lossy_faster(evidence: Evidence) -> Judged | None:
     return _compared(pairs, "lossy rules", "exact rules", "a looser rule; the total variation is in the same table")
 
 
-def by_batch(evidence: Evidence) -> Judged | None:
+def by_batch(evidence: SavedResults) -> Judged | None:
     """18: the best ratio by batch: 2 to 3 up to 10, below 1 from 32 on. Only of benchmarks that went through several
     batches: other ones have other kinds of text and other drafters at batch 1."""
     rows = [row for row in evidence.swept("batch") if not row["lossy"]]
@@ -267,7 +267,7 @@ def by_batch(evidence: Evidence) -> Judged | None:
     )
 
 
-def long_context(evidence: Evidence) -> Judged | None:
+def long_context(evidence: SavedResults) -> Judged | None:
     """19: the best ratio at the longest context against that at the shortest."""
     contexts = sorted({row["context"] for row in evidence.rows if row["context"]})
     if len(contexts) < 2:
@@ -277,7 +277,7 @@ def long_context(evidence: Evidence) -> Judged | None:
     return _compared(pairs, f"{contexts[-1]} tokens", f"{contexts[0]} tokens", "a cache that outweighs the weights")
 
 
-def short_answers(evidence: Evidence) -> Judged | None:
+def short_answers(evidence: SavedResults) -> Judged | None:
     """20: the answer length from which the advised setting pays."""
     shortest = (evidence.advice or {}).get("limits", {}).get("shortest")
     if shortest is None:
@@ -288,13 +288,13 @@ def short_answers(evidence: Evidence) -> Judged | None:
     return Judged(verdict, found, "A draft with a longer prefill, or a longer prompt.", formula)
 
 
-def ssd_doubles(evidence: Evidence) -> Judged | None:
+def ssd_doubles(evidence: SavedResults) -> Judged | None:
     """22: SSD's best against the draft model's best chain."""
     pairs = _best_against(evidence, ("ssd",), ("draft",))
     return _compared(pairs, "SSD", "the draft model", "a second device that is idle while the target verifies")
 
 
-def cloud_bill(evidence: Evidence) -> Judged | None:
+def cloud_bill(evidence: SavedResults) -> Judged | None:
     """24: the best ratio saves 1 - 1 / S of the machine's time."""
     rows = evidence.rows
     if not rows:
@@ -316,7 +316,7 @@ def _geometric_error(row: RowJson) -> float:
     return abs(formula / float(row["mean_acceptance_length"]) - 1)
 
 
-def _exact_single_rows(evidence: Evidence) -> list[RowJson]:
+def _exact_single_rows(evidence: SavedResults) -> list[RowJson]:
     """Exact rows of one sequence on prompts as they are."""
     return [row for row in evidence.rows if row["batch"] == 1 and row["context"] is None and not row["lossy"]]
 
@@ -373,7 +373,7 @@ def _pairs_by_kind(rows: Sequence[RowJson], first: str, second: str) -> list[tup
     return [(row, others[key]) for row in own if (key := (row["name"], row["temperature"])) in others]
 
 
-def _best_against(evidence: Evidence, own: Sequence[str], others: Sequence[str]) -> list[tuple[RowJson, RowJson]]:
+def _best_against(evidence: SavedResults, own: Sequence[str], others: Sequence[str]) -> list[tuple[RowJson, RowJson]]:
     """The best row of either group, for each kind and temperature."""
     places: dict[object, tuple[list[RowJson], list[RowJson]]] = {}
     for row in _exact_single_rows(evidence):

@@ -12,7 +12,7 @@ from typing import Any
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.claims.claim import Claim, Judged
-from draftscope.claims.evidence import Evidence, read
+from draftscope.claims.evidence import SavedResults, read
 from draftscope.claims.experiments import EXPERIMENTS, Experiment
 from draftscope.claims.table import CLAIMS
 from draftscope.forecast.economics import forecast_of_claim
@@ -26,14 +26,14 @@ def values(claim: Claim, found: Judged) -> dict[str, Any]:
     return {**own, **asdict(found), "forecast": forecast_of_claim(claim.number)}
 
 
-def drawn(experiment: Experiment, evidence: Evidence) -> dict[str, Any]:
+def drawn(experiment: Experiment, evidence: SavedResults) -> dict[str, Any]:
     """An experiment and its chart as plain values; None for a chart whose results are missing."""
     chart = experiment.drawn(evidence)
     own = {"name": experiment.name, "commands": list(experiment.commands)}
     return {**own, "chart": asdict(chart) if chart is not None else None}
 
 
-def found_in(evidence: Evidence, claims: Iterable[Claim] = CLAIMS) -> dict[str, Any]:
+def found_in(evidence: SavedResults, claims: Iterable[Claim] = CLAIMS) -> dict[str, Any]:
     """All verdicts and charts as plain values."""
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -43,7 +43,7 @@ def found_in(evidence: Evidence, claims: Iterable[Claim] = CLAIMS) -> dict[str, 
     }
 
 
-def save(path: Path, evidence: Evidence, claims: Iterable[Claim] = CLAIMS) -> None:
+def save(path: Path, evidence: SavedResults, claims: Iterable[Claim] = CLAIMS) -> None:
     """Writes all verdicts and charts, with the date and the machine of the results. Raises `DraftscopeError` if it
     cannot."""
     found = found_in(evidence, claims)
@@ -60,4 +60,4 @@ def shipped() -> Mapping[str, Any]:
     found = [read(file, "claims") for file in files]
     if found:
         return max(found, key=lambda each: str(each["created"]))
-    return found_in(Evidence()) | {"created": ""}
+    return found_in(SavedResults()) | {"created": ""}

@@ -19,8 +19,8 @@ import transformers
 from draftscope import drafters
 from draftscope.base import costs
 from draftscope.base.costs import PLAIN, Calibration, Drafting, Machine, MeasuredFor, Verify, VerifyCurve
+from draftscope.base.machine import own_version
 from draftscope.base.steps import Steps, last
-from draftscope.base.versions import own_version
 from draftscope.decode.availability import availabilities
 from draftscope.decode.pair import LoadedPair
 from draftscope.decode.prompt import read_prompt

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 import transformers
 
-from draftscope.base.versions import own_version, revision
+from draftscope.base.machine import own_version, revision
 from draftscope.decode.pair import LoadedPair, NamedHead
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.checked import is_unchecked

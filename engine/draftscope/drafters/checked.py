@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from draftscope.base.cache import cache_folder
+from draftscope.base.assets import cache_folder
 from draftscope.drafters.drafter import DrafterInfo
 
 _here: set[tuple[Any, str]] = set()  # `create` and target: of drafters without a source file, for this process only

@@ -10,7 +10,7 @@ import torch
 from draftscope.verify.tree import DraftTree, chain, topology
 
 
-class Node(NamedTuple):
+class TrieNode(NamedTuple):
     """A token after an earlier node of its tree; parent -1 is the root. A never-accepted node is computed by the target
     but cannot be accepted."""
 
@@ -20,14 +20,14 @@ class Node(NamedTuple):
     never_accepted: bool = False
 
 
-def deterministic_trees(drafts: Sequence[Sequence[Node]], device: torch.device) -> DraftTree:
+def deterministic_trees(drafts: Sequence[Sequence[TrieNode]], device: torch.device) -> DraftTree:
     """One tree for each sequence; smaller trees are padded with never-accepted nodes, and chains stay chains.
 
     Siblings must carry different tokens: the later of two equal ones could never be reached.
     """
     most, batch = max(len(draft) for draft in drafts), len(drafts)
     chains = all(node.parent == i - 1 for draft in drafts for i, node in enumerate(draft))
-    padding = [Node(i - 1 if chains else -1, 0, "padding", never_accepted=True) for i in range(most)]
+    padding = [TrieNode(i - 1 if chains else -1, 0, "padding", never_accepted=True) for i in range(most)]
     rows = [[*draft, *padding[len(draft) :]] for draft in drafts]
     none = torch.full((batch, most + 1), -1, dtype=torch.long, device=device)
     parents = [[node.parent for node in row] for row in rows]

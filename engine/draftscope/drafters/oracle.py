@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from draftscope.drafters.deterministic import Node, deterministic_trees
+from draftscope.drafters.deterministic import TrieNode, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
 from draftscope.drafters.options import OracleOptions
 from draftscope.verify.tree import DraftTree
@@ -58,10 +58,10 @@ class Oracle(Drafter):
         follows = list(written) == self._future[b][: len(written)]
         return self._future[b][len(written) :] if follows else []
 
-    def _node(self, i: int, token: int, right: bool) -> Node:
+    def _node(self, i: int, token: int, right: bool) -> TrieNode:
         if right:
-            return Node(i - 1, token, "oracle")
-        return Node(i - 1, (token + 1) % self._vocabulary, "oracle, made wrong")
+            return TrieNode(i - 1, token, "oracle")
+        return TrieNode(i - 1, (token + 1) % self._vocabulary, "oracle, made wrong")
 
 
 def uniforms_to_come(streams: Streams, gamma: int, alpha: Tensor, count: int) -> Tensor:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from draftscope.drafters.deterministic import Node, deterministic_trees
+from draftscope.drafters.deterministic import TrieNode, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
 from draftscope.drafters.options import MAX_NODES, TypedOptions
 from draftscope.verify.tree import DraftTree
@@ -44,9 +44,9 @@ class Typed(Drafter):
         return [typed[n : n + depth] for typed in self._typed if typed[:n] == list(written)]
 
 
-def merged(continuations: Sequence[Sequence[int]]) -> list[Node]:
+def merged(continuations: Sequence[Sequence[int]]) -> list[TrieNode]:
     """Token sequences as one tree of at most MAX_NODES nodes; equal beginnings share theirs."""
-    nodes: list[Node] = []
+    nodes: list[TrieNode] = []
     known: dict[tuple[int, int], int] = {}  # (parent, token) -> node
     for tokens in continuations:
         parent = -1
@@ -55,7 +55,7 @@ def merged(continuations: Sequence[Sequence[int]]) -> list[Node]:
                 if len(nodes) == MAX_NODES:
                     break
                 known[parent, token] = len(nodes)
-                nodes.append(Node(parent, token, "typed"))
+                nodes.append(TrieNode(parent, token, "typed"))
             parent = known[parent, token]
     return nodes
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
 
 
-class Compared(events.Record):
+class ComparedLane(events.Record):
     """A drafter's unrecorded whole runs so far; a lane's later event replaces its earlier ones.
 
     c is `draft_ms` over plain's `round_ms`, tau `tokens` over `rounds`; speed is tokens over the median of `seconds`.
@@ -56,7 +56,7 @@ def compare(
     lanes: Mapping[str, Settings],
     repeats: int = 3,
     cancelled: Callable[[], bool] = never,
-) -> Iterator[Compared | None]:
+) -> Iterator[ComparedLane | None]:
     """Runs the lanes in the order A B C A B C and yields a lane after each of its runs, and None after each round. A
     lane that cannot run says why once."""
     measured = {lane: _Measured() for lane in lanes}
@@ -77,7 +77,7 @@ def compare(
 
 def _once(
     engine: DecodingEngine, prompt: str, lane: str, settings: Settings, so_far: _Measured, cancelled: Callable[[], bool]
-) -> Steps[None, Compared | None]:
+) -> Steps[None, ComparedLane | None]:
     """One more whole run; None if it was cancelled."""
     run = yield from engine.opening(prompt, settings, lane=lane, record=False)
     rounds = 0
@@ -100,9 +100,9 @@ def _once(
     )
 
 
-def _about(lane: str, settings: Settings) -> Compared:
+def _about(lane: str, settings: Settings) -> ComparedLane:
     info = drafters.find(settings.drafter)
-    return Compared(
+    return ComparedLane(
         lane=lane,
         drafter=info.name,
         title=info.title,

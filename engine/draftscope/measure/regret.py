@@ -28,11 +28,11 @@ from draftscope.drafters.policy.arms import arms_of
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.rounds import KeptStep, Rounds
+from draftscope.measure.bench.rounds import KeptStep, MeasuredRounds
 from draftscope.measure.bench.rows import loop_share
 from draftscope.measure.bench.runner import Bench, BenchRun
 from draftscope.measure.bench.statistics import LEVEL, LOOP, RESAMPLES, Interval
-from draftscope.measure.bench.systems import OWN, PLAIN, Case, DrafterSystem, Label, System, Write, Written
+from draftscope.measure.bench.systems import OWN, PLAIN, Case, DrafterSystem, Label, System, Write, WrittenBatch
 
 RunPair = tuple[BenchRun, BenchRun]  # in the same repeat of the same prompt
 Compare = Callable[[Sequence[RunPair]], Interval]  # how many times as fast the first runs of the pairs are
@@ -99,10 +99,10 @@ class ArmSystem(System):
         settings = Settings.of(**self._settings.model_dump() | more)
         prompts = [list(prompt) for prompt in case.prompts]
 
-        def write() -> Written:
+        def write() -> WrittenBatch:
             session = self._lab.start_batch(prompts, settings, tuple(range(case.batch)), ends=False)
             kept = [KeptStep.of(step) for step in session.steps()]
-            return Written([transcript.tokens for transcript in session.transcripts], kept)
+            return WrittenBatch([transcript.tokens for transcript in session.transcripts], kept)
 
         return write
 
@@ -222,7 +222,7 @@ class CellRuns:
             "best_ratio": self.ratio(best),
             "regret": 1 - self.ratio(label).median / self.ratio(best).median,
             "held_out": self.held_out(label, settings),
-            "tokens_per_round": Rounds.joined([run.rounds for run in runs if run.rounds]).tokens_per_round(),
+            "tokens_per_round": MeasuredRounds.joined([run.rounds for run in runs if run.rounds]).tokens_per_round(),
             "looping": sum(loop_share(run) > LOOP for run in runs),
             "runs": len(runs),
         }

@@ -21,7 +21,7 @@ from draftscope.decode.run import Run
 from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import Chat
 from draftscope.models.precise import fp32_logits
-from draftscope.trace.events import Parted
+from draftscope.trace.events import Divergence
 
 RIVALS = 16  # the tokens nearest to the best one, whose lead is measured
 MARGIN = 2.0  # the bound, relative to the largest rounding that was measured
@@ -119,7 +119,7 @@ class Rounding:
 
 def parted(
     engine: DecodingEngine, prompt: str, lanes: Mapping[str, Settings], runs: Mapping[str, Run], name: str = "run"
-) -> Iterator[Parted]:
+) -> Iterator[Divergence]:
     """For each greedy lane of a race over `prompt` whose text leaves plain decoding's: where, and whether at a tie."""
     plain = next((lane for lane, settings in lanes.items() if settings.drafter == "plain"), None)
     if plain is None or any(settings.temperature > 0 for settings in lanes.values()):
@@ -129,7 +129,7 @@ def parted(
     for lane, run in runs.items():
         found = rounding.parting(tokens, expected, run.token_ids)
         if found is not None:
-            yield Parted(
+            yield Divergence(
                 run=name, lane=lane, token=found.token, gap=found.gap, behind=found.behind, bound=rounding.bound,
                 tie=found.tie,
             )  # fmt: skip

@@ -1,9 +1,10 @@
-"""Counts a model's forwards, for tests and checks that a round takes one forward."""
+"""What a model says of itself: what it can do here, how many forwards it has run, and that one is running now."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 
 class ForwardCounter:
@@ -38,3 +39,29 @@ class ForwardCounter:
         for recorded, length in lengths:
             del recorded[length:]
         self.add(widths)
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a model was found to support.
+
+    `trees`: draft trees, and batches of sequences with different lengths. A model without it makes its own masks and
+    verifies chains, one sequence at a time.
+    """
+
+    trees: bool
+    row_by_row: bool = False  # its layers with a state can continue that state only by single rows
+    state_bytes: int = 0  # of one sequence's states, if some layers keep one
+
+
+class Pulse:
+    """`forwards` began so far, the latest of them with `rows` rows. Never reset; shared by copies of a model."""
+
+    def __init__(self) -> None:
+        self.forwards = 0
+        self.rows = 0
+
+    def add(self, rows: int) -> None:
+        """A forward, or a loop of forwards, begins."""
+        self.forwards += 1
+        self.rows = rows

@@ -17,8 +17,7 @@ from torch import Tensor
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import Reach, attention_mask, common_of, reaches, with_common
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache, SlotTable
-from draftscope.models.capabilities import Capabilities
-from draftscope.models.counter import ForwardCounter
+from draftscope.models.counter import Capabilities, ForwardCounter, Pulse
 from draftscope.models.files import memory
 from draftscope.models.forward import attention
 from draftscope.models.forward.ballast import Ballast, BallastShape
@@ -36,7 +35,6 @@ from draftscope.models.forward.native import NativeDecoder
 from draftscope.models.forward.truncated import truncated
 from draftscope.models.native.available import why_not
 from draftscope.models.native.linear import accelerate
-from draftscope.models.pulse import Pulse
 
 CHUNK = 256  # rows of a prompt that a compiled forward reads at once
 

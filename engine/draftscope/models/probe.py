@@ -18,7 +18,7 @@ from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.state import StateCache
-from draftscope.models.capabilities import Capabilities
+from draftscope.models.counter import Capabilities
 from draftscope.models.files.pretrained import quiet
 from draftscope.models.forward.hybrid import Hybrid, HybridCache
 from draftscope.models.model import Model

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from draftscope.base.versions import own_version
+from draftscope.base.machine import own_version
 from draftscope.decode.availability import refuse_unavailable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step

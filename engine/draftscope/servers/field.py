@@ -34,9 +34,9 @@ from draftscope.servers.audit.writer import refuse_without_ids
 from draftscope.servers.curve import LoadCurve
 from draftscope.servers.latency import loopback_jitter
 from draftscope.servers.load import LoadPlan, LoadPoint
-from draftscope.servers.race import Lane, Prompt, Race, Standing, same_tokenizers
+from draftscope.servers.race import Lane, Race, RacePrompt, Standing, same_tokenizers
 from draftscope.servers.traced import Known, Traced, traced
-from draftscope.servers.wire import Limits
+from draftscope.servers.wire import WireLimits
 from draftscope.trace.events import AnyEvent
 
 ENGINE = "draftscope"  # the kind of a lane that is decoded here
@@ -64,7 +64,7 @@ class Field:
         drafters: Mapping[str, Settings] = {},
         *,
         models: Mapping[str, str] = {},
-        limits: Limits = Limits(),  # noqa: B008 - frozen
+        limits: WireLimits = WireLimits(),  # noqa: B008 - frozen
         draft: Model | None = None,
     ) -> Generator[Field]:
         """`servers`: lane -> URL; `drafters`: lane -> settings of the engine here; `models`: lane -> the model to ask
@@ -98,11 +98,11 @@ class Field:
         strangers = sum(lane.name in self.strangers for lane in asked)
         return replace(self, engine=None, draft=None) if asked and strangers == len(asked) else self
 
-    def prompts(self, texts: Sequence[str], raw: bool, tokens: int) -> list[Prompt]:
+    def prompts(self, texts: Sequence[str], raw: bool, tokens: int) -> list[RacePrompt]:
         """The tokens of each text, in the chat template unless `raw`, with room for `tokens` more."""
         return lanes.prompts(texts, self.lanes, self.engine, raw, tokens)
 
-    def prompt(self, text: str, settings: Settings) -> Prompt:
+    def prompt(self, text: str, settings: Settings) -> RacePrompt:
         """The tokens of a text; in the chat template where there is one and it is wanted."""
         try:
             return self.prompts([text], settings.raw, settings.max_new_tokens)[0]

@@ -8,10 +8,12 @@ from draftscope.servers.adapter import Server, ServerError
 from draftscope.servers.addresses import permitted
 from draftscope.servers.programs import registry
 from draftscope.servers.programs.web_server import Cards
-from draftscope.servers.wire import Limits, Wire
+from draftscope.servers.wire import Wire, WireLimits
 
 
-def identify(url: str, listed: Sequence[str] = (), model: str | None = None, limits: Limits | None = None) -> Server:
+def identify(
+    url: str, listed: Sequence[str] = (), model: str | None = None, limits: WireLimits | None = None
+) -> Server:
     """The server at `url`, ready to be asked. Raises `ServerError` if it cannot be called or is of no known kind.
 
     Only loopback addresses, those in `DRAFTSCOPE_SERVERS` and those in `listed` (what the operator wrote on a command

@@ -14,8 +14,8 @@ from draftscope.servers.adapter import HERE, Message, Server, ServerError
 from draftscope.servers.addresses import LISTED, from_environment, named
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.identify import identify
-from draftscope.servers.race import Lane, Prompt
-from draftscope.servers.wire import Limits
+from draftscope.servers.race import Lane, RacePrompt
+from draftscope.servers.wire import WireLimits
 
 
 def chosen(written: Sequence[str], also: Sequence[str] = ()) -> Mapping[str, str]:
@@ -44,7 +44,7 @@ def served(written: Sequence[str], lanes: Collection[str]) -> Mapping[str, str]:
 
 
 def connect(
-    servers: Mapping[str, str], models: Mapping[str, str], limits: Limits, keep: Callable[[Server], Server]
+    servers: Mapping[str, str], models: Mapping[str, str], limits: WireLimits, keep: Callable[[Server], Server]
 ) -> tuple[list[Lane], dict[str, str]]:
     """The lanes of servers that answer, each passed to `keep`, and why the others do not. `models`: lane -> its model.
 
@@ -70,7 +70,7 @@ def engine_lanes(
 
 def prompts(
     texts: Sequence[str], lanes: Sequence[Lane], engine: DecodingEngine | None, raw: bool, more: int
-) -> list[Prompt]:
+) -> list[RacePrompt]:
     """The tokens of each text: by the tokenizer here if there is one, else by the first server that offers its own.
 
     With a chat template, unless `raw`. Raises `DraftscopeError` if nobody can say them.
@@ -88,13 +88,13 @@ def prompts(
     )
 
 
-def _here(engine: DecodingEngine, text: str, raw: bool, more: int) -> Prompt:
+def _here(engine: DecodingEngine, text: str, raw: bool, more: int) -> RacePrompt:
     rendered, ids = read_prompt(engine, text, more, Chat(raw=raw))
-    return Prompt(text, tuple(ids), rendered or text)
+    return RacePrompt(text, tuple(ids), rendered or text)
 
 
-def _there(server: Server, text: str, raw: bool) -> Prompt:
+def _there(server: Server, text: str, raw: bool) -> RacePrompt:
     ids = server.tokenize(text) if raw else server.render((Message("user", text),))
     if not ids:
         raise ServerError(f"{server.identity.url} makes no token of the prompt; give a longer one.")
-    return Prompt(text, ids, text if raw else "")
+    return RacePrompt(text, ids, text if raw else "")

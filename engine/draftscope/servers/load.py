@@ -19,7 +19,7 @@ import numpy as np
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.adapter import Counted, Request
-from draftscope.servers.race import Answer, Lane, Prompt, Race, answered
+from draftscope.servers.race import Answer, Lane, Race, RacePrompt, answered
 
 CUT = "interrupted"
 MOST = 64  # requests at once
@@ -30,7 +30,7 @@ MOST_FAILURES = 3  # in a row, of one worker: it stops
 class LoadPlan:
     """What to run. Seconds throughout."""
 
-    prompts: Sequence[Prompt]
+    prompts: Sequence[RacePrompt]
     request: Request
     concurrency: tuple[int, ...] = (1, 2, 4, 8)
     seconds: float = 10.0

@@ -29,7 +29,7 @@ def _unheard(*_: object) -> None:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class RacePrompt:
     """What to continue: its text as the user wrote it, and the tokens that every server gets."""
 
     text: str
@@ -71,7 +71,7 @@ class Lane:
 class Race:
     """What to run."""
 
-    prompts: Sequence[Prompt]
+    prompts: Sequence[RacePrompt]
     request: Request  # its ids and text are replaced by each prompt's; its seed rises by one with each repeat
     repeats: int = 3
     jitter: float = 0.0  # seconds, of the loopback
@@ -136,7 +136,7 @@ def race(lanes: Sequence[Lane], plan: Race, standing: Standing) -> Iterator[Answ
     standing.counted.update(_since(lanes, before, standing))
 
 
-def answered(lane: Lane, plan: Race, prompt: Prompt, number: int, repeat: int) -> Answer:
+def answered(lane: Lane, plan: Race, prompt: RacePrompt, number: int, repeat: int) -> Answer:
     """One answer, whole or as far as it came. `repeat` -1 is the warm-up."""
     request = replace(plan.request, ids=prompt.ids, text=prompt.rendered, seed=plan.request.seed + max(repeat, 0))
     offers = lane.server.identity.offers

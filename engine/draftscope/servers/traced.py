@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.machine import own_version
 from draftscope.base.steps import Cancelled
-from draftscope.base.versions import own_version
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import Asked
 from draftscope.models.model import Model
@@ -246,13 +246,13 @@ def _computed(asked: Traced, live: Mapping[str, _Live], stopped: bool) -> Iterat
         said = asked.known.get((name, 0, 0))
         if asked.engine is None or said is None or each.bursts is None or tuple(each.bursts.tokens) != each.first.ids:
             continue
-        yield trace.Forced(
+        yield trace.TargetProbs(
             run=asked.run, lane=name, target=asked.engine.target.name, p=list(said.p), best=list(said.best),
             log_p=row.log_p,
         )  # fmt: skip
         if asked.draft is not None and row.counted is not None and row.counted.drafted:
             q = forced(asked.draft, asked.plan.prompts[0].ids, each.first.ids, asked.sampling)
-            yield trace.Drafted(run=asked.run, lane=name, draft=asked.draft.name, q=list(q.p), best=list(q.best))
+            yield trace.DraftProbs(run=asked.run, lane=name, draft=asked.draft.name, q=list(q.p), best=list(q.best))
 
 
 def probabilities(target: Model, asked: Traced) -> Known:

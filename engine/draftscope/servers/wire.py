@@ -25,7 +25,7 @@ NOTHING_THERE = (404, 405, 500, 501)  # 501: llama.cpp's /metrics without --metr
 
 
 @dataclass(frozen=True)
-class Limits:
+class WireLimits:
     """Seconds and bytes after which a server is given up."""
 
     connect: float = 5.0
@@ -39,9 +39,9 @@ class Limits:
 class Wire:
     """Calls to one server. Safe to use from several threads."""
 
-    def __init__(self, url: str, limits: Limits | None = None) -> None:
+    def __init__(self, url: str, limits: WireLimits | None = None) -> None:
         self.url = url
-        self.limits = limits or Limits()
+        self.limits = limits or WireLimits()
         self._client = httpx.Client(
             timeout=httpx.Timeout(self.limits.silent, connect=self.limits.connect),
             # A connection for each call: llama.cpp closes one after a stream without saying so, and a request that is

@@ -4,8 +4,9 @@ Everything on a screen, in a metric or in an export is computed from these event
 a trace can be read where no model can run.
 
 A trace is a sequence of events, one JSON object a line. For each lane (one decoding run of one prompt):
-`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns` (whole runs), `VerifyCosts` and `Parted`. A lane
-that a server of another program wrote has `Burst` instead of `Round`, and may have `Served`, `Forced` and `Drafted`.
+`RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns` (whole runs), `VerifyCosts` and `Divergence`. A
+lane that a server of another program wrote has `Burst` instead of `Round`, and may have `Served`, `TargetProbs` and
+`DraftProbs`.
 
 A *node* is a drafted token; its `fate` says whether it was accepted. A *slot* is a place that can have children: -1 is
 the last committed token, any other slot is the node with that id. A *decision* verifies the children of one slot.
@@ -388,7 +389,7 @@ class VerifyCosts(Event):
     noise: Parts[float]
 
 
-class Parted(Event):
+class Divergence(Event):
     """Where this greedy lane's text leaves plain decoding's, and whether the target's rounding explains it.
 
     By the fp32 logits of this lane's own text, as `draftscope check` decides it: a `tie` if no token from there on
@@ -440,7 +441,7 @@ class Served(Event):
     notes: Parts[str] = Field(default_factory=list)
 
 
-class Forced(Event):
+class TargetProbs(Event):
     """The probability of each token that a server wrote, under the target that was loaded here: by teacher forcing."""
 
     kind: Literal["forced"] = "forced"
@@ -450,7 +451,7 @@ class Forced(Event):
     log_p: float | None = None  # nats a token: the mean of log p minus its expectation; absent at temperature 0
 
 
-class Drafted(Event):
+class DraftProbs(Event):
     """Rounds reconstructed: the probability of each token that a server wrote under the drafter that is known here.
 
     In each burst all tokens but the last were drafted and accepted, with min(1, p/q). Which token was rejected, and the
@@ -464,7 +465,17 @@ class Drafted(Event):
 
 
 AnyEvent = Annotated[
-    RunStart | Prefill | Round | RunEnd | SoloRuns | VerifyCosts | Parted | Burst | Served | Forced | Drafted,
+    RunStart
+    | Prefill
+    | Round
+    | RunEnd
+    | SoloRuns
+    | VerifyCosts
+    | Divergence
+    | Burst
+    | Served
+    | TargetProbs
+    | DraftProbs,
     Field(discriminator="kind"),
 ]
 EVENT: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)

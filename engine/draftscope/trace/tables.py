@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.trace.events import AnyEvent, Burst, Distributions, Drafted, Forced, Round, RunStart, Verified
+from draftscope.trace.events import AnyEvent, Burst, Distributions, DraftProbs, Round, RunStart, TargetProbs, Verified
 from draftscope.trace.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ TableRow = dict[str, Any]
 
 
 @dataclass
-class Rounds:
+class RoundTable:
     """Of one lane; of a server's lane its bursts, with the probabilities that were computed of its tokens."""
 
     own: list[Round | Burst] = field(default_factory=list)
@@ -157,18 +157,18 @@ def _pandas() -> Any:
     return pandas
 
 
-def _lanes(events: Iterable[AnyEvent]) -> Iterable[Rounds]:
+def _lanes(events: Iterable[AnyEvent]) -> Iterable[RoundTable]:
     """The rounds of each lane, in the order in which the lanes started."""
-    lanes: dict[tuple[str, str, int], Rounds] = {}
+    lanes: dict[tuple[str, str, int], RoundTable] = {}
     for event in events:
-        rounds = lanes.setdefault((event.run, event.lane, event.sequence), Rounds())
+        rounds = lanes.setdefault((event.run, event.lane, event.sequence), RoundTable())
         if isinstance(event, RunStart):
             rounds.labels = _labels(event)
         elif isinstance(event, Round | Burst):
             rounds.own.append(event)
-        elif isinstance(event, Forced):
+        elif isinstance(event, TargetProbs):
             rounds.p = event.p
-        elif isinstance(event, Drafted):
+        elif isinstance(event, DraftProbs):
             rounds.q = event.q
     return lanes.values()
 
@@ -195,7 +195,7 @@ def _text(raw: str) -> str:
 # Tokens.
 
 
-def _tokens(rounds: Rounds) -> Iterator[TableRow]:
+def _tokens(rounds: RoundTable) -> Iterator[TableRow]:
     index, before = 0, float("nan")
     for event in rounds.own:
         for place, (token, raw) in enumerate(zip(event.emitted, event.emitted_raw, strict=True)):
@@ -229,7 +229,7 @@ def _probabilities(distributions: Distributions | None, token: int) -> TableRow:
 # Rounds.
 
 
-def _rounds(rounds: Rounds) -> Iterator[TableRow]:
+def _rounds(rounds: RoundTable) -> Iterator[TableRow]:
     for event in rounds.own:
         times = {"start_ms": event.start, "end_ms": event.end}
         told: TableRow = {"emitted": len(event.emitted), "text": event.text_delta}
@@ -245,7 +245,7 @@ def _rounds(rounds: Rounds) -> Iterator[TableRow]:
 # Decisions.
 
 
-def _decisions(rounds: Rounds) -> Iterator[TableRow]:
+def _decisions(rounds: RoundTable) -> Iterator[TableRow]:
     for event in (event for event in rounds.own if isinstance(event, Round)):
         for number, decision in enumerate(event.decisions):
             for order, child in enumerate(decision.children):
@@ -261,7 +261,7 @@ def _verified(event: Round, child: Verified) -> TableRow:
     return child.model_dump() | token
 
 
-TABLES: Mapping[str, tuple[Callable[[Rounds], Iterator[TableRow]], Mapping[str, str]]] = {
+TABLES: Mapping[str, tuple[Callable[[RoundTable], Iterator[TableRow]], Mapping[str, str]]] = {
     "tokens": (_tokens, TOKENS),
     "rounds": (_rounds, ROUNDS),
     "decisions": (_decisions, DECISIONS),

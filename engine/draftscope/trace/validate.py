@@ -17,13 +17,13 @@ from draftscope.trace.events import (
     Burst,
     Decision,
     Distributions,
-    Drafted,
-    Forced,
+    DraftProbs,
     Node,
     Prefill,
     Round,
     RunEnd,
     RunStart,
+    TargetProbs,
     Verified,
 )
 
@@ -71,7 +71,7 @@ class Validator:
             elif isinstance(event, Burst):
                 check_burst(event)
                 lane.add(event)
-            elif isinstance(event, Forced | Drafted):
+            elif isinstance(event, TargetProbs | DraftProbs):
                 lane.forced(event)
             elif isinstance(event, RunEnd):
                 lane.end(event)
@@ -117,9 +117,9 @@ class _Lane:
         self.tokens += event.emitted
         self.text.append(event.text_delta)
 
-    def forced(self, event: Forced | Drafted) -> None:
+    def forced(self, event: TargetProbs | DraftProbs) -> None:
         """A probability for each token that the lane wrote."""
-        values = event.p if isinstance(event, Forced) else event.q
+        values = event.p if isinstance(event, TargetProbs) else event.q
         if len(values) != len(self.tokens) or len(event.best) != len(self.tokens):
             raise ImpossibleError(f"{len(values)} probabilities are given for {len(self.tokens)} tokens")
         if not all(0 <= value <= 1 + MASS for value in values):

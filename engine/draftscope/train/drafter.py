@@ -28,7 +28,7 @@ from draftscope.models.heads import Head
 from draftscope.models.loading.embedded import RECORD
 from draftscope.train.data import answers as on_disk
 from draftscope.train.data.answers import TargetAnswer, by_kind, is_held_out
-from draftscope.train.data.credits import Credit, sources
+from draftscope.train.data.corpus import Credit, sources
 from draftscope.train.data.prompts import mix, requests_from, training_prompts
 from draftscope.train.data.writing import WritingPlan, collect, digest_of, feature_layers, tokenize
 from draftscope.train.fit.fit import Budget, Fitted, fit, interruptible
@@ -40,9 +40,8 @@ from draftscope.train.publish.card import card
 from draftscope.train.publish.figures import Trial, trials
 from draftscope.train.publish.publish import Publication, print_figures, publish
 from draftscope.train.publish.record import AnswersRead, TrainingRecord
-from draftscope.train.students.any_target import first_student
 from draftscope.train.students.recipes import PRESETS, Preset
-from draftscope.train.students.students import lesson_for
+from draftscope.train.students.students import first_student, lesson_for
 
 MAX_MEASURED = 48  # held-out answers of one kind in the published figures
 MAX_TRIED = 1  # held-out prompts of one kind that are decoded

@@ -25,8 +25,7 @@ from draftscope.models.loading import embedded
 from draftscope.models.loading.embedded import FAMILY, Member
 from draftscope.train.data import corpus, tokenizer
 from draftscope.train.data.batches import Batches
-from draftscope.train.data.corpus import Texts
-from draftscope.train.data.credits import sources
+from draftscope.train.data.corpus import Texts, sources
 from draftscope.train.fit import fit as fitting
 from draftscope.train.fit.evaluate import agreements, scores
 from draftscope.train.fit.fit import Budget, Fitted, fit

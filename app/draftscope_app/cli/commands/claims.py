@@ -17,7 +17,7 @@ from draftscope_app.cli.fields import decimal, whole
 
 if TYPE_CHECKING:
     from draftscope.claims.claim import Claim, Judged
-    from draftscope.claims.evidence import Evidence, RowJson
+    from draftscope.claims.evidence import RowJson, SavedResults
 
 RESULTS = "Results"
 BENCH, REGRET = Path("bench/bench.json"), Path("regret/regret.json")
@@ -101,14 +101,14 @@ def _chosen(number: int | None) -> Sequence[Claim]:
     return [claim]
 
 
-def _evidence(among: Path | None, bench: list[Path] | None, regret: Path | None, advice: Path | None) -> Evidence:
+def _evidence(among: Path | None, bench: list[Path] | None, regret: Path | None, advice: Path | None) -> SavedResults:
     """All results in the folder `among`; without one, the given files, or those where the commands write them."""
-    from draftscope.claims.evidence import Evidence, in_folder, read
+    from draftscope.claims.evidence import SavedResults, in_folder, read
 
     if among is not None:
         return in_folder(among)
     benches = [read(path, "rows") for path in bench or ([BENCH] if BENCH.exists() else [])]
-    return Evidence(benches, _read(regret, REGRET, "rows"), _read(advice, None, "limits"))
+    return SavedResults(benches, _read(regret, REGRET, "rows"), _read(advice, None, "limits"))
 
 
 def _read(given: Path | None, default: Path | None, field: str) -> RowJson | None:
@@ -119,7 +119,7 @@ def _read(given: Path | None, default: Path | None, field: str) -> RowJson | Non
     return read(path, field) if path is not None else None
 
 
-def _show_one(claim: Claim, found: Judged, evidence: Evidence) -> None:
+def _show_one(claim: Claim, found: Judged, evidence: SavedResults) -> None:
     print(f"{claim.number}. {claim.sentence}\n{_machine(evidence)}")
     print(f"Verdict: {found.verdict}. {found.found}")
     print(f"How it is computed: {claim.rule}. Measured by: {claim.command}")
@@ -131,12 +131,12 @@ def _show_one(claim: Claim, found: Judged, evidence: Evidence) -> None:
             print(more)
 
 
-def _show_all(judged: list[tuple[Claim, Judged]], evidence: Evidence) -> None:
+def _show_all(judged: list[tuple[Claim, Judged]], evidence: SavedResults) -> None:
     rows = [(str(claim.number), claim.sentence, str(found.verdict), found.found) for claim, found in judged]
     terminal.show(terminal.Table(("", "claim", "verdict", "found"), rows, frozenset({0}), _machine(evidence)))
 
 
-def _machine(evidence: Evidence) -> str:
+def _machine(evidence: SavedResults) -> str:
     """The machine and date of the results."""
     known = machine_words(evidence.machine)
     return f"Measured on: {known}" if known else "No results were found; the commands below measure them."

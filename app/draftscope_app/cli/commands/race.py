@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import BaseModel, ConfigDict
-from pydantic import Field as Option
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import said
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.fields import Given, options_of, takes, whole
+from draftscope_app.cli.fields import Given, option, options_of, read_options, takes, whole
 from draftscope_app.cli.terminal import interruptible
 from draftscope_app.reports import races
 from draftscope_app.reports.lanes import printable
@@ -40,44 +39,35 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    server: tuple[str, ...] = Option(
-        (), description="a server, such as plain=http://127.0.0.1:8100; default: DRAFTSCOPE_SERVERS"
+    server: tuple[str, ...] = option(
+        "a server, such as plain=http://127.0.0.1:8100; default: DRAFTSCOPE_SERVERS", (), LANES, "NAME=URL"
     )
-    engine: tuple[str, ...] = Option((), description="a drafter here as another lane")
-    served_model: tuple[str, ...] = Option(
-        (), description="the model to ask a server for, where it does not say or has several"
+    engine: tuple[str, ...] = option("a drafter here as another lane", (), LANES, "DRAFTER")
+    served_model: tuple[str, ...] = option(
+        "the model to ask a server for, where it does not say or has several", (), LANES, "LANE=MODEL"
     )
-    timeout: float = Option(120.0, description="seconds of silence until a server is given up")
-    cached: bool = Option(False, description="let servers use their prefix caches")
-    prompts: Path | None = Option(None, description="prompts, one object a line")
-    raw: bool = Option(False, description="no chat template")
-    repeats: int = Option(3, description="counted repeats after the warm-up")
-    concurrency: str = Option("", description="measure under load: requests at once, 1 to 64")
-    arrivals: str = Option("closed", description="closed, or poisson:RATE with requests a second")
-    seconds: float = Option(10.0, description="time for each point")
-    good_ttft: float | None = Option(None, description="goodput: answers that begin within so many milliseconds")
-    good_tpot: float | None = Option(None, description="goodput: answers with at most so many milliseconds per token")
-    save: Path | None = Option(None, description="everything, token by token")
-    trace: Path | None = Option(
-        None, description="the first answer of each lane as a trace, which the page loads and 'draftscope replay' shows"
-    )
+    timeout: float = option("seconds of silence until a server is given up", 120.0, LANES, "S")
+    cached: bool = option("let servers use their prefix caches", False, LANES)
+    prompts: Path | None = option("prompts, one object a line", None, options.PROMPT, "FILE.jsonl")
+    raw: bool = option("no chat template", False, options.PROMPT)
+    repeats: int = option("counted repeats after the warm-up", 3, options.SAMPLING, ge=1)
+    concurrency: str = option("measure under load: requests at once, 1 to 64", "", LOAD, "N,...")
+    arrivals: str = option("closed, or poisson:RATE with requests a second", "closed", LOAD, "HOW")
+    seconds: float = option("time for each point", 10.0, LOAD, "S")
+    good_ttft: float | None = option("goodput: answers that begin within so many milliseconds", None, LOAD, "MS")
+    good_tpot: float | None = option("goodput: answers with at most so many milliseconds per token", None, LOAD, "MS")
+    save: Path | None = option("everything, token by token", None, options.OUTPUT, "FILE.json")
+    trace: Path | None = option(
+        "the first answer of each lane as a trace, which the page loads and 'draftscope replay' shows",
+        None, options.OUTPUT, "FILE.jsonl.gz",
+    )  # fmt: skip
 
-
-_PANELS = dict.fromkeys(("server", "engine", "served_model", "timeout", "cached"), LANES)
-_PANELS |= dict.fromkeys(("prompts", "raw"), options.PROMPT) | {"repeats": options.SAMPLING}
-_PANELS |= dict.fromkeys(("save", "trace"), options.OUTPUT)
-_METAVARS = {
-    "server": "NAME=URL", "engine": "DRAFTER", "served_model": "LANE=MODEL", "timeout": "S", "prompts": "FILE.jsonl",
-    "concurrency": "N,...", "arrivals": "HOW", "seconds": "S", "good_ttft": "MS", "good_tpot": "MS",
-    "save": "FILE.json", "trace": "FILE.jsonl.gz",
-}  # fmt: skip
-OPTIONS = options_of(Options.model_fields, lambda name: _PANELS.get(name, LOAD), _METAVARS)
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@takes(given=OPTIONS, sampling=options.sampling_options(), loading=options.MODEL_OPTIONS)
+@takes(given=options_of(Options.model_fields), sampling=options.sampling_options(), loading=options.MODEL_OPTIONS)
 def race(
     given: Given,
     sampling: Given,
@@ -101,13 +91,10 @@ def race(
     from draftscope.servers.load import LoadPlan
     from draftscope.servers.race import Race
 
-    chosen = Options(**given)
-    if chosen.repeats < 1:
-        raise DraftscopeError(f"--repeats {chosen.repeats}: ask for 1 or more.")
-    settings = options.settings(sampling)
+    chosen = read_options(Options, given)
     texts, points, rate = _texts(prompt, chosen.prompts), _points(chosen.concurrency), _rate(chosen.arrivals)
+    request = request_of(options.settings(sampling), tokens, not chosen.cached)
     with _opened(chosen, loading) as lanes:
-        request = request_of(settings, tokens, not chosen.cached)
         prompts = lanes.prompts(texts, chosen.raw, tokens)
         with interruptible() as interrupted:
             if points:
@@ -122,7 +109,7 @@ def _opened(chosen: Options, loading: Given) -> Generator[Field]:
     """The lanes that answer."""
     from draftscope.servers import lanes as entries
     from draftscope.servers.field import Field
-    from draftscope.servers.wire import Limits
+    from draftscope.servers.wire import WireLimits
 
     named = entries.chosen(chosen.server, chosen.engine)
     models = entries.served(chosen.served_model, named)
@@ -130,7 +117,7 @@ def _opened(chosen: Options, loading: Given) -> Generator[Field]:
     with ExitStack() as opened:
         engine = opened.enter_context(options.load(load)) if loading or chosen.engine else None
         drafters = {name: options.settings({}, name, load) for name in chosen.engine}
-        limits = Limits(silent=chosen.timeout, connect=min(chosen.timeout, Limits.connect))
+        limits = WireLimits(silent=chosen.timeout, connect=min(chosen.timeout, WireLimits.connect))
         draft = engine.draft if engine and "draft" in loading else None
         yield opened.enter_context(Field.open(named, engine, drafters, models=models, limits=limits, draft=draft))
 

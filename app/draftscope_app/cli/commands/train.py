@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.loading.embedded import FAMILY
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.fields import decimal, whole
+from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
 NAMES = ", ".join(member.name for member in FAMILY)
 
@@ -22,84 +23,52 @@ What = Annotated[
         help="'all' is target, then draft; 'family' is every member, and continues from the weights in --out",
     ),
 ]
-Corpus = Annotated[
-    Path | None,
-    typer.Option(
+
+
+class Options(BaseModel):
+    """What `train` takes beside the models to train."""
+
+    corpus: Path | None = option(
+        "folder of <domain>.train.txt and <domain>.val.txt, or the same as .xz; default: $DRAFTSCOPE_CORPUS", None,
         metavar="DIR",
-        envvar="DRAFTSCOPE_CORPUS",
-        help="folder of <domain>.train.txt and <domain>.val.txt, or the same as .xz",
-    ),
-]
-Minutes = Annotated[
-    float | None,
-    typer.Option(
-        parser=decimal,
-        metavar="X",
-        help="time in training steps, over all sittings of a run; default: 100, of which 'all' gives the draft an "
-        "eighth; 'family' has a time for each member",
-    ),
-]
-WarmStart = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="start a new run from the weights of this model folder; with another --seed it reads the text in "
-        "another order",
-    ),
-]
-Threads = Annotated[int | None, typer.Option(parser=whole, metavar="N", help="threads; default: all cores")]
-Members = Annotated[str | None, typer.Option(metavar="NAME,...", help=f"with 'family': some of {NAMES}; default: all")]
-Preset = Annotated[
-    Literal["cpu", "gpu"] | None,
-    typer.Option(metavar="NAME", help="cpu for two cores (default), or gpu"),
-]
-Sitting = Annotated[
-    float | None,
-    typer.Option(
-        parser=decimal,
-        metavar="MINUTES",
-        help="stop after this time with exit code 130; the same command continues from there",
-    ),
-]
-Shards = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="also write finished models as a tar in pieces of 16 MB"),
-]
-Seed = Annotated[int, typer.Option(parser=whole, metavar="N", help="seed of text order and first weights")]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="folder for the models")]
-Work = Annotated[Path, typer.Option(metavar="DIR", help="folder for unfinished runs and caches")]
+    )  # fmt: skip
+    out: Path = option("folder for the models", Path("assets/models"), metavar="DIR")
+    work: Path = option("folder for unfinished runs and caches", Path(".train"), metavar="DIR")
+    minutes: float | None = option(
+        "time in training steps, over all sittings of a run; default: 100, of which 'all' gives the draft an eighth; "
+        "'family' has a time for each member",
+        None,
+    )
+    seed: int = option("seed of text order and first weights", 0)
+    warm_start: Path | None = option(
+        "start a new run from the weights of this model folder; with another --seed it reads the text in another order",
+        None, metavar="DIR",
+    )  # fmt: skip
+    threads: int | None = option("threads; default: all cores", None)
+    members: str | None = option(f"with 'family': some of {NAMES}; default: all", None, metavar="NAME,...")
+    preset: Literal["cpu", "gpu"] | None = option("for two cores (default), or for a GPU", None)
+    sitting: float | None = option(
+        "stop after this time with exit code 130; the same command continues from there", None, metavar="MINUTES"
+    )
+    shards: Path | None = option("also write finished models as a tar in pieces of 16 MB", None, metavar="DIR")
+
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-def train(
-    what: What,
-    corpus: Corpus = None,
-    out: Out = Path("assets/models"),
-    work: Work = Path(".train"),
-    minutes: Minutes = None,
-    seed: Seed = 0,
-    warm_start: WarmStart = None,
-    threads: Threads = None,
-    members: Members = None,
-    preset: Preset = None,
-    sitting: Sitting = None,
-    shards: Shards = None,
-) -> int:
+@takes(given=options_of(Options.model_fields))
+def train(what: What, given: Given) -> int:
     """Train the embedded models.
 
     Ctrl-C saves the run and exits with 130; the same command continues from there.
     """
-    if corpus is None:
+    chosen = read_options(Options, given)
+    corpus = chosen.corpus or Path(os.environ.get("DRAFTSCOPE_CORPUS", ""))
+    if corpus == Path():
         raise DraftscopeError("Name the training text: --corpus DIR, or DRAFTSCOPE_CORPUS in the environment.")
     from draftscope.train import family
 
-    names = None if members is None else tuple(name.strip() for name in members.split(","))
-    finished = family.train(
-        family.Training(
-            what, corpus, out, work, minutes, seed, warm_start, threads or os.cpu_count() or 1,
-            names, preset, sitting, shards,
-        )
-    )  # fmt: skip
-    return ExitCode.OK if finished else ExitCode.INTERRUPTED
+    members = None if chosen.members is None else tuple(name.strip() for name in chosen.members.split(","))
+    values = dict(chosen) | {"corpus": corpus, "members": members, "threads": chosen.threads or os.cpu_count() or 1}
+    return ExitCode.OK if family.train(family.Training(what, **values)) else ExitCode.INTERRUPTED

@@ -30,7 +30,7 @@ from draftscope.verify.sampling import draw, entropies
 from draftscope.verify.tree import DraftTree, chain, empty
 
 
-class Source(ABC):
+class PositionSource(ABC):
     """Where the distributions come from: one for each of the next positions."""
 
     layers: tuple[int, ...]
@@ -64,7 +64,7 @@ class Source(ABC):
         """Keeps only `rows` of the batch."""
 
 
-class MedusaSource(Source):
+class MedusaSource(PositionSource):
     """K heads on the target's last hidden state, that of the newest token that it has read."""
 
     name = "medusa head"
@@ -96,7 +96,7 @@ class MedusaSource(Source):
         self._state = self._state[rows]
 
 
-class BlockSource(Source):
+class BlockSource(PositionSource):
     """One forward of a block of mask tokens, which attends to the fused features of all committed tokens."""
 
     name = "block position"
@@ -192,7 +192,7 @@ class PositionsChain(Drafter):
     If a rule decides its length, the chain ends after the first token where the rule says so.
     """
 
-    def __init__(self, parts: Parts[ChainOptions], source: Source) -> None:
+    def __init__(self, parts: Parts[ChainOptions], source: PositionSource) -> None:
         self.layers = source.layers
         self._source = source
         self._gamma = min(parts.options.gamma, source.most)
@@ -254,7 +254,7 @@ class PositionsChain(Drafter):
 class PositionsTree(Drafter):
     """Deterministic children: the same ranks every round (`sparse`), or the most probable prefixes of this round."""
 
-    def __init__(self, parts: Parts[GrownTreeOptions], source: Source, sparse: bool) -> None:
+    def __init__(self, parts: Parts[GrownTreeOptions], source: PositionSource, sparse: bool) -> None:
         self.layers = source.layers
         self._source = source
         self._options = parts.options
@@ -297,19 +297,19 @@ def _at(states: Tensor, index: Tensor) -> Tensor:
     return states.gather(1, index[:, None, None].expand(-1, 1, states.shape[2]))
 
 
-def _medusa(parts: Parts[DrafterOptions]) -> Source:
+def _medusa(parts: Parts[DrafterOptions]) -> PositionSource:
     head = parts.heads["medusa"]
     assert isinstance(head, Medusa)
     return MedusaSource(head, parts)
 
 
-def _block(parts: Parts[DrafterOptions]) -> Source:
+def _block(parts: Parts[DrafterOptions]) -> PositionSource:
     head = parts.heads["block"]
     assert isinstance(head, Block)
     return BlockSource(head, parts)
 
 
-def _dspark(parts: Parts[DrafterOptions]) -> Source:
+def _dspark(parts: Parts[DrafterOptions]) -> PositionSource:
     head = parts.heads["dspark"]
     assert isinstance(head, DSpark)
     return DSparkSource(head, parts)

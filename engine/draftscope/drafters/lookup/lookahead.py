@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.drafters.deterministic import Node, deterministic_trees
+from draftscope.drafters.deterministic import TrieNode, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.options import MAX_NODES, LookaheadOptions
 from draftscope.verify.tree import DraftTree
@@ -51,14 +51,14 @@ class Window:
         self.width = width
         self.levels = [[prompt[-1 - (j * width + i) % len(prompt)] for i in range(width)] for j in range(levels)]
 
-    def rows(self, first: int) -> list[Node]:
+    def rows(self, first: int) -> list[TrieNode]:
         """The window as never-accepted nodes, numbered from `first`: level 0 is a chain, the other levels are branches,
         one for each column."""
         nodes = []
         for j, level in enumerate(self.levels):
             for i, token in enumerate(level):
                 parent = first + (j - 1) * self.width + i if j else first + i - 1 if i else -1
-                nodes.append(Node(parent, token, f"window level {j}", never_accepted=True))
+                nodes.append(TrieNode(parent, token, f"window level {j}", never_accepted=True))
         return nodes
 
     def move(self, found: Sequence[int], emitted: int) -> list[Ngram]:
@@ -117,15 +117,15 @@ class Lookahead(Drafter):
                 pool.add(ngram)
 
 
-def merged(ngrams: Sequence[Ngram]) -> list[Node]:
+def merged(ngrams: Sequence[Ngram]) -> list[TrieNode]:
     """N-grams as one tree. Common beginnings share nodes, so no two siblings carry the same token."""
-    nodes: list[Node] = []
+    nodes: list[TrieNode] = []
     place: dict[Ngram, int] = {(): -1}
     for ngram in ngrams:
         for end in range(1, len(ngram) + 1):
             if ngram[:end] not in place:
                 place[ngram[:end]] = len(nodes)
-                nodes.append(Node(place[ngram[: end - 1]], ngram[end - 1], f"pooled {len(ngram) + 1}-gram"))
+                nodes.append(TrieNode(place[ngram[: end - 1]], ngram[end - 1], f"pooled {len(ngram) + 1}-gram"))
     return nodes
 
 

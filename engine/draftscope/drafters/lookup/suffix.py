@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from draftscope.drafters.deterministic import Node, deterministic_trees
+from draftscope.drafters.deterministic import TrieNode, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
 from draftscope.drafters.options import DrafterOptions, GammaOptions, GrownTreeOptions
 from draftscope.verify.tree import DraftTree
@@ -24,15 +24,15 @@ LONGEST = 24  # tokens of the longest counted string; each new token costs this 
 
 
 @dataclass(slots=True)
-class Place:
+class SuffixPlace:
     """A string that occurred in the text. `below` are those one token longer, `shorter` is the string without its first
     token."""
 
     length: int
-    shorter: Place | None
+    shorter: SuffixPlace | None
     times: int = 0
     latest: int = 0  # where its last occurrence ended
-    below: dict[int, Place] = field(default_factory=dict)
+    below: dict[int, SuffixPlace] = field(default_factory=dict)
 
 
 class SuffixIndex:
@@ -40,7 +40,7 @@ class SuffixIndex:
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
-        self._ends = [Place(0, None)]  # the text's suffixes, from the empty one to the longest that is counted
+        self._ends = [SuffixPlace(0, None)]  # the text's suffixes, from the empty one to the longest that is counted
         self.size = 0
 
     def extend(self, tokens: Sequence[int]) -> None:
@@ -50,7 +50,7 @@ class SuffixIndex:
             ends = self._ends[:1]
             for place in self._ends[: self._longest]:
                 if token not in place.below:
-                    place.below[token] = Place(place.length + 1, ends[-1])
+                    place.below[token] = SuffixPlace(place.length + 1, ends[-1])
                 grown = place.below[token]
                 grown.times += 1
                 grown.latest = self.size
@@ -65,23 +65,23 @@ class SuffixIndex:
         """Up to `count` tokens that may follow `text`, which begins with what was read and may be longer."""
         return [node.token for node in self.grow(count, count, 1, text[self.size :])]
 
-    def grow(self, count: int, depth: int, width: int, more: Sequence[int] = ()) -> list[Node]:
+    def grow(self, count: int, depth: int, width: int, more: Sequence[int] = ()) -> list[TrieNode]:
         """Up to `count` nodes, the most probable first, at most `width` children each, `depth` levels; parents first.
 
         A node's children are the tokens that followed the longest suffix of text and path that has a continuation, each
         with its share of the occurrences; a node's probability is the product of shares. Of equal ones the latest comes
         first. `more` continues the text but is not counted.
         """
-        nodes: list[Node] = []
-        heap: list[tuple[float, int, int, Place, Node]] = []  # -probability, order of arrival, depth, ...
+        nodes: list[TrieNode] = []
+        heap: list[tuple[float, int, int, SuffixPlace, TrieNode]] = []  # -probability, order of arrival, depth, ...
         arrival = itertools.count()
 
-        def offer(parent: int, above: Place, probability: float, level: int) -> None:
+        def offer(parent: int, above: SuffixPlace, probability: float, level: int) -> None:
             match = followed(above)
             total = sum(place.times for place in match.below.values())
             ranked = sorted(match.below.items(), key=lambda item: (-item[1].times, -item[1].latest))
             for token, place in ranked[:width] if match.length else ():
-                node = Node(parent, token, f"{match.length} matched, {place.times} of {total}")
+                node = TrieNode(parent, token, f"{match.length} matched, {place.times} of {total}")
                 heapq.heappush(heap, (-probability * place.times / total, next(arrival), level, place, node))
 
         end = self._ends[-1]
@@ -96,7 +96,7 @@ class SuffixIndex:
         return nodes
 
 
-def after(place: Place, token: int) -> Place:
+def after(place: SuffixPlace, token: int) -> SuffixPlace:
     """The longest counted suffix of a string extended by `token`."""
     while token not in place.below:
         if place.shorter is None:
@@ -105,7 +105,7 @@ def after(place: Place, token: int) -> Place:
     return place.below[token]
 
 
-def followed(place: Place) -> Place:
+def followed(place: SuffixPlace) -> SuffixPlace:
     """The longest suffix of a string that has a continuation; else the empty one."""
     while place.shorter is not None and not place.below:
         place = place.shorter

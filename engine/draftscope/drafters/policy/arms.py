@@ -19,7 +19,7 @@ Find = Callable[[str], DrafterInfo]  # a drafter by its name; DraftscopeError fo
 
 
 @dataclass(frozen=True)
-class Arm:
+class BanditArm:
     """One arm: `settings` are the run's settings, with the arm's drafter and its gamma or shape."""
 
     name: str
@@ -42,7 +42,7 @@ class Arm:
         return () if self.info.name == "plain" else None
 
 
-def arms_of(settings: Settings, find: Find) -> list[Arm]:
+def arms_of(settings: Settings, find: Find) -> list[BanditArm]:
     """The arms that the settings name. `DraftscopeError` for one that cannot be an arm, or is named twice."""
     arms = [_arm(written, settings, find) for written in settings.options(BanditOptions).arms]
     for i, arm in enumerate(arms):
@@ -51,7 +51,7 @@ def arms_of(settings: Settings, find: Find) -> list[Arm]:
     return arms
 
 
-def refuse(arm: Arm, parts: Parts[DrafterOptions]) -> None:
+def refuse(arm: BanditArm, parts: Parts[DrafterOptions]) -> None:
     """`DraftscopeError` if these models cannot run an arm."""
     info = arm.info
     why = info.unfit(parts.target)
@@ -67,7 +67,7 @@ def refuse(arm: Arm, parts: Parts[DrafterOptions]) -> None:
         raise DraftscopeError(f"The arm '{arm.name}' cannot run here: {why}; leave it out of 'arms'.")
 
 
-def _arm(written: str, settings: Settings, find: Find) -> Arm:
+def _arm(written: str, settings: Settings, find: Find) -> BanditArm:
     name, _, form = written.strip().partition(":")
     info = find(name)
     if info.synthetic or "arms" in info.uses or "typed" in info.uses:
@@ -82,6 +82,6 @@ def _arm(written: str, settings: Settings, find: Find) -> Arm:
     elif form:
         raise DraftscopeError(f"arms: '{written[:40]}', but '{name}' has neither gamma nor shape; write '{name}'.")
     try:
-        return Arm(written.strip(), info, Settings.of(**settings.model_dump() | own))
+        return BanditArm(written.strip(), info, Settings.of(**settings.model_dump() | own))
     except DraftscopeError as error:
         raise DraftscopeError(f"arms: '{written[:40]}', {error} Write NAME, NAME:GAMMA or NAME:2x1x1.") from None

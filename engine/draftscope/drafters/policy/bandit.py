@@ -19,7 +19,7 @@ from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, St
 from draftscope.drafters.guard import create
 from draftscope.drafters.model.levels import Levels
 from draftscope.drafters.options import BanditOptions, DrafterOptions, TreeShape
-from draftscope.drafters.policy.arms import Arm, Find, arms_of, refuse
+from draftscope.drafters.policy.arms import BanditArm, Find, arms_of, refuse
 from draftscope.drafters.policy.implied import accepted, is_chain, lies_in
 from draftscope.drafters.policy.policies import POLICIES
 from draftscope.trace import events
@@ -33,7 +33,7 @@ LEAST_MS = 1e-6  # of a round, in case a coarse clock measured no time
 class Play:
     """An arm and its drafter. Arms that differ only in shape share a drafter, and with it the draft model's cache."""
 
-    arm: Arm
+    arm: BanditArm
     drafter: Drafter
     counts: Counts | None  # of the tree that the drafter drafts for this arm, if it can be set
     drawn: bool  # whether its children are known to be drawn

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.rounds import MeasuredRounds
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Timings:
+class PartTimes:
     """Rounds of one system in one cell, and the milliseconds before the first of them."""
 
-    rounds: Rounds
+    rounds: MeasuredRounds
     before_ms: float = 0.0
 
 
-def predict(own: Timings, plain: Timings, tokens: int) -> Prediction:
+def predict(own: PartTimes, plain: PartTimes, tokens: int) -> Prediction:
     """The terms for runs of `tokens`, from a drafter's timings and plain's in one cell."""
     rounds, unit = own.rounds, plain.rounds.round_ms
     stages = rounds.stage_ms()

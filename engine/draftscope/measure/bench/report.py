@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import torch
 import transformers
 
-from draftscope.base.versions import own_version
+from draftscope.base.machine import own_version
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.limit import MemoryLimit
 from draftscope.measure.bench.plan import BenchPlan

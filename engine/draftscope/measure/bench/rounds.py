@@ -53,7 +53,7 @@ def timed_steps(session: Session) -> Iterator[tuple[Step, KeptStep]]:
 
 
 @dataclass(frozen=True)
-class Rounds:
+class MeasuredRounds:
     """R rounds of B sequences, with zeros for a sequence that had ended."""
 
     width: NDArray[np.int64]  # [R] rows of the target's forward
@@ -64,7 +64,7 @@ class Rounds:
     between: NDArray[np.float64]  # [R] ms beside the stages
 
     @classmethod
-    def of(cls, kept: Sequence[KeptStep]) -> Rounds:
+    def of(cls, kept: Sequence[KeptStep]) -> MeasuredRounds:
         """From at least one step, of which the first has all sequences."""
         form = len(kept), len(kept[0].rows)
         emitted, accepted, depth = (np.zeros(form, dtype=np.int64) for _ in range(3))
@@ -85,13 +85,13 @@ class Rounds:
         )
 
     @classmethod
-    def joined(cls, several: Sequence[Rounds]) -> Rounds:
+    def joined(cls, several: Sequence[MeasuredRounds]) -> MeasuredRounds:
         """The rounds of several runs, one after the other."""
         return cls(*(np.concatenate([getattr(own, each.name) for own in several]) for each in fields(cls)))
 
-    def only(self, chosen: NDArray[np.bool_]) -> Rounds:
+    def only(self, chosen: NDArray[np.bool_]) -> MeasuredRounds:
         """The rounds [R] that are chosen."""
-        return Rounds(*(getattr(self, each.name)[chosen] for each in fields(self)))
+        return MeasuredRounds(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
     @property
     def ms(self) -> NDArray[np.float64]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from types import MappingProxyType
 
-from draftscope.measure.bench.predict import Prediction, Timings, predict
-from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.predict import PartTimes, Prediction, predict
+from draftscope.measure.bench.rounds import MeasuredRounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, Interval, bootstrap, repeated_4grams
 from draftscope.measure.bench.systems import PLAIN, Label
@@ -205,10 +205,10 @@ def _with_rounds(row: BenchRow, pairs: Sequence[Paired]) -> BenchRow:
     )
 
 
-def _timings(runs: Sequence[BenchRun]) -> Timings | None:
+def _timings(runs: Sequence[BenchRun]) -> PartTimes | None:
     """All rounds, and the median before the first; None for another program."""
     rounds = [run.rounds for run in runs if run.rounds is not None]
-    return Timings(Rounds.joined(rounds), median(run.before_ms for run in runs)) if rounds else None
+    return PartTimes(MeasuredRounds.joined(rounds), median(run.before_ms for run in runs)) if rounds else None
 
 
 def _headline(pairs: Sequence[Paired]) -> Headline:

@@ -11,7 +11,7 @@ from transformers.utils import logging
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.measure.bench.plan import BenchPlan, where
-from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.rounds import MeasuredRounds
 from draftscope.measure.bench.systems import PLAIN, Case, Label, System
 
 Cell = tuple[Label, tuple[float, int, int | None]]
@@ -28,7 +28,7 @@ class BenchRun:
     repeat: int
     seconds: float  # from token ids in to token ids out
     ids: list[list[int]]  # [B]
-    rounds: Rounds | None = None  # our own systems only
+    rounds: MeasuredRounds | None = None  # our own systems only
     cache_bytes: int | None = None
     draft_bytes: int | None = None
     before_ms: float = 0.0  # set-up and prefill, before the first round; our own systems only
@@ -101,7 +101,7 @@ class Bench:
         lengths = [len(ids) for ids in written.ids]
         if lengths != [self._plan.tokens] * case.batch:
             raise RuntimeError(f"it wrote {lengths} tokens instead of {case.batch} times {self._plan.tokens}")
-        rounds = Rounds.of(written.kept) if written.kept else None
+        rounds = MeasuredRounds.of(written.kept) if written.kept else None
         more = written.cache_bytes, written.draft_bytes, written.before_ms
         return BenchRun(system.label, case, repeat, seconds, written.ids, rounds, *more)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import product
 from time import perf_counter
 from typing import Any
@@ -82,7 +83,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenBatch:
     """The token ids that a system wrote, for each sequence [B]. Our own systems also have rounds, and the size of all
     models' caches and of the draft models' caches; `before_ms` is what set-up and prefill took."""
 
@@ -93,7 +94,7 @@ class Written:
     before_ms: float = 0.0
 
 
-Write = Callable[[], Written]
+Write = Callable[[], WrittenBatch]
 
 
 class System(ABC):
@@ -122,7 +123,7 @@ class DrafterSystem(System):
         prompts, streams = [list(prompt) for prompt in case.prompts], tuple(range(case.batch))
         sizes = self._sizes(case, tokens)
 
-        def write() -> Written:
+        def write() -> WrittenBatch:
             began = perf_counter()
             session = self._lab.start_batch(prompts, settings, streams, ends=False)
             session.prefill()
@@ -132,7 +133,7 @@ class DrafterSystem(System):
                 kept.append(own)
                 if self._watch is not None:
                     self._watch()
-            return Written([transcript.tokens for transcript in session.transcripts], kept, *sizes, before_ms)
+            return WrittenBatch([transcript.tokens for transcript in session.transcripts], kept, *sizes, before_ms)
 
         return write
 
@@ -188,3 +189,20 @@ def own(engine: DecodingEngine, plan: BenchPlan) -> tuple[list[System], list[str
         ]
     unable = ", ".join(f"{info.name} ({info.why_not})" for info in named if not info.available)
     return [DrafterSystem(engine, label) for label in labels], [f"Drafters left out: {unable}."] if unable else []
+
+
+class MissingPeerError(Exception):
+    """One sentence: the program, why it cannot run, and what to do about it."""
+
+
+def needed(module: str, peer: str, command: str) -> Any:
+    """A module of a program's package. Raises `MissingPeerError` with the command that installs it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        raise MissingPeerError(f"{peer} was skipped: '{module}' is not installed; {command}.") from None
+    except (ImportError, OSError, RuntimeError) as error:
+        reason = str(error).split("\n")[0][:160].rstrip(".")
+        raise MissingPeerError(
+            f"{peer} was skipped: '{module}' does not load ({reason}); repair or uninstall it."
+        ) from None

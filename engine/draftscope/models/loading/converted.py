@@ -13,14 +13,14 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from draftscope.base.cache import cache_folder
+from draftscope.base.assets import cache_folder
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.versions import own_version
+from draftscope.base.machine import own_version
 from draftscope.models.files.contents import refuse_size
 from draftscope.models.files.gguf_file import inspected, sha256
 from draftscope.models.files.gguf_network import network_of
-from draftscope.models.files.gguf_tokenizer import tokenizer_of
 from draftscope.models.files.pretrained import quiet
+from draftscope.models.files.tokenizer_file import tokenizer_of
 
 RECORD = "converted.json"  # in every folder: what it was converted from
 DIGITS = 16  # of a file's SHA-256 in the name of its folder

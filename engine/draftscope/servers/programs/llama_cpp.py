@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Message, Offers, Request
-from draftscope.servers.programs.program import Flag, Pair, Program, Start, WantedChain
+from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain
 from draftscope.servers.programs.web_server import Cards, WebServer, chat, chosen, finish, known, same_prompt
 from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
@@ -23,37 +23,37 @@ RANDOM_SEED = 2**32 - 1  # the seed that means "a random one"
 SAMPLERS = ("temperature", "top_k", "top_p", "min_p")  # in the order that the other servers apply them
 
 
-class Settings(BaseModel):
+class LlamaSettings(BaseModel):
     n_ctx: int | None = None
 
 
 class Props(BaseModel):
     build_info: str | None = None
     model_path: str | None = None
-    default_generation_settings: Settings = Settings()
+    default_generation_settings: LlamaSettings = LlamaSettings()
 
 
-class Timings(BaseModel):
+class LlamaTimings(BaseModel):
     draft_n: int | None = None
     draft_n_accepted: int | None = None
 
 
-class Probability(BaseModel):
+class LlamaProbability(BaseModel):
     logprob: float | None = None
 
 
-class Event(BaseModel):
+class LlamaEvent(BaseModel):
     content: str
     tokens: list[int] = []
     stop: bool
     stop_type: str | None = None
-    timings: Timings | None = None
+    timings: LlamaTimings | None = None
     tokens_predicted: int | None = None
     tokens_evaluated: int | None = None
-    completion_probabilities: list[Probability] = []
+    completion_probabilities: list[LlamaProbability] = []
 
 
-class Tokens(BaseModel):
+class LlamaTokens(BaseModel):
     tokens: list[int]
 
 
@@ -61,7 +61,7 @@ class Content(BaseModel):
     content: str
 
 
-class Prompt(BaseModel):
+class LlamaPrompt(BaseModel):
     prompt: str
 
 
@@ -88,7 +88,7 @@ class LlamaCpp(WebServer):
     """A llama.cpp server."""
 
     def _chunks(self, request: Request) -> Iterator[Chunk]:
-        for event, at in self._wire.events("/completion", self._body(request), Event):
+        for event, at in self._wire.events("/completion", self._body(request), LlamaEvent):
             if event.stop:
                 same_prompt(self, request, event.tokens_evaluated)
             yield Chunk(
@@ -125,28 +125,28 @@ class LlamaCpp(WebServer):
         return None if text is None else spec_decode(text.decode("utf-8", "replace"), "llamacpp")
 
     def tokenize(self, text: str) -> tuple[int, ...]:
-        return tuple(self._wire.post("/tokenize", {"content": text, "add_special": False}, Tokens).tokens)
+        return tuple(self._wire.post("/tokenize", {"content": text, "add_special": False}, LlamaTokens).tokens)
 
     def detokenize(self, ids: Sequence[int]) -> str:
         return self._wire.post("/detokenize", {"tokens": list(ids)}, Content).content
 
     def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        return self.tokenize(self._wire.post("/apply-template", {"messages": chat(messages)}, Prompt).prompt)
+        return self.tokenize(self._wire.post("/apply-template", {"messages": chat(messages)}, LlamaPrompt).prompt)
 
 
-def _counted(timings: Timings | None) -> Counted | None:
+def _counted(timings: LlamaTimings | None) -> Counted | None:
     """What `timings` says; a server that drafted nothing leaves both out."""
     if timings is None or timings.draft_n is None:
         return None
     return Counted(drafted=timings.draft_n, accepted=timings.draft_n_accepted)
 
 
-def _start_arguments(pair: Pair, port: int) -> list[str]:
+def _start_arguments(pair: ServedPair, port: int) -> list[str]:
     arguments = ["llama-server", "-m", pair.target, "-c", str(pair.context * pair.requests), "-np", str(pair.requests)]
     return [*arguments, "--metrics", "--host", "127.0.0.1", "--port", str(port)]
 
 
-def _speculation(pair: Pair) -> list[str]:
+def _speculation(pair: ServedPair) -> list[str]:
     more = ["--spec-type", PROGRAM.drafters[pair.method]]
     if pair.method == "ngram":
         more += ["--spec-ngram-simple-size-n", "3", "--spec-ngram-simple-size-m", str(pair.gamma)]

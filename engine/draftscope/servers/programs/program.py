@@ -20,7 +20,7 @@ WITHOUT_MODEL = ("ngram", "suffix")  # drafters that need no weights
 
 
 @dataclass(frozen=True)
-class Pair:
+class ServedPair:
     """What to serve, and how."""
 
     target: str
@@ -70,14 +70,14 @@ class Start:
 
     name: str
     install: str  # what to type before, once
-    arguments: Callable[[Pair, int], Sequence[str]]
-    speculation: Callable[[Pair], Sequence[str]]
+    arguments: Callable[[ServedPair, int], Sequence[str]]
+    speculation: Callable[[ServedPair], Sequence[str]]
     flags: tuple[Flag, ...]
     environment: tuple[tuple[str, str], ...] = ()
     distributed: bool = False  # over several GPUs and nodes
     on_nodes: tuple[str, ...] = ()  # what to type before on several nodes
 
-    def commands(self, pair: Pair, port: int = 8100) -> tuple[Command, Command]:
+    def commands(self, pair: ServedPair, port: int = 8100) -> tuple[Command, Command]:
         """The plain server on `port` and the speculative one on the next. Raises `DraftscopeError` for several GPUs or
         nodes where the program is started on one machine without GPUs."""
         if not self.distributed and (pair.gpus > 1 or pair.nodes > 1):
@@ -91,7 +91,7 @@ class Start:
             Command("speculative", port + 1, self.environment, speculative),
         )
 
-    def setup(self, pair: Pair) -> tuple[str, ...]:
+    def setup(self, pair: ServedPair) -> tuple[str, ...]:
         """What to type before, once."""
         return (self.install, *(self.on_nodes if pair.nodes > 1 else ()))
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Offers, Request
-from draftscope.servers.programs.program import Flag, Pair, Program, Start, WantedChain
+from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain
 from draftscope.servers.programs.web_server import Cards, WebServer, chosen, finish, known, same_prompt
 from draftscope.servers.wire import Wire
 
@@ -42,13 +42,13 @@ class Meta(BaseModel):
     output_token_logprobs: list[list[float | int | str | None]] = []  # [log-probability, id, text], from the start
 
 
-class Event(BaseModel):
+class SglangEvent(BaseModel):
     text: str = ""
     output_ids: list[int] = []
     meta_info: Meta
 
 
-class Tokens(BaseModel):
+class SglangTokens(BaseModel):
     tokens: list[int]
 
 
@@ -87,7 +87,7 @@ class SGLang(WebServer):
     def _chunks(self, request: Request) -> Iterator[Chunk]:
         ids: tuple[int, ...] = ()
         text = ""
-        for event, at in self._wire.events("/generate", self._body(request), Event):
+        for event, at in self._wire.events("/generate", self._body(request), SglangEvent):
             meta, sent = event.meta_info, tuple(event.output_ids)
             since_start = (
                 sent[: len(ids)] == ids and event.text.startswith(text) and len(sent) == meta.completion_tokens
@@ -126,7 +126,7 @@ class SGLang(WebServer):
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         body = {"model": self.identity.model, "prompt": text, "add_special_tokens": False}
-        return tuple(self._wire.post("/tokenize", body, Tokens).tokens)
+        return tuple(self._wire.post("/tokenize", body, SglangTokens).tokens)
 
     def detokenize(self, ids: Sequence[int]) -> str:
         body = {"model": self.identity.model, "tokens": list(ids), "skip_special_tokens": False}
@@ -145,7 +145,7 @@ def _counted(meta: Meta) -> Counted | None:
     )
 
 
-def _start_arguments(pair: Pair, port: int) -> list[str]:
+def _start_arguments(pair: ServedPair, port: int) -> list[str]:
     arguments = ["python", "-m", "sglang.launch_server", "--model-path", pair.target]
     arguments += ["--context-length", str(pair.context), "--max-running-requests", str(pair.requests)]
     arguments += ["--enable-metrics", "--host", "127.0.0.1", "--port", str(port)]
@@ -156,7 +156,7 @@ def _start_arguments(pair: Pair, port: int) -> list[str]:
     return arguments
 
 
-def _speculation(pair: Pair) -> list[str]:
+def _speculation(pair: ServedPair) -> list[str]:
     name = PROGRAM.drafters[pair.method]
     more = ["--speculative-algorithm", name, "--speculative-num-draft-tokens", str(pair.gamma + 1)]
     if pair.drafter and pair.method != "ngram":

@@ -25,19 +25,19 @@ class Routes(BaseModel):
     paths: dict[str, Any]
 
 
-class Choice(BaseModel):
+class ServeChoice(BaseModel):
     text: str = ""
     finish_reason: str | None = None
 
 
-class Usage(BaseModel):
+class ServeUsage(BaseModel):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
 
-class Event(BaseModel):
-    choices: list[Choice]
-    usage: Usage | None = None
+class ServeEvent(BaseModel):
+    choices: list[ServeChoice]
+    usage: ServeUsage | None = None
 
 
 def recognise(wire: Wire, cards: Cards, model: str | None) -> TransformersServe | None:
@@ -65,8 +65,8 @@ class TransformersServe(WebServer):
     """A `transformers serve` server."""
 
     def _chunks(self, request: Request) -> Iterator[Chunk]:
-        for event, at in self._wire.events("/v1/completions", self._body(request), Event):
-            choice = event.choices[0] if event.choices else Choice()
+        for event, at in self._wire.events("/v1/completions", self._body(request), ServeEvent):
+            choice = event.choices[0] if event.choices else ServeChoice()
             if event.usage is not None:
                 same_prompt(self, request, event.usage.prompt_tokens)
             written = event.usage.completion_tokens if event.usage else None

@@ -14,7 +14,7 @@ from uuid import uuid4
 from pydantic import BaseModel, Field
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Message, Offers, Request, ServerError
-from draftscope.servers.programs.program import Flag, Pair, Program, Start, WantedChain
+from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain
 from draftscope.servers.programs.web_server import Cards, WebServer, chat, chosen, finish, known, same_prompt
 from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
@@ -26,16 +26,16 @@ class Version(BaseModel):
     version: str
 
 
-class Logprobs(BaseModel):
+class VllmLogprobs(BaseModel):
     token_logprobs: list[float | None] = []
 
 
-class Choice(BaseModel):
+class VllmChoice(BaseModel):
     text: str = ""
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
     finish_reason: str | None = None
-    logprobs: Logprobs | None = None
+    logprobs: VllmLogprobs | None = None
 
 
 class Speculative(BaseModel):
@@ -48,26 +48,26 @@ class Speculative(BaseModel):
     per_step_drafted: list[int] | None = None
 
 
-class Metrics(BaseModel):
+class VllmMetrics(BaseModel):
     speculative_decoding: Speculative | None = None
 
 
-class Usage(BaseModel):
+class VllmUsage(BaseModel):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
 
-class Event(BaseModel):
-    choices: list[Choice] = Field(max_length=1)
-    usage: Usage | None = None
-    metrics: Metrics | None = None
+class VllmEvent(BaseModel):
+    choices: list[VllmChoice] = Field(max_length=1)
+    usage: VllmUsage | None = None
+    metrics: VllmMetrics | None = None
 
 
-class Tokens(BaseModel):
+class VllmTokens(BaseModel):
     tokens: list[int]
 
 
-class Prompt(BaseModel):
+class VllmPrompt(BaseModel):
     prompt: str
 
 
@@ -94,8 +94,8 @@ class VLLM(WebServer):
     """A vLLM server."""
 
     def _chunks(self, request: Request) -> Iterator[Chunk]:
-        for event, at in self._wire.events("/v1/completions", self._body(request), Event):
-            choice = event.choices[0] if event.choices else Choice()
+        for event, at in self._wire.events("/v1/completions", self._body(request), VllmEvent):
+            choice = event.choices[0] if event.choices else VllmChoice()
             if choice.prompt_token_ids is not None and choice.prompt_token_ids != list(request.ids):
                 raise ServerError(f"{self.identity.url} read other prompt tokens than it was sent; is a proxy between?")
             if event.usage is not None:
@@ -138,17 +138,17 @@ class VLLM(WebServer):
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         body = {"model": self.identity.model, "prompt": text, "add_special_tokens": False}
-        return tuple(self._wire.post("/tokenize", body, Tokens).tokens)
+        return tuple(self._wire.post("/tokenize", body, VllmTokens).tokens)
 
     def detokenize(self, ids: Sequence[int]) -> str:
-        return self._wire.post("/detokenize", {"model": self.identity.model, "tokens": list(ids)}, Prompt).prompt
+        return self._wire.post("/detokenize", {"model": self.identity.model, "tokens": list(ids)}, VllmPrompt).prompt
 
     def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
         body = {"model": self.identity.model, "messages": chat(messages), "add_generation_prompt": True}
-        return tuple(self._wire.post("/tokenize", body, Tokens).tokens)
+        return tuple(self._wire.post("/tokenize", body, VllmTokens).tokens)
 
 
-def _counted(metrics: Metrics | None) -> Counted | None:
+def _counted(metrics: VllmMetrics | None) -> Counted | None:
     found = metrics and metrics.speculative_decoding
     if not found:
         return None
@@ -163,7 +163,7 @@ def _counted(metrics: Metrics | None) -> Counted | None:
     )
 
 
-def _start_arguments(pair: Pair, port: int) -> list[str]:
+def _start_arguments(pair: ServedPair, port: int) -> list[str]:
     arguments = ["vllm", "serve", pair.target, "--max-model-len", str(pair.context)]
     if pair.gpus > 1:
         arguments += ["--tensor-parallel-size", str(pair.gpus)]
@@ -172,16 +172,16 @@ def _start_arguments(pair: Pair, port: int) -> list[str]:
     return [*arguments, *_listening(pair, port)]
 
 
-def _start_arguments_cpu(pair: Pair, port: int) -> list[str]:
+def _start_arguments_cpu(pair: ServedPair, port: int) -> list[str]:
     arguments = ["vllm", "serve", pair.target, "--dtype", "bfloat16", "--max-model-len", str(pair.context)]
     return [*arguments, *_listening(pair, port)]
 
 
-def _listening(pair: Pair, port: int) -> list[str]:
+def _listening(pair: ServedPair, port: int) -> list[str]:
     return ["--max-num-seqs", str(pair.requests), "--host", "127.0.0.1", "--port", str(port)]
 
 
-def _speculation(pair: Pair) -> list[str]:
+def _speculation(pair: ServedPair) -> list[str]:
     config: dict[str, str | int] = {"method": PROGRAM.drafters[pair.method], "num_speculative_tokens": pair.gamma}
     if pair.method == "ngram":
         config |= {"prompt_lookup_min": 2, "prompt_lookup_max": 4}

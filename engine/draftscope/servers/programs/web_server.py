@@ -12,7 +12,7 @@ from draftscope.servers.adapter import HERE, Chunk, Finish, Identity, Message, R
 from draftscope.servers.wire import Wire
 
 
-class Card(BaseModel):
+class ModelCard(BaseModel):
     """One model of `/v1/models`."""
 
     id: str
@@ -22,7 +22,7 @@ class Card(BaseModel):
 
 
 class Cards(BaseModel):
-    data: list[Card]
+    data: list[ModelCard]
 
 
 class WebServer(Server):
@@ -112,7 +112,7 @@ def same_prompt(server: Server, request: Request, read: int | None) -> None:
         )
 
 
-def chosen(cards: Cards, model: str | None, url: str) -> Card:
+def chosen(cards: Cards, model: str | None, url: str) -> ModelCard:
     """The model to ask for. Raises `ServerError` if it is not there, or there are several and none was named."""
     names = [card.id for card in cards.data]
     if model is None and len(names) == 1:

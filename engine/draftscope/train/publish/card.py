@@ -17,7 +17,7 @@ from draftscope.base.markdown import table
 from draftscope.models import head_kinds
 from draftscope.models.heads import Head
 from draftscope.models.loading.known import KNOWN
-from draftscope.train.data.credits import Credit
+from draftscope.train.data.corpus import Credit
 from draftscope.train.fit.optimizers import DECAY, WARM_UP
 from draftscope.train.publish import figures
 from draftscope.train.publish.record import TrainingRecord

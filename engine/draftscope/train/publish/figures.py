@@ -15,8 +15,8 @@ from draftscope.base.prompts import Prompt, select
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.predict import Timings, predict
-from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.predict import PartTimes, predict
+from draftscope.measure.bench.rounds import MeasuredRounds
 from draftscope.measure.bench.rows import loop_share
 from draftscope.measure.bench.runner import Bench, BenchRun
 from draftscope.measure.bench.statistics import LOOP, Interval, bootstrap, repeated_4grams
@@ -115,7 +115,9 @@ def trials(engine: DecodingEngine, drafter: str, prompts: Sequence[Prompt], plan
 
 def _trial(gamma: int, temperature: float, pairs: Sequence[tuple[BenchRun, BenchRun]], tokens: int) -> Trial:
     drafted, plain = (
-        Timings(Rounds.joined([run.rounds for run in runs if run.rounds]), median(run.before_ms for run in runs))
+        PartTimes(
+            MeasuredRounds.joined([run.rounds for run in runs if run.rounds]), median(run.before_ms for run in runs)
+        )
         for runs in zip(*pairs, strict=True)
     )
     terms = predict(drafted, plain, tokens)

@@ -11,8 +11,7 @@ from importlib.util import find_spec
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers import flashspec, llama_server, llamacpp, transformers
-from draftscope.measure.bench.peers.missing import MissingPeerError
-from draftscope.measure.bench.systems import System
+from draftscope.measure.bench.systems import MissingPeerError, System
 
 
 def opened(engine: DecodingEngine, longest: int, open_until: ExitStack) -> tuple[list[System], list[str]]:

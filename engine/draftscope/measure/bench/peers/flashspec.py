@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope.measure.bench.peers.missing import MissingPeerError, needed
-from draftscope.measure.bench.systems import Case, Label, System, Write, Written
+from draftscope.measure.bench.systems import Case, Label, MissingPeerError, System, Write, WrittenBatch, needed
 from draftscope.models.model import Model
 
 INSTALL = "pip install flashspec"
@@ -34,7 +33,7 @@ class FlashSpec(System):
         engine = self._engines[case.temperature]
         ids = torch.tensor(case.prompts, device=self._target.device)
         torch.manual_seed(seed)  # its engine has no seed and uses torch's generator
-        return lambda: Written(engine.generate(ids, max_new_tokens=tokens).output_ids.tolist())
+        return lambda: WrittenBatch(engine.generate(ids, max_new_tokens=tokens).output_ids.tolist())
 
     def _engine(self, temperature: float) -> Any:
         target, draft = self._target, self._draft

@@ -21,8 +21,7 @@ import torch
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers import gguf
-from draftscope.measure.bench.peers.missing import MissingPeerError, needed
-from draftscope.measure.bench.systems import Case, Label, System, Write, Written
+from draftscope.measure.bench.systems import Case, Label, MissingPeerError, System, Write, WrittenBatch, needed
 
 PEER, BINARY, VARIABLE = "llama.cpp", "llama-server", "LLAMA_SERVER"
 INSTALL = f"put {BINARY} on PATH or its path into {VARIABLE}, or pip install llama-cpp-python (it compiles C++)"
@@ -52,9 +51,9 @@ class LlamaServer(System):
             "return_tokens": True,
         }
 
-        def write() -> Written:
+        def write() -> WrittenBatch:
             answer = self._client.post("/completion", json=asked).raise_for_status().json()
-            return Written([[int(token) for token in answer["tokens"]]])
+            return WrittenBatch([[int(token) for token in answer["tokens"]]])
 
         return write
 

@@ -12,14 +12,13 @@ import torch
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers import gguf
-from draftscope.measure.bench.peers.missing import MissingPeerError, needed
-from draftscope.measure.bench.systems import Case, Label, System, Write, Written
+from draftscope.measure.bench.systems import Case, Label, MissingPeerError, System, Write, WrittenBatch, needed
 
 PEER, INSTALL = "llama.cpp", "pip install llama-cpp-python (it compiles C++ for some minutes)"
 SPARE = 16  # slots after the longest text, for the drafts of prompt lookup
 
 
-class LlamaCpp(System):
+class LlamaCppPython(System):
     """One loaded model. `reset` clears its cache."""
 
     batches = False
@@ -34,7 +33,7 @@ class LlamaCpp(System):
         self._model.set_seed(seed)
         prompt = list(case.prompts[0])
         distribution = {"temp": case.temperature, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0}
-        return lambda: Written([list(islice(self._model.generate(prompt, **distribution), tokens))])
+        return lambda: WrittenBatch([list(islice(self._model.generate(prompt, **distribution), tokens))])
 
 
 def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list[System]:
@@ -65,8 +64,8 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
 
     about = f"{PEER} by llama-cpp-python {version}, weights and cache in {kind.name}"
     return [
-        LlamaCpp(PEER, f"{about}.", model()),
-        LlamaCpp(
+        LlamaCppPython(PEER, f"{about}.", model()),
+        LlamaCppPython(
             f"{PEER}-prompt-lookup",
             f"{PEER}-prompt-lookup: the same, {lookup.num_pred_tokens} tokens behind a match of at most "
             f"{lookup.max_ngram_size}, the package's own defaults.",

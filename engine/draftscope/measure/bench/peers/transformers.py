@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import GenerationConfig
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope.measure.bench.systems import Case, Label, System, Write, Written
+from draftscope.measure.bench.systems import Case, Label, System, Write, WrittenBatch
 
 LOOKUP = 10  # tokens that prompt lookup copies at most, as in transformers' examples
 
@@ -39,10 +39,10 @@ class Transformers(System):
         )
         torch.manual_seed(seed)
 
-        def write() -> Written:
+        def write() -> WrittenBatch:
             with _as_asked(self._network):
                 out = self._network.generate(ids, attention_mask=mask, generation_config=config, **self._options)
-            return Written(out[:, ids.shape[1] :].tolist())
+            return WrittenBatch(out[:, ids.shape[1] :].tolist())
 
         return write
 

@@ -17,13 +17,14 @@ from draftscope.models.heads.formats.head_files import Checkpoint, Published
 from draftscope.models.heads.formats.published import (
     built,
     layer_config,
+    marks,
     renamed,
     same_hidden,
+    selected,
     shape_of,
     speculators_config,
     within,
 )
-from draftscope.models.heads.formats.selection import marks, selected
 from draftscope.models.heads.head import OwnWeights, SharedWeights
 
 UNSUPPORTED = ("input_embedding_scale", "output_multiplier", "final_logit_softcapping", "causal", "use_swa")

@@ -13,8 +13,16 @@ from torch import Tensor
 
 from draftscope.models.heads.eagle import Eagle1, Eagle1Config, Eagle3, Eagle3Config, default_layers
 from draftscope.models.heads.formats.head_files import Checkpoint, Published
-from draftscope.models.heads.formats.published import built, layer_config, renamed, same_hidden, shape_of, within
-from draftscope.models.heads.formats.selection import marks, selected
+from draftscope.models.heads.formats.published import (
+    built,
+    layer_config,
+    marks,
+    renamed,
+    same_hidden,
+    selected,
+    shape_of,
+    within,
+)
 from draftscope.models.heads.head import OwnWeights, SharedWeights
 
 ATTENTION = "midlayer.self_attn."
