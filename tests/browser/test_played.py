@@ -194,29 +194,13 @@ LARGE_TREE = """e => {
     e.round.tree.stamp = ""; // another round under the same name
     e.paint();
 }"""
-MEDIAN_OF_50 = """e => {
-    const took = [];
-    for (let i = 0; i < 50; i++) {
-        const t = performance.now();
-        BEFORE
-        e.paint();
-        took.push(performance.now() - t);
-    }
-    return took.sort((a, b) => a - b)[25];
-}"""
 
 
 @pytest.mark.slow
-def test_a_tree_of_500_nodes_is_drawn_folded_and_zoomed(played: Any, record_property: Any) -> None:
-    """Milliseconds a repaint are reported and not asserted: they are this machine's."""
+def test_a_tree_of_500_nodes_is_drawn_folded_and_zoomed(played: Any) -> None:
     page = played(**TREE)
     page.ask(LARGE_TREE)
     assert page.element.locator(".tree-svg .node").count() == 502
-    idle = page.ask(MEDIAN_OF_50.replace("BEFORE", ""))
-    chosen = page.ask(MEDIAN_OF_50.replace("BEFORE", "e.cursor.open(-1, i);"))
-    record_property("idle_ms", idle)
-    record_property("selection_ms", chosen)
-    print(f"500 nodes: a repaint {idle:.2f} ms, with another node chosen {chosen:.2f} ms (medians of 50)")
     page.element.get_by_role("button", name="Fold not reached").click()
     page.painted()
     assert page.element.locator(".tree-svg .node").count() < 60

@@ -26,7 +26,7 @@ from draftscope.servers.programs.program import ServedPair
 from draftscope.servers.programs.registry import find_start
 from draftscope.servers.race import Lane, Race, Standing, race, same_tokenizers
 from draftscope.servers.summary import summaries
-from tests.servers.interop import started
+from tests.programs.interop import started
 from tests.servers.test_real import free_port
 
 pytestmark = pytest.mark.real_servers

@@ -1,4 +1,4 @@
-"""`python -m tests.measure.false_alarms`: no check of a right engine may find a difference, on the shipped pair.
+"""`python -m tests.programs.false_alarms`: no check of a right engine may find a difference, on the shipped pair.
 
 Every drafter twice, each time with other prompts and another seed, in the pair's default dtype. Each test of the
 distribution is allowed one false alarm in a million. Takes about half an hour; prints a line for each check.

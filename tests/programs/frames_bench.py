@@ -1,4 +1,4 @@
-"""What the page costs: `python -m tests.browser.frames_bench`. Prints and saves; a test never asserts a time.
+"""What the page costs: `python -m tests.programs.frames_bench`. Prints and saves; a test never asserts a time.
 
 1. Frames of a recorded playback, four lanes, three of them with trees of 60 nodes, no engine. Three clocks, because a
    browser without a screen rounds the distance of frames to its own beat: that distance; the work of a frame, from its
@@ -158,7 +158,8 @@ def decoding(browser: Any, served: Served, repeats: int, tokens: int) -> dict[st
 def quiet_server() -> Served:
     """The page on the embedded pair, its engine on one thread, with nothing to do yet."""
     served = serve("127.0.0.1", free_port(), LoadSettings(threads=1), block=False)
-    served.admission.engine.wait_ready(180)
+    engine: Any = served.admission.engine
+    engine.wait_ready(180)
     return served
 
 
@@ -173,7 +174,11 @@ def main() -> None:
         path = Path(folder) / "run.html"
         record(path, chosen.tokens)
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        report = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "cores": os.cpu_count(), "load": load}
+        report: dict[str, Any] = {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "cores": os.cpu_count(),
+            "load": load,
+        }
         report |= {"frames": frames(browser, path)}
         report |= {"decoding": decoding(browser, served, chosen.repeats, chosen.tokens)}
         browser.close()

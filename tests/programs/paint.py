@@ -1,4 +1,4 @@
-"""From the start of the server to the first picture: `python -m tests.browser.paint` prints medians, asserts none.
+"""From the start of the server to the first picture: `python -m tests.programs.paint` prints medians, asserts none.
 
 Each start is a fresh server on the embedded pair and a fresh browser context, opened as soon as the page answers, while
 the models are still being loaded: as the first visitor of a Space that has just woken up. Then the same page once more,

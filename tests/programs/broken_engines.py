@@ -1,4 +1,4 @@
-"""`python -m tests.measure.broken_engines`: what `draftscope check` says about broken engines, on the shipped pair.
+"""`python -m tests.programs.broken_engines`: what `draftscope check` says about broken engines, on the shipped pair.
 
 Every mutation, with every drafter for which it makes sense, in the pair's default dtype. A check stops at the first
 finding that is red, since it has then seen the mutation. Takes an hour or two; prints a line for each engine.

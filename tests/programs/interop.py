@@ -1,4 +1,4 @@
-"""Do other engines accept what Draftscope accepts? `make interop`, or `python -m tests.servers.interop --help`.
+"""Do other engines accept what Draftscope accepts? `make interop`, or `python -m tests.programs.interop --help`.
 
 The same drafter on the same weights, at temperature 0, for the same prompts as token ids: accepted tokens by position,
 as each engine counts them, and whether the texts are equal. vLLM runs EAGLE-3 heads and draft models, transformers and
@@ -264,7 +264,7 @@ def compared(shared: Shared, vllm: Path | None, llama: Path | None) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.servers.interop", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.interop", description=__doc__)
     parser.add_argument("--vllm", type=Path, help="the program 'vllm' of an environment with vLLM")
     parser.add_argument("--llama-server", type=Path, help="llama.cpp's server, for draft models")
     parser.add_argument(
