@@ -92,11 +92,9 @@ def _tokens_a_round(engine: DecodingEngine, kind: str) -> float:
 def _expected(folder: Path) -> tuple[float, float]:
     """Tokens a round, from the worst to the best kind of text that its training measured (`training.json`)."""
     record = folder / "training.json"
-    agreement: dict[str, Any] = (
-        jsonlib.loads(record.read_text("utf-8")).get("agreement", {}) if record.is_file() else {}
-    )
+    told: dict[str, Any] = jsonlib.loads(record.read_text("utf-8")) if record.is_file() else {}
     taus = []
-    for kind in agreement.values():
+    for kind in told.get("agreement", {}).values():
         chance, tau = 1.0, 1.0
         for alpha in kind["greedy"][:GAMMA]:
             chance *= alpha

@@ -30,7 +30,8 @@ class Round:
 
 
 Verify: TypeAlias = Callable[[Round, Dice], list[int]]  # -> what the round writes: accepted drafts and one token more
-Report: TypeAlias = Callable[[Floats], Floats]  # log p of a round's tokens -> what is reported of them
+Kept: TypeAlias = dict[tuple[tuple[int, ...], int], Floats]
+Told: TypeAlias = Callable[[Floats], Floats]  # log p of a round's tokens -> what is reported of them
 
 
 def draw(p: Floats, dice: Dice) -> int:
@@ -53,10 +54,10 @@ class MuseumServer:
 
     model: Model
     verify: Verify = by_rejection
-    report: Report = lambda logs: logs
+    report: Told = lambda logs: logs
     greedy: bool = False
     gamma: int = 3
-    _kept: dict[tuple[int, ...], Floats] = field(default_factory=dict)
+    kept: Kept = field(default_factory=dict)  # logits of texts that were read before; servers may share them
     _one: Lock = field(default_factory=Lock)
 
     def stream(self, request: Request) -> Iterator[Chunk]:
@@ -80,20 +81,21 @@ class MuseumServer:
     def _round(self, text: list[int], gamma: int, temperature: float, dice: Dice) -> Round:
         drafted, q = list[int](), []
         for _ in range(gamma):
-            scores = self._logits(tuple([*text, *drafted][-READ:]))[-1:]
+            scores = self._logits(tuple([*text, *drafted][-READ:]), 1)
             q.append(log_softmax(scores / (temperature or 1.0))[0])
             best = self.greedy or not temperature
             drafted.append(int(scores.argmax()) if best else draw(np.exp(q[-1]), dice))
-        rows = self._logits((*text, *drafted))[len(text) - 1 :]
+        rows = self._logits((*text, *drafted), gamma + 1)
         width = rows.shape[-1]
         return Round(log_softmax(rows / (temperature or 1.0)), np.array(q).reshape(-1, width), drafted, temperature)
 
-    def _logits(self, tokens: tuple[int, ...]) -> Floats:
-        if tokens not in self._kept:
+    def _logits(self, tokens: tuple[int, ...], rows: int) -> Floats:
+        """[rows, V] after the last tokens."""
+        if (tokens, rows) not in self.kept:
             with torch.inference_mode():
-                logits = self.model.network(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
-            self._kept[tokens] = logits.double().numpy()
-        return self._kept[tokens]
+                read = self.model.network(input_ids=torch.tensor([tokens]), use_cache=False, logits_to_keep=rows)
+            self.kept[tokens, rows] = read.logits[0].double().numpy()
+        return self.kept[tokens, rows]
 
 
 def _greedy(found: Round) -> list[int]:
