@@ -39,9 +39,8 @@ def test_a_wheel_is_small_and_runs_in_a_bare_environment(tmp_path: Path) -> None
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
     (site,) = place.glob("lib/python*/site-packages")
     subprocess.run([*pip, "--python", place / "bin/python", "install", "--no-deps", wheel], check=True)
-    (site / "needed.pth").write_text(
-        sysconfig.get_path("purelib")
-    )  # what it depends on; an editable install is not seen
+    # what it depends on; an editable install beside it is not seen
+    (site / "needed.pth").write_text(sysconfig.get_path("purelib"))
     environment = {"PATH": os.environ["PATH"], "DRAFTSCOPE_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -52,11 +52,11 @@ ROWS = (
 
 def table() -> str:
     """The rows as Markdown, with the tokens that each needs."""
-    head = ("what", "tested by", *(f"TV {each:g}" for each in VARIATIONS), "not seen")
+    head = ("what", "tested by", *(f"TV {size:g}" for size in VARIATIONS), "not seen")
     rows = []
     for row in ROWS:
         needed = NEEDED.get(row.name, {})
-        tokens = [f"{needed[each]:,}" if each in needed else "-" for each in VARIATIONS]
+        tokens = [f"{needed[size]:,}" if size in needed else "-" for size in VARIATIONS]
         rows.append((row.name, row.how if row.covered else f"not covered: {row.how}", *tokens, row.unseen))
     return markdown.table(head, rows, "llrrrrl")
 
@@ -73,10 +73,10 @@ def _status(name: str, report: Mapping[str, Any]) -> tuple[Status, str]:
             return "undecided", f"{greedy['untold']} texts part, and without weights a tie cannot be told"
         return _found(greedy["differs"], f"{greedy['equal']} of {greedy['tokens']} tokens equal, {greedy['ties']} ties")
     if name == "log-probabilities":
-        told = report["reported"] or {"untested": "without weights here there is nothing to compare with"}
-        if told["untested"]:
-            return "not tested", told["untested"]
-        return _found(told["differs"], f"{told['tokens']} tokens, {told['worst']:.2g} nats off at most")
+        logprobs = report["reported"] or {"untested": "without weights here there is nothing to compare with"}
+        if logprobs["untested"]:
+            return "not tested", logprobs["untested"]
+        return _found(logprobs["differs"], f"{logprobs['tokens']} tokens, {logprobs['worst']:.2g} nats off at most")
     sampled, sampling = report["sampled"], report["settings"]["sampling"]
     if sampled is None:
         return "not tested", "nothing was sampled at temperature 0"

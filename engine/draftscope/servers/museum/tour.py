@@ -17,7 +17,7 @@ ORDERED = "vllm"  # nothing is truncated, so the order in which a program sample
 
 
 @dataclass(frozen=True)
-class Shown:
+class Exhibited:
     """An exhibit with its two audits."""
 
     exhibit: Exhibit
@@ -29,14 +29,18 @@ class Shown:
         return self.wrong.different and not self.mended.different and not self.mended.undecided
 
 
-def tour(engine: DecodingEngine) -> Iterator[Shown]:
+def tour(engine: DecodingEngine) -> Iterator[Exhibited]:
     """The target of `engine`, in fp32 on the CPU, is what the servers should write. Several bugs have the same mend,
     which is audited once."""
-    ids, kept, done = [engine.encode(text) for text in AUDIT_PROMPTS], Kept(), dict[tuple[Verify, Told, bool], Report]()
+    ids, kept, audits = (
+        [engine.encode(text) for text in AUDIT_PROMPTS],
+        Kept(),
+        dict[tuple[Verify, Told, bool], Report](),
+    )
     for exhibit in EXHIBITS:
-        for verify, told in (exhibit.wrong, exhibit.mended):
-            if (verify, told, exhibit.greedy) not in done:
-                server = MuseumServer(engine.target, verify, told, exhibit.greedy, kept=kept)
-                done[verify, told, exhibit.greedy] = audit(server, ORDERED, engine, AUDIT_PROMPTS, ids, PLAN)
-        wrong, mended = (done[verify, told, exhibit.greedy] for verify, told in (exhibit.wrong, exhibit.mended))
-        yield Shown(exhibit, wrong, mended)
+        for verify, report in (exhibit.wrong, exhibit.mended):
+            if (verify, report, exhibit.greedy) not in audits:
+                server = MuseumServer(engine.target, verify, report, exhibit.greedy, kept=kept)
+                audits[verify, report, exhibit.greedy] = audit(server, ORDERED, engine, AUDIT_PROMPTS, ids, PLAN)
+        wrong, mended = (audits[verify, report, exhibit.greedy] for verify, report in (exhibit.wrong, exhibit.mended))
+        yield Exhibited(exhibit, wrong, mended)
