@@ -1,7 +1,7 @@
 """What an audit looks at and what it does not: the table in SERVERS.md, and the same rows of one report.
 
 `NEEDED` was measured on servers with a seeded fault (tests/programs/audit_power.py prints it): tokens until an audit
-was sure (1e-6), the median of 15 runs, where the fault moves the distribution of a token by that much.
+was sure (1e-6), the median of 5 runs, where the fault moves the distribution of a token by that much.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ from draftscope.base import markdown
 Status: TypeAlias = Literal["no difference", "different", "undecided", "not tested", "not covered"]
 VARIATIONS = (0.05, 0.1, 0.2, 0.4)  # total variation of a token's distribution
 NEEDED: Mapping[str, Mapping[float, int]] = {
+    "temperature": {0.05: 10032, 0.1: 1824, 0.2: 336, 0.4: 96},
+    "drafted tokens": {0.05: 13152, 0.1: 1920, 0.2: 576},
+    "top-k": {0.05: 48, 0.1: 48, 0.2: 48, 0.4: 48},
+    "top-p": {0.05: 48, 0.1: 48, 0.2: 48},
+    "min-p": {0.05: 48, 0.1: 48, 0.2: 48, 0.4: 48},
 }  # fmt: skip
 
 
