@@ -256,7 +256,7 @@ def test_a_known_target_that_is_loaded_alone_has_a_drafter(
     standin: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone, shipped = LoadSettings(target="standin"), tmp_path / "models" / "standin-head"
-    monkeypatch.setattr(table, "assets", lambda: tmp_path)
+    monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path))
     monkeypatch.setattr(table, "KNOWN", (replace(standin, heads=("eagle3:standin-head",)),))
     assert (heads_for(alone), usual_drafter(alone)) == ([], "ngram")
     shipped.mkdir(parents=True)
@@ -282,7 +282,7 @@ def test_a_draft_model_comes_with_a_known_target_too(
     standin: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone, shipped = LoadSettings(target="standin"), tmp_path / "models" / "small"
-    monkeypatch.setattr(table, "assets", lambda: tmp_path)
+    monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path))
     monkeypatch.setattr(table, "KNOWN", (replace(standin, draft="small"),))
     assert (draft_for(alone), usual_drafter(alone)) == (None, "ngram")
     with load(target="standin", dtype="float32") as bare:
@@ -302,7 +302,7 @@ def test_heads_that_come_with_a_known_target_are_loaded_with_it(
     rope = bare.target.network.config.rope_parameters
     shape = HeadShape(hidden=64, heads=4, key_value_heads=2, head_width=16, mlp=96, rope=rope, positions=64)
     save_head(Mtp(MtpConfig(shape), shared), tmp_path / "models" / "own", "standin")
-    monkeypatch.setattr(table, "assets", lambda: tmp_path)
+    monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path))
     monkeypatch.setattr(table, "KNOWN", (replace(standin, heads=("mtp:own",)),))
     with load(target="standin", dtype="float32") as engine:
         assert list(engine.heads) == ["mtp"] and not bare.heads

@@ -37,7 +37,8 @@ class Table:
         self._logits += self.noise * np.random.default_rng(6).standard_normal(self._logits.shape)
 
     def row(self, tokens: Sequence[int]) -> Floats:
-        return self._logits[context_of(tokens)]
+        row: Floats = self._logits[context_of(tokens)]
+        return row
 
     def logits(self, prompt: Sequence[int], texts: Sequence[Sequence[int]]) -> list[Floats]:
         return [
@@ -95,7 +96,7 @@ class TabularServer:
         dice, tokens = np.random.default_rng((99, self.seed_of(request))), list(request.ids)
         asked = {"top_k": request.top_k, "top_p": request.top_p, "min_p": request.min_p}
         kept = {name: value for name, value in asked.items() if name != self.ignores}
-        sampling = Sampling(self.temperature or request.temperature, **kept)
+        sampling = Sampling(self.temperature or request.temperature, **kept)  # type: ignore[arg-type]
         for t in range(request.max_tokens):
             p, q = self._laws(context_of(tokens), tokens, sampling)
             tokens.append((plain if t == 0 else self.rule)(p, q, dice))

@@ -18,6 +18,7 @@ import pytest
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.adapter import Chunk, Request, ServerError
 from draftscope.servers.audit.asked import Allowance, Plan
+from draftscope.servers.audit.coverage import NEEDED
 from draftscope.servers.audit.evidence import Evidence
 from draftscope.servers.audit.facts import TILTS, Facts, facts_of
 from draftscope.servers.audit.greedy import GreedyResult
@@ -29,6 +30,7 @@ from draftscope.servers.audit.writer import Writer
 from draftscope.servers.programs.program import Step
 from draftscope.servers.programs.registry import PROGRAMS, find
 from draftscope.verify.sampling import Sampling
+from tests.programs import audit_power
 from tests.servers.tabular import (
     VOCABULARY,
     Table,
@@ -163,6 +165,12 @@ def test_a_shift_of_the_mean_that_could_not_be_missed_is_found() -> None:
     server = TabularServer(temperature=float(temperature))
     found = sum(audited(server, replace(plan, seed=5000 * n)).different for n in range(10))
     assert found >= 8
+
+
+@pytest.mark.parametrize(("fault", "variation"), [("temperature", 0.2), ("drafted tokens", 0.2), ("top-k", 0.05)])
+def test_the_tokens_that_the_coverage_table_names_are_those_that_are_needed(fault: str, variation: float) -> None:
+    needed = audit_power.tokens_needed(fault, variation, runs=3)
+    assert needed is not None and needed <= 2 * NEEDED[fault][variation] and NEEDED[fault][variation] <= 2 * needed
 
 
 def test_more_samples_leave_less_to_miss() -> None:

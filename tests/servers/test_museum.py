@@ -14,11 +14,12 @@ CONVICTED = {
 }
 
 
+@pytest.mark.slow
 def test_four_bugs_are_convicted_and_their_mends_acquitted(capsys: pytest.CaptureFixture[str]) -> None:
     ran = command_line(capsys, "museum")("--json")
     assert ran.code == 0, ran.out + ran.err
     assert {each["number"]: each["wrong"]["differences"] for each in ran.json} == CONVICTED
     for each in ran.json:
-        assert each["mended"]["verdict"].startswith("No difference found in 160 samples"), each["mended"]["verdict"]
+        assert each["mended"]["verdict"].startswith("No difference found in 120 samples"), each["mended"]["verdict"]
         assert each["mended"]["greedy"]["differs"] == each["wrong"]["greedy"]["differs"] == ""
         assert each["mended"]["reported"]["tokens"] == 64

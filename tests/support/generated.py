@@ -13,6 +13,7 @@ from pathlib import Path
 from draftscope.base import markdown
 from draftscope.drafters.table import options_table
 from draftscope.models.loading import embedded
+from draftscope.servers.audit import coverage
 from draftscope.trace import glossary
 from draftscope_app.engine import config
 from tests.programs import architectures
@@ -42,6 +43,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {  # name -> the file that sh
     ),
     "options": ("engine/draftscope/drafters/README.md", options_table),
     "metrics": ("engine/METRICS.md", glossary.table),
+    "coverage": ("engine/SERVERS.md", coverage.table),
     "environment": ("app/DEPLOY.md", config.table),
     "models": ("assets/models/README.md", models),
 }

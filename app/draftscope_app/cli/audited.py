@@ -61,11 +61,11 @@ def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Repor
     texts = _read(chosen.prompts)
     plan = _plan(chosen, sampling, len(texts))
     with ExitStack() as opened:
-        listed = [each for each in (url, chosen.plain) if each is not None]
+        listed = [address for address in (url, chosen.plain) if address is not None]
         server = opened.enter_context(identify(url, listed, chosen.model))
         other = None if chosen.plain is None else opened.enter_context(identify(chosen.plain, listed, chosen.model))
-        for each in (server, other):
-            refuse_without_ids(each)
+        for writer in (server, other):
+            refuse_without_ids(writer)
         terminal.say(_cost(plan, chosen))
         watch, name = opened.enter_context(_watched(plan)), server.identity.sentence
         if "target" not in loading:

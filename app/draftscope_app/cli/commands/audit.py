@@ -96,16 +96,16 @@ def _write(
 ) -> None:
     from draftscope_app.reports import audit as reports
 
-    told = report.as_json()
+    content = report.as_json()
     if str(json) == "-":
-        print(jsonlib.dumps(told))
+        print(jsonlib.dumps(content))
     elif json is not None:
-        json.write_text(jsonlib.dumps(told, indent=1) + "\n", encoding="utf-8")
+        json.write_text(jsonlib.dumps(content, indent=1) + "\n", encoding="utf-8")
     if junit is not None:
-        junit.write_text(reports.junit(told, known), encoding="utf-8")
+        junit.write_text(reports.junit(content, known), encoding="utf-8")
     if summary is not None:
         with summary.open("a", encoding="utf-8") as file:
-            file.write(reports.markdown_summary(told, known, code))
+            file.write(reports.markdown_summary(content, known, code))
 
 
 def _print(report: Report) -> None:

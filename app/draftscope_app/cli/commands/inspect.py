@@ -57,16 +57,16 @@ def inspect(
     low, high = _expected(Path(source))
     bad = bool(defects) or (tau is not None and tau < min(LEAST, low))
     if json:
-        found = {"head": head, "kind": kind, "defects": [asdict(each) for each in defects]}
-        print(jsonlib.dumps(found | {"tokens_a_round": tau, "expected": [low, high]}))
+        said = {"head": head, "kind": kind, "defects": [asdict(defect) for defect in defects]}
+        print(jsonlib.dumps(said | {"tokens_a_round": tau, "expected": [low, high]}))
     else:
         _print(head, kind, defects, tau, low, high)
     return ExitCode.FAILED if bad else ExitCode.OK
 
 
 def _print(head: str, kind: str, defects: Sequence[Defect], tau: float | None, low: float, high: float) -> None:
-    for each in defects:
-        print(f"{each.name}: {each.sentence}. Served wrongly by: {', '.join(each.served_wrongly)}.")
+    for defect in defects:
+        print(f"{defect.name}: {defect.sentence}. Served wrongly by: {', '.join(defect.served_wrongly)}.")
     if tau is None:
         print(f"'{head}' ({kind}) has {len(defects)} defects; mend them, and inspect it again.")
         return
@@ -83,8 +83,8 @@ def _tokens_a_round(engine: DecodingEngine, kind: str) -> float:
     chat = bool(getattr(engine.tokenizer, "chat_template", None))
     texts = [*shipped(chat), *shipped(not chat)][:PROMPTS]
     drafts = accepted = 0
-    for each in texts:
-        metrics = engine.decode(each.text, drafter=kind, gamma=GAMMA, max_new_tokens=TOKENS, temperature=0.0).metrics
+    for defect in texts:
+        metrics = engine.decode(defect.text, drafter=kind, gamma=GAMMA, max_new_tokens=TOKENS, temperature=0.0).metrics
         drafts, accepted = drafts + metrics.num_drafts, accepted + metrics.num_accepted_tokens
     return 1 + accepted / max(drafts, 1)
 
@@ -92,11 +92,9 @@ def _tokens_a_round(engine: DecodingEngine, kind: str) -> float:
 def _expected(folder: Path) -> tuple[float, float]:
     """Tokens a round, from the worst to the best kind of text that its training measured (`training.json`)."""
     record = folder / "training.json"
-    agreement: dict[str, Any] = (
-        jsonlib.loads(record.read_text("utf-8")).get("agreement", {}) if record.is_file() else {}
-    )
+    record_of: dict[str, Any] = jsonlib.loads(record.read_text("utf-8")) if record.is_file() else {}
     taus = []
-    for kind in agreement.values():
+    for kind in record_of.get("agreement", {}).values():
         chance, tau = 1.0, 1.0
         for alpha in kind["greedy"][:GAMMA]:
             chance *= alpha

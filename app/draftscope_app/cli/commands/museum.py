@@ -11,7 +11,7 @@ from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from draftscope.servers.museum.tour import Shown
+    from draftscope.servers.museum.tour import Exhibited
 
 TARGET = "draft"  # the smallest model that always comes with the program is what these servers should write
 HEAD = ("bug", "program", "as it was", "mended")
@@ -31,33 +31,33 @@ def museum(json: options.Json = False) -> int:
     from draftscope.servers.museum.tour import tour
 
     engine, shown = options.load(LoadSettings(target=TARGET, dtype="float32", device="cpu", threads=1)), []
-    for each in tour(engine):
-        shown.append(each)
+    for exhibited in tour(engine):
+        shown.append(exhibited)
         if not json:
-            _print(each)
+            _print(exhibited)
     if json:
-        print(jsonlib.dumps([_as_json(each) for each in shown]))
+        print(jsonlib.dumps([_as_json(exhibited) for exhibited in shown]))
     else:
-        rows = [(each.exhibit.number, each.exhibit.program, *_verdicts(each)) for each in shown]
+        rows = [(exhibited.exhibit.number, exhibited.exhibit.program, *_verdicts(exhibited)) for exhibited in shown]
         terminal.show(terminal.Table(HEAD, rows))
         print()
         terminal.show(terminal.Table(("not reproduced", "what it is"), NOT_REPRODUCED))
-    return ExitCode.OK if all(each.as_expected for each in shown) else ExitCode.FAILED
+    return ExitCode.OK if all(exhibited.as_expected for exhibited in shown) else ExitCode.FAILED
 
 
-def _print(shown: Shown) -> None:
+def _print(shown: Exhibited) -> None:
     exhibit = shown.exhibit
     print(f"{exhibit.number}: {exhibit.title} ({exhibit.program})\n{exhibit.story}\nRebuilt: {exhibit.rebuilt}.")
     print(f"As it was: {shown.wrong.verdict}\nMended: {shown.mended.verdict}\n", flush=True)
 
 
-def _verdicts(shown: Shown) -> tuple[str, str]:
-    wrong, mended = (", ".join(each.differences) or "no difference" for each in (shown.wrong, shown.mended))
+def _verdicts(shown: Exhibited) -> tuple[str, str]:
+    wrong, mended = (", ".join(exhibited.differences) or "no difference" for exhibited in (shown.wrong, shown.mended))
     acquitted = not shown.mended.different and not shown.mended.undecided
     return f"convicted: {wrong}" if shown.wrong.different else wrong, f"acquitted: {mended}" if acquitted else mended
 
 
-def _as_json(shown: Shown) -> dict[str, object]:
+def _as_json(shown: Exhibited) -> dict[str, object]:
     exhibit = shown.exhibit
     return {
         "number": exhibit.number, "program": exhibit.program, "title": exhibit.title, "story": exhibit.story,

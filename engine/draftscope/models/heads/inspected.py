@@ -41,9 +41,9 @@ class Defect:
     served_wrongly: tuple[str, ...] = ALL
 
 
-def kind_of_files(found: Checkpoint) -> str:
+def kind_of_files(head: Checkpoint) -> str:
     """The kind of head, from its configuration. Raises `DraftscopeError` where it does not say."""
-    config = found.config
+    config = head.config
     if kind := config.get("speculators_model_type"):
         return str(kind)
     architecture = str((config.get("architectures") or [""])[0])
@@ -52,18 +52,18 @@ def kind_of_files(found: Checkpoint) -> str:
             return kind
     if "medusa_num_heads" in config:
         return "medusa"
-    if "fc.weight" in found.tensors and "d2t" in found.tensors:
+    if "fc.weight" in head.tensors and "d2t" in head.tensors:
         return "eagle3"
-    raise found.wrong("does not say which kind of head it is; write KIND:MODEL, such as eagle3:FOLDER.")
+    raise head.wrong("does not say which kind of head it is; write KIND:MODEL, such as eagle3:FOLDER.")
 
 
 def inspect(kind: str, source: str | Path, shared: SharedWeights) -> list[Defect]:
     """Everything found; empty where nothing is wrong. Raises `DraftscopeError` for unreadable files."""
-    found = read(source, None)
+    head = read(source, None)
     checks: tuple[Callable[[Checkpoint, SharedWeights], Iterator[Defect]], ...] = (_values,)
     if kind == "eagle3":
         checks = (_eagle3_names, _vocabulary, _layer_ids, _configuration, *checks)
-    defects = [defect for check in checks for defect in check(found, shared)]
+    defects = [defect for check in checks for defect in check(head, shared)]
     if not defects:
         try:
             load_head(kind, source, shared)
@@ -72,8 +72,8 @@ def inspect(kind: str, source: str | Path, shared: SharedWeights) -> list[Defect
     return defects
 
 
-def _eagle3_names(found: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
-    tensors = renamed(found.tensors, *NAMES)
+def _eagle3_names(head: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
+    tensors = renamed(head.tensors, *NAMES)
     for name in NEEDED:
         if name not in tensors:
             yield Defect(
@@ -82,7 +82,7 @@ def _eagle3_names(found: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
     unread = [name for name in tensors if name not in NEEDED and not any(part in name for part in OPTIONAL)]
     for name in unread:
         yield Defect("unread tensor", f"nobody loads '{name}'; SGLang and vLLM skip it without a word")
-    drafted = found.config.get("draft_vocab_size")
+    drafted = head.config.get("draft_vocab_size")
     if "lm_head.weight" not in tensors and drafted is not None:
         yield Defect(
             "no output weights",
@@ -92,8 +92,8 @@ def _eagle3_names(found: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
         )
 
 
-def _vocabulary(found: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
-    drafted, offsets = found.config.get("draft_vocab_size"), found.tensors.get("d2t")
+def _vocabulary(head: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
+    drafted, offsets = head.config.get("draft_vocab_size"), head.tensors.get("d2t")
     if offsets is None:
         if drafted not in (None, shared.vocabulary):
             yield Defect("no vocabulary map", f"{drafted} tokens are drafted and 'd2t' does not say which", ALL)
@@ -108,15 +108,15 @@ def _vocabulary(found: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
         yield Defect("map out of range", f"'d2t' points at {outside} tokens that the target does not have")
     elif same:
         yield Defect("map repeats", f"'d2t' names {same} tokens twice; llama.cpp refuses the head")
-    marked = found.tensors.get("t2d")
+    marked = head.tensors.get("t2d")
     if marked is not None and not (outside or same):
         expected = torch.zeros(shared.vocabulary, dtype=torch.bool).index_fill_(0, tokens, True)
         if marked.shape != expected.shape or not torch.equal(marked.bool(), expected):
             yield Defect("maps disagree", "'t2d' marks other tokens than 'd2t' names", ("SGLang", "here"))
 
 
-def _layer_ids(found: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
-    top, nested = found.config.get(AUX), (found.config.get("eagle_config") or {}).get(AUX)
+def _layer_ids(head: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
+    top, nested = head.config.get(AUX), (head.config.get("eagle_config") or {}).get(AUX)
     usual = list(default_layers(shared.layers))
     if top and list(top) != usual and nested is None:
         yield Defect(
@@ -141,30 +141,30 @@ def _layer_ids(found: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
         yield Defect("layers that are not there", sentence)
 
 
-def _configuration(found: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
-    speculators = "speculators_model_type" in found.config
-    layer = (found.config.get("transformer_layer_config") or {}) if speculators else found.config
+def _configuration(head: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
+    speculators = "speculators_model_type" in head.config
+    layer = (head.config.get("transformer_layer_config") or {}) if speculators else head.config
     if (depth := layer.get("num_hidden_layers", 1)) != 1:
         yield Defect(
             "depth", f"its config.json says {depth} layers and its weights have one; the others stay random", ALL
         )
-    if speculators and "norm_before_residual" not in found.config:
+    if speculators and "norm_before_residual" not in head.config:
         sentence = "vLLM takes True where it is missing, and the library that wrote it False"
         yield Defect("no norm_before_residual", sentence)
-    if layer.get("tie_word_embeddings") and "lm_head.weight" in found.tensors:
+    if layer.get("tie_word_embeddings") and "lm_head.weight" in head.tensors:
         yield Defect(
             "tied", "'tie_word_embeddings' is true: its own 'lm_head.weight' is replaced by the embedding",
             ("vLLM", "SGLang"),
         )  # fmt: skip
-    hidden = found.config.get("target_hidden_size") or layer.get("hidden_size")
+    hidden = head.config.get("target_hidden_size") or layer.get("hidden_size")
     if hidden != shared.hidden:
         sentence = f"it was trained for hidden states of {hidden}, this target's have {shared.hidden}"
         yield Defect("another target", sentence)
 
 
-def _values(found: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
+def _values(head: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
     del shared
-    for name, tensor in found.tensors.items():
+    for name, tensor in head.tensors.items():
         if not tensor.is_floating_point():
             if tensor.dtype in (torch.int8, torch.uint8) and tensor.dim() > 1:
                 yield Defect("type", f"'{name}' is {tensor.dtype}: quantised, and no engine reads a head so")

@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.packed import model_folder
 
 PAIR = "embedded"  # as a target: the pair that `load` takes without a name, with its heads
 RECORD = "training.json"  # in every folder: how the weights beside it were trained
@@ -69,7 +69,7 @@ def find(name: str) -> Member:
 
 def home(name: str) -> Path:
     """The folder of the embedded model with this name, whether it exists or not."""
-    return assets() / "models" / find(name).folder
+    return model_folder(find(name).folder)
 
 
 def place(name: str) -> Path | None:
@@ -80,8 +80,14 @@ def place(name: str) -> Path | None:
 
 def resolved(source: str | Path) -> str | Path:
     """The folder of the embedded model named `source`, unless there is a local folder of that name; else `source`."""
-    named = any(member.name == source for member in FAMILY) and not Path(source).exists()
-    return (place(str(source)) or source) if named else source
+    if not any(member.name == source for member in FAMILY) or Path(source).exists():
+        return source
+    if (folder := place(str(source))) is None:
+        raise DraftscopeError(
+            f"The embedded model '{source}' is not installed: a wheel has only 'target', 'draft' and SmolLM2's head. "
+            "The repository has all; DRAFTSCOPE_ASSETS names its folder 'assets'."
+        )
+    return folder
 
 
 def is_pair(source: str | Path) -> bool:

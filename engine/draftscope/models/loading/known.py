@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftscope.base.assets import assets
 from draftscope.base.load_settings import LoadSettings
+from draftscope.base.packed import model_folder
 from draftscope.models.files.wheel import WheelFile
 
 
@@ -69,14 +69,14 @@ def heads_for(load: LoadSettings) -> list[str]:
     """The heads that come with a known target, as 'kind:folder', where nothing else that drafts for it is named."""
     found = known(load.target) if load.draft is None and not load.heads else None
     pairs = [head.split(":") for head in found.heads] if found is not None else []
-    folders = [(kind, assets() / "models" / folder) for kind, folder in pairs]
+    folders = [(kind, model_folder(folder)) for kind, folder in pairs]
     return [f"{kind}:{folder}" for kind, folder in folders if folder.is_dir()]
 
 
 def draft_for(load: LoadSettings) -> Path | None:
     """The draft model that comes with a known target, where nothing else that drafts for it is named."""
     found = known(load.target) if load.draft is None and not load.heads else None
-    folder = assets() / "models" / found.draft if found is not None and found.draft is not None else None
+    folder = model_folder(found.draft) if found is not None and found.draft is not None else None
     return folder if folder is not None and folder.is_dir() else None
 
 

@@ -81,13 +81,13 @@ def audit(
     allowance = Allowance(_tolerance(plan, target, texts))
     rounding = Rounding(engine, texts, least=allowance.logit)
     compared = greedy(writer, tokens, expected, target, rounding)
-    told = reported(writer, tokens, target, allowance, plan.seed)
+    logprobs = reported(writer, tokens, target, allowance, plan.seed)
     state, left = None, _left(plan, began)
     if not plan.sampling.greedy:
         for state in sampled(writer, target, tokens, left, allowance, find(kind).sampling_order):
             watch(state)
     return report(
-        server, engine.target.name, plan, allowance, compared, told, state,
+        server, engine.target.name, plan, allowance, compared, logprobs, state,
         lambda n, text: {"prompt": prompts[n], "text": engine.tokenizer.decode(list(text))},
     )  # fmt: skip
 
@@ -151,8 +151,8 @@ def always_asked(prompts: int) -> int:
     return prompts * (GREEDY_TOKENS + REPORTED_TOKENS)
 
 
-def _named(greedy_differs: bool, told_differs: bool, state: Audited | Compared | None) -> list[str]:
-    found = {"greedy": greedy_differs, "log-probabilities": told_differs, "sampled": bool(state and state.different)}
+def _named(greedy_differs: bool, logprobs_differ: bool, state: Audited | Compared | None) -> list[str]:
+    found = {"greedy": greedy_differs, "log-probabilities": logprobs_differ, "sampled": bool(state and state.different)}
     return [name for name, differs in found.items() if differs]
 
 
@@ -177,7 +177,7 @@ def report(
     plan: Plan,
     allowance: Allowance,
     compared: GreedyResult | None,
-    told: ReportedResult | None,
+    logprobs: ReportedResult | None,
     state: Audited | None,
     example: Callable[[int, Sequence[int]], dict[str, str]],
 ) -> Report:
@@ -186,13 +186,13 @@ def report(
         sentences.append(sampled_sentence(state, least))
     if compared is not None:
         sentences.append(greedy_sentence(compared))
-    if told is not None and told.differs:
-        sentences.append(reported_sentence(told))
+    if logprobs is not None and logprobs.differs:
+        sentences.append(reported_sentence(logprobs))
     if state is not None:
         sentences.append(failures_sentence(state))
     return Report(
         verdict=joined(*sentences),
-        differences=_named(bool(compared and compared.differs), bool(told and told.differs), state),
+        differences=_named(bool(compared and compared.differs), bool(logprobs and logprobs.differs), state),
         incomplete=bool(state and state.ended == "failures"),
         undecided=least is not None and (least.variation is None or least.nats is None),
         server=server,
@@ -201,7 +201,7 @@ def report(
         settings=asdict(plan),
         tolerance=allowance.nats,
         greedy=None if compared is None else asdict(compared),
-        reported=None if told is None else asdict(told),
+        reported=None if logprobs is None else asdict(logprobs),
         sampled=None if state is None else _numbers(state),
         example=None if state is None or state.example is None else example(*state.example),
         failures=[] if state is None else state.failures,

@@ -1,7 +1,7 @@
 """What an audit looks at and what it does not: the table in SERVERS.md, and the same rows of one report.
 
 `NEEDED` was measured on servers with a seeded fault (tests/programs/audit_power.py prints it): tokens until an audit
-was sure (1e-6), the median of 15 runs, where the fault moves the distribution of a token by that much.
+was sure (1e-6), the median of 5 runs, where the fault moves the distribution of a token by that much.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ from draftscope.base import markdown
 Status: TypeAlias = Literal["no difference", "different", "undecided", "not tested", "not covered"]
 VARIATIONS = (0.05, 0.1, 0.2, 0.4)  # total variation of a token's distribution
 NEEDED: Mapping[str, Mapping[float, int]] = {
+    "temperature": {0.05: 10032, 0.1: 1824, 0.2: 336, 0.4: 96},
+    "drafted tokens": {0.05: 13152, 0.1: 1920, 0.2: 576},
+    "top-k": {0.05: 48, 0.1: 48, 0.2: 48, 0.4: 48},
+    "top-p": {0.05: 48, 0.1: 48, 0.2: 48},
+    "min-p": {0.05: 48, 0.1: 48, 0.2: 48, 0.4: 48},
 }  # fmt: skip
 
 
@@ -52,11 +57,11 @@ ROWS = (
 
 def table() -> str:
     """The rows as Markdown, with the tokens that each needs."""
-    head = ("what", "tested by", *(f"TV {each:g}" for each in VARIATIONS), "not seen")
+    head = ("what", "tested by", *(f"TV {size:g}" for size in VARIATIONS), "not seen")
     rows = []
     for row in ROWS:
         needed = NEEDED.get(row.name, {})
-        tokens = [f"{needed[each]:,}" if each in needed else "-" for each in VARIATIONS]
+        tokens = [f"{needed[size]:,}" if size in needed else "-" for size in VARIATIONS]
         rows.append((row.name, row.how if row.covered else f"not covered: {row.how}", *tokens, row.unseen))
     return markdown.table(head, rows, "llrrrrl")
 
@@ -73,10 +78,10 @@ def _status(name: str, report: Mapping[str, Any]) -> tuple[Status, str]:
             return "undecided", f"{greedy['untold']} texts part, and without weights a tie cannot be told"
         return _found(greedy["differs"], f"{greedy['equal']} of {greedy['tokens']} tokens equal, {greedy['ties']} ties")
     if name == "log-probabilities":
-        told = report["reported"] or {"untested": "without weights here there is nothing to compare with"}
-        if told["untested"]:
-            return "not tested", told["untested"]
-        return _found(told["differs"], f"{told['tokens']} tokens, {told['worst']:.2g} nats off at most")
+        logprobs = report["reported"] or {"untested": "without weights here there is nothing to compare with"}
+        if logprobs["untested"]:
+            return "not tested", logprobs["untested"]
+        return _found(logprobs["differs"], f"{logprobs['tokens']} tokens, {logprobs['worst']:.2g} nats off at most")
     sampled, sampling = report["sampled"], report["settings"]["sampling"]
     if sampled is None:
         return "not tested", "nothing was sampled at temperature 0"

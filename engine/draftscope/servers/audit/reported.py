@@ -43,8 +43,8 @@ def reported(
             chunks = list(writer.stream(request))
         except ServerError as error:
             return ReportedResult(untested=f"asked for log-probabilities the server failed: {error}")
-        ids = [token for each in chunks for token in each.ids]
-        said = [number for each in chunks for number in each.logprobs]
+        ids = [token for one in chunks for token in one.ids]
+        said = [number for one in chunks for number in one.logprobs]
         if len(said) != len(ids) or not ids:
             return ReportedResult(untested="the server reports none, or not of every token")
         refuse_unknown(target, ids)

@@ -10,30 +10,30 @@ from transformers import __version__ as transformers_version
 from transformers.generation.utils import _speculative_sampling as transformers_verifies
 
 from draftscope.servers.audit.warp import Floats, log_softmax
-from draftscope.servers.museum.server import Dice, Report, Round, Verify, by_rejection
+from draftscope.servers.museum.server import Dice, DraftedRound, Told, Verify, by_rejection
 
 LEFT_BEHIND = (float("nan"), 0.25, 4.0, float("nan"), 1.0, 0.6)  # what memory held before, as temperatures
 
 
-def uninitialised_temperature(found: Round, dice: Dice) -> list[int]:
+def uninitialised_temperature(seen: DraftedRound, dice: Dice) -> list[int]:
     """vllm#55005: drafted rows are divided by what memory held; the bonus row is right. NaN accepts nothing, and the
     argmax of a row of NaN is token 0."""
-    logp, held = found.logp.copy(), dice.choice(LEFT_BEHIND, len(found.drafted))
+    logp, held = seen.logp.copy(), dice.choice(LEFT_BEHIND, len(seen.drafted))
     for node, temperature in enumerate(np.nan_to_num(held, nan=1.0)):
-        logp[node] = log_softmax(logp[node] * found.temperature / temperature)
-    written = by_rejection(Round(logp, found.logq, found.drafted, found.temperature), dice)
+        logp[node] = log_softmax(logp[node] * seen.temperature / temperature)
+    written = by_rejection(DraftedRound(logp, seen.logq, seen.drafted, seen.temperature), dice)
     broken = next((node for node, temperature in enumerate(held) if np.isnan(temperature)), len(written))
     return [*written[:broken], 0] if len(written) > broken else written
 
 
-def by_argmax(found: Round, dice: Dice) -> list[int]:
+def by_argmax(seen: DraftedRound, dice: Dice) -> list[int]:
     """SGLang without CUDA: the target's best tokens are compared with the drafts, whatever the temperature."""
     del dice
-    best = found.logp.argmax(-1)
-    for node, token in enumerate(found.drafted):
+    best = seen.logp.argmax(-1)
+    for node, token in enumerate(seen.drafted):
         if token != best[node]:
-            return [*found.drafted[:node], int(best[node])]
-    return [*found.drafted, int(best[-1])]
+            return [*seen.drafted[:node], int(best[node])]
+    return [*seen.drafted, int(best[-1])]
 
 
 def certain(logs: Floats) -> Floats:
@@ -41,25 +41,25 @@ def certain(logs: Floats) -> Floats:
     return np.zeros_like(logs)
 
 
-def argmax_with_softmax(found: Round, dice: Dice) -> list[int]:
+def argmax_with_softmax(seen: DraftedRound, dice: Dice) -> list[int]:
     """transformers#47932: drafts are the best tokens, and the q that is told is the softmax they were taken from."""
-    return _by_transformers(found, found.logq, dice)
+    return _by_transformers(seen, seen.logq, dice)
 
 
-def argmax_with_point_mass(found: Round, dice: Dice) -> list[int]:
+def argmax_with_point_mass(seen: DraftedRound, dice: Dice) -> list[int]:
     """The mend: q is 1 at the drafted token."""
-    logq = np.full_like(found.logq, -np.inf)
-    logq[np.arange(len(logq)), found.drafted] = 0.0
-    return _by_transformers(found, logq, dice)
+    logq = np.full_like(seen.logq, -np.inf)
+    logq[np.arange(len(logq)), seen.drafted] = 0.0
+    return _by_transformers(seen, logq, dice)
 
 
-def _by_transformers(found: Round, logq: Floats, dice: Dice) -> list[int]:
+def _by_transformers(seen: DraftedRound, logq: Floats, dice: Dice) -> list[int]:
     """The installed transformers' own verification."""
-    drafted = torch.tensor([list(found.drafted)])
+    drafted = torch.tensor([list(seen.drafted)])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(dice.integers(2**31)))
-        p, q = torch.tensor(found.logp[None]), torch.tensor(logq[None])
-        written, _ = transformers_verifies(drafted, q, len(found.drafted), p)
+        p, q = torch.tensor(seen.logp[None]), torch.tensor(logq[None])
+        written, _ = transformers_verifies(drafted, q, len(seen.drafted), p)
     return [int(token) for token in written[0]]
 
 
@@ -73,8 +73,8 @@ class Exhibit:
     title: str
     story: str
     rebuilt: str  # what of it is real here
-    wrong: tuple[Verify, Report]
-    mended: tuple[Verify, Report]
+    wrong: tuple[Verify, Told]
+    mended: tuple[Verify, Told]
     greedy: bool = False
 
 

@@ -20,7 +20,7 @@ Dice: TypeAlias = np.random.Generator
 
 
 @dataclass(frozen=True)
-class Round:
+class DraftedRound:
     """What a verification sees: log p [G + 1, V], log q [G, V], the drafted tokens [G]."""
 
     logp: Floats
@@ -29,21 +29,24 @@ class Round:
     temperature: float
 
 
-Verify: TypeAlias = Callable[[Round, Dice], list[int]]  # -> what the round writes: accepted drafts and one token more
-Report: TypeAlias = Callable[[Floats], Floats]  # log p of a round's tokens -> what is reported of them
+Verify: TypeAlias = Callable[
+    [DraftedRound, Dice], list[int]
+]  # -> what the round writes: accepted drafts and one token more
+Kept: TypeAlias = dict[tuple[tuple[int, ...], int], Floats]
+Told: TypeAlias = Callable[[Floats], Floats]  # log p of a round's tokens -> what is reported of them
 
 
 def draw(p: Floats, dice: Dice) -> int:
     return int(min(np.searchsorted(p.cumsum(), dice.random() * p.sum(), side="right"), len(p) - 1))
 
 
-def by_rejection(found: Round, dice: Dice) -> list[int]:
+def by_rejection(seen: DraftedRound, dice: Dice) -> list[int]:
     """The right rule, token by token (2211.17192, 2302.01318)."""
-    p, q = np.exp(found.logp), np.exp(found.logq)
-    for node, token in enumerate(found.drafted):
+    p, q = np.exp(seen.logp), np.exp(seen.logq)
+    for node, token in enumerate(seen.drafted):
         if dice.random() * q[node, token] >= p[node, token]:
-            return [*found.drafted[:node], draw(np.maximum(p[node] - q[node], 0), dice)]
-    return [*found.drafted, draw(p[-1], dice)]
+            return [*seen.drafted[:node], draw(np.maximum(p[node] - q[node], 0), dice)]
+    return [*seen.drafted, draw(p[-1], dice)]
 
 
 @dataclass
@@ -53,10 +56,10 @@ class MuseumServer:
 
     model: Model
     verify: Verify = by_rejection
-    report: Report = lambda logs: logs
+    report: Told = lambda logs: logs
     greedy: bool = False
     gamma: int = 3
-    _kept: dict[tuple[int, ...], Floats] = field(default_factory=dict)
+    kept: Kept = field(default_factory=dict)  # logits of texts that were read before; servers may share them
     _one: Lock = field(default_factory=Lock)
 
     def stream(self, request: Request) -> Iterator[Chunk]:
@@ -68,36 +71,39 @@ class MuseumServer:
         end = len(text) + request.max_tokens
         while len(text) < end:
             first = len(text) == len(request.ids)  # the prompt's own forward has no drafts
-            found = self._round(text, 0 if first else min(self.gamma, end - len(text) - 1), request.temperature, dice)
-            new = _greedy(found) if not request.temperature else self.verify(found, dice) if found.drafted else [
-                draw(np.exp(found.logp[0]), dice)
+            seen = self._round(text, 0 if first else min(self.gamma, end - len(text) - 1), request.temperature, dice)
+            new = _greedy(seen) if not request.temperature else self.verify(seen, dice) if seen.drafted else [
+                draw(np.exp(seen.logp[0]), dice)
             ]  # fmt: skip
-            logs = found.logp[np.arange(len(new)), new]
-            told = tuple(self.report(logs) if found.drafted else logs) if request.logprobs else ()
+            logs = seen.logp[np.arange(len(new)), new]
+            reports = tuple(self.report(logs) if seen.drafted else logs) if request.logprobs else ()
             text += new
-            yield Chunk(tuple(new), "text", 0.0, "length" if len(text) >= end else None, logprobs=told)
+            yield Chunk(tuple(new), "text", 0.0, "length" if len(text) >= end else None, logprobs=reports)
 
-    def _round(self, text: list[int], gamma: int, temperature: float, dice: Dice) -> Round:
+    def _round(self, text: list[int], gamma: int, temperature: float, dice: Dice) -> DraftedRound:
         drafted, q = list[int](), []
         for _ in range(gamma):
-            scores = self._logits(tuple([*text, *drafted][-READ:]))[-1:]
+            scores = self._logits(tuple([*text, *drafted][-READ:]), 1)
             q.append(log_softmax(scores / (temperature or 1.0))[0])
             best = self.greedy or not temperature
             drafted.append(int(scores.argmax()) if best else draw(np.exp(q[-1]), dice))
-        rows = self._logits((*text, *drafted))[len(text) - 1 :]
+        rows = self._logits((*text, *drafted), gamma + 1)
         width = rows.shape[-1]
-        return Round(log_softmax(rows / (temperature or 1.0)), np.array(q).reshape(-1, width), drafted, temperature)
+        return DraftedRound(
+            log_softmax(rows / (temperature or 1.0)), np.array(q).reshape(-1, width), drafted, temperature
+        )
 
-    def _logits(self, tokens: tuple[int, ...]) -> Floats:
-        if tokens not in self._kept:
+    def _logits(self, tokens: tuple[int, ...], rows: int) -> Floats:
+        """[rows, V] after the last tokens."""
+        if (tokens, rows) not in self.kept:
             with torch.inference_mode():
-                logits = self.model.network(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
-            self._kept[tokens] = logits.double().numpy()
-        return self._kept[tokens]
+                read = self.model.network(input_ids=torch.tensor([tokens]), use_cache=False, logits_to_keep=rows)
+            self.kept[tokens, rows] = read.logits[0].double().numpy()
+        return self.kept[tokens, rows]
 
 
-def _greedy(found: Round) -> list[int]:
-    best = found.logp.argmax(-1)
-    right = [int(token) == drafted for token, drafted in zip(best, found.drafted, strict=False)]
+def _greedy(seen: DraftedRound) -> list[int]:
+    best = seen.logp.argmax(-1)
+    right = [int(token) == drafted for token, drafted in zip(best, seen.drafted, strict=False)]
     accepted = right.index(False) if False in right else len(right)
-    return [*found.drafted[:accepted], int(best[accepted])]
+    return [*seen.drafted[:accepted], int(best[accepted])]

@@ -10,14 +10,14 @@ from draftscope.servers.audit.asked import Plan
 from draftscope.servers.audit.audit import Report, audit
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.museum.exhibits import EXHIBITS, Exhibit
-from draftscope.servers.museum.server import MuseumServer
+from draftscope.servers.museum.server import Kept, MuseumServer, Told, Verify
 
-PLAN = Plan(samples=160, tokens=8, concurrency=8)
+PLAN = Plan(samples=120, tokens=8, concurrency=8)
 ORDERED = "vllm"  # nothing is truncated, so the order in which a program samples does not matter
 
 
 @dataclass(frozen=True)
-class Shown:
+class Exhibited:
     """An exhibit with its two audits."""
 
     exhibit: Exhibit
@@ -29,15 +29,18 @@ class Shown:
         return self.wrong.different and not self.mended.different and not self.mended.undecided
 
 
-def tour(engine: DecodingEngine) -> Iterator[Shown]:
-    """The target of `engine` is what the servers should write."""
-    ids = [engine.encode(text) for text in AUDIT_PROMPTS]
+def tour(engine: DecodingEngine) -> Iterator[Exhibited]:
+    """The target of `engine`, in fp32 on the CPU, is what the servers should write. Several bugs have the same mend,
+    which is audited once."""
+    ids, kept, audits = (
+        [engine.encode(text) for text in AUDIT_PROMPTS],
+        Kept(),
+        dict[tuple[Verify, Told, bool], Report](),
+    )
     for exhibit in EXHIBITS:
-        reports = [
-            audit(
-                MuseumServer(engine.target, verify, report, exhibit.greedy), ORDERED, engine, AUDIT_PROMPTS, ids, PLAN,
-                server=f"{exhibit.program}, rebuilt",
-            )
-            for verify, report in (exhibit.wrong, exhibit.mended)
-        ]  # fmt: skip
-        yield Shown(exhibit, *reports)
+        for verify, report in (exhibit.wrong, exhibit.mended):
+            if (verify, report, exhibit.greedy) not in audits:
+                server = MuseumServer(engine.target, verify, report, exhibit.greedy, kept=kept)
+                audits[verify, report, exhibit.greedy] = audit(server, ORDERED, engine, AUDIT_PROMPTS, ids, PLAN)
+        wrong, mended = (audits[verify, report, exhibit.greedy] for verify, report in (exhibit.wrong, exhibit.mended))
+        yield Exhibited(exhibit, wrong, mended)

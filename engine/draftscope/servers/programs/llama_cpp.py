@@ -98,7 +98,7 @@ class LlamaCpp(WebServer):
                 finish=finish(self, event.stop_type or "stop") if event.stop else None,
                 counted=_counted(event.timings) if event.stop else None,
                 written=event.tokens_predicted if event.stop else None,
-                logprobs=known([each.logprob for each in event.completion_probabilities]),
+                logprobs=known([one.logprob for one in event.completion_probabilities]),
             )
 
     def _body(self, request: Request) -> dict[str, Any]:

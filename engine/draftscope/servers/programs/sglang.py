@@ -103,7 +103,7 @@ class SGLang(WebServer):
                 finish=finish(self, meta.finish_reason.type) if meta.finish_reason else None,
                 counted=_counted(meta) if meta.finish_reason else None,
                 written=meta.completion_tokens if meta.finish_reason else None,
-                logprobs=known([each[0] for each in meta.output_token_logprobs[-len(new_ids) :] if new_ids]),
+                logprobs=known([one[0] for one in meta.output_token_logprobs[-len(new_ids) :] if new_ids]),
             )
 
     def _body(self, request: Request) -> dict[str, Any]:

@@ -1,0 +1,30 @@
+"""Hatchling calls this for a wheel: it puts in the models to begin with, their weights packed (`base/packed.py`)."""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+MODELS = ("llama-draftscope-15m", "llama-draftscope-draft-1m", "llama-smollm2-135m-eagle3")
+WEIGHTS = "model.safetensors"
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lp": 1, "pb": 1}]  # two bytes a weight
+
+
+class PackedModels(BuildHookInterface):  # type: ignore[misc] # mypy does not see hatchling
+    """Packs into `build/wheel`, anew where the weights are newer."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        del version
+        root = Path(self.root)
+        for name in MODELS:
+            folder, packed = root / "assets/models" / name, root / "build/wheel" / name / f"{WEIGHTS}.xz"
+            if not packed.is_file() or packed.stat().st_mtime < (folder / WEIGHTS).stat().st_mtime:
+                packed.parent.mkdir(parents=True, exist_ok=True)
+                packed.write_bytes(lzma.compress((folder / WEIGHTS).read_bytes(), lzma.FORMAT_XZ, filters=FILTERS))
+            for path in (packed, *(path for path in folder.iterdir() if path.name != WEIGHTS)):
+                build_data["force_include"][str(path)] = f"draftscope/assets/models/{name}/{path.name}"

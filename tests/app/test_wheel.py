@@ -1,0 +1,62 @@
+"""The wheel is small, has what the page and the embedded pair need, and runs where no checkout is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.models.loading import embedded
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 40e6  # bytes
+
+
+@pytest.mark.slow
+def test_a_wheel_is_small_and_runs_in_a_bare_environment(tmp_path: Path) -> None:
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", tmp_path, ROOT], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.stat().st_size < LIMIT
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (metadata,) = (name for name in names if name.endswith("dist-info/METADATA"))
+        about = archive.read(metadata).decode()
+        (entries,) = (name for name in names if name.endswith("entry_points.txt"))
+        assert "[pytest11]" in archive.read(entries).decode()
+    assert {name.split("/")[3] for name in names if name.startswith("draftscope/assets/models/")} == {
+        "llama-draftscope-15m", "llama-draftscope-draft-1m", "llama-smollm2-135m-eagle3",
+    }  # fmt: skip
+    assert {"draftscope/assets/page.css", "draftscope/assets/traces/first.jsonl.gz"} <= names
+    assert "License-Expression: Apache-2.0" in about and "## How to cite" in about and "Classifier: " in about
+    place = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", place], check=True)
+    (site,) = place.glob("lib/python*/site-packages")
+    subprocess.run([*pip, "--python", place / "bin/python", "install", "--no-deps", wheel], check=True)
+    # what it depends on; an editable install beside it is not seen
+    (site / "needed.pth").write_text(sysconfig.get_path("purelib"))
+    environment = {"PATH": os.environ["PATH"], "DRAFTSCOPE_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [place / "bin/draftscope", *arguments, "--threads", "1"]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+
+    asked = ("decode", "Once upon a time", "--temperature", "0", "--max-new-tokens", "12", "--drafter")
+    plain, draft, missing = run(*asked, "plain"), run(*asked, "draft"), run(*asked, "draft", "--draft", "draft-tiny")
+    assert plain.returncode == draft.returncode == 0, plain.stderr + draft.stderr
+    assert len(plain.stdout) > 20 and draft.stdout.splitlines()[0] == plain.stdout.splitlines()[0]
+    assert missing.returncode == 2 and "'draft-tiny' is not installed: a wheel has only" in missing.stderr
+    unpacked = {path.name.rpartition("-")[0] for path in (tmp_path / "cache/draftscope/embedded").iterdir()}
+    assert {"llama-draftscope-15m", "llama-draftscope-draft-1m"} <= unpacked
+
+
+def test_an_embedded_model_that_is_not_installed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path))
+    with pytest.raises(DraftscopeError, match="'experts' is not installed: a wheel has only"):
+        embedded.resolved("experts")
