@@ -12,8 +12,8 @@ from typing import Any
 
 from draftscope.forecast.architecture import Architecture, of_size
 from draftscope.forecast.card import Card, find_card
-from draftscope.forecast.cost import Machine, drafting_ms, forward_ms, plain_ms, round_ms
-from draftscope.forecast.drafting import Drafting, find_kind
+from draftscope.forecast.cost import Hardware, drafting_ms, forward_ms, plain_ms, round_ms
+from draftscope.forecast.drafting import DraftPlan, find_kind
 from draftscope.forecast.engine_costs import find_engine
 
 CARDS = tuple(map(find_card, ("H100", "H200", "B200", "A100", "MI300X", "L4", "RTX 4090")))
@@ -74,7 +74,7 @@ class _There:
 
     def __init__(self, found: Mapping[str, Any], asked: WhatIf) -> None:
         assert asked.card is not None
-        self._machine, self._draft_cost = Machine(asked.card, ENGINE), asked.draft_cost
+        self._machine, self._draft_cost = Hardware(asked.card, ENGINE), asked.draft_cost
         self._target: Architecture = of_size(found["target_bytes"] / WEIGHT_BYTES)
         size = found["draft_bytes"] / WEIGHT_BYTES
         self._kind, self._draft = find_kind("draft" if size else "ngram"), of_size(size) if size else None
@@ -84,7 +84,7 @@ class _There:
 
     def round_cost(self, gamma: int, readers: int, context: float) -> float:
         """A round, in rounds of plain decoding of as many sequences."""
-        drafting = Drafting(self._kind, self._draft, gamma, 1, gamma + 1, gamma)
+        drafting = DraftPlan(self._kind, self._draft, gamma, 1, gamma + 1, gamma)
         more = (self._draft_cost - 1) * drafting_ms(drafting, self._machine, readers, context)
         whole = round_ms(self._target, drafting, self._machine, readers, context) + more
         return whole / self.plain_ms(readers, context)
