@@ -58,6 +58,7 @@ def test_the_speedup_of_a_row(changes: dict[str, str], expected: float) -> None:
     ("changes", "expected"),
     [
         ({}, 2.5), ({"tau": "2-3"}, 2.5), ({"tau": "", "accept_rate": "0.50-0.70"}, 2.8), ({"tau": ""}, None),
+        ({"tau": "0"}, None),
         ({"tau": "", "accept_rate": "0.75", "drafter_kind": "DFlash", "gamma_or_tree": ""}, 4.0),
     ],
 )  # fmt: skip
@@ -80,7 +81,7 @@ def test_the_cards_of_a_row(changes: dict[str, str], cards: tuple[int, int]) -> 
 
 
 REFUSED = {
-    "no target": {"target_model": ""}, "no drafter": {"drafter_kind": ""}, "no speedup": {"speedup_stated": ""},
+    "no speedup": {"speedup_stated": "0-0"}, "no target": {"target_model": ""}, "no drafter": {"drafter_kind": ""},
     "the card": {"gpu": "X9"}, "a request rate": {"batch_or_concurrency_or_qps": "QPS=1"},
     "confounded": {"row_class": "confounded"}, "the drafter": {"drafter_kind": "x"},
     "the model": {"target_model": "nobody", "target_params_B": ""},

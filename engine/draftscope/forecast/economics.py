@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from draftscope.forecast.acceptance import tau_of
@@ -156,6 +157,7 @@ _SENTENCES: Mapping[int, Callable[[], str]] = {
 }  # fmt: skip
 
 
+@cache
 def forecast_of_claim(number: int) -> str:
     """What the forecast for H100s says about a claim of `draftscope.claims`; empty if nothing."""
     said = _SENTENCES.get(number)

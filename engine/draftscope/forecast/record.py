@@ -69,7 +69,7 @@ def read_row(row: Mapping[str, str]) -> PublishedRow | str:
     if row["row_class"] in ("other", "confounded", "suspect", "lossy") or row["row_class"].startswith("spec_only"):
         return f"{row['row_class']}: no clean ratio to plain decoding"
     speedup = _speedup(row)
-    if speedup is None:
+    if not speedup:
         return "no speedup"
     if not row["target_model"]:
         return "no target"
@@ -119,7 +119,7 @@ def _speedup(row: Mapping[str, str]) -> float | None:
 
 def _tau(row: Mapping[str, str], drafting: DraftPlan) -> float | None:
     """Tokens a round: published, or from the share of drafted tokens that were accepted."""
-    if (tau := _number(row["tau"])) is not None:
+    if (tau := _number(row["tau"])) is not None and tau >= 1:
         return tau
     rate = _number(row["accept_rate"])
     if rate is None or not 0 < rate <= 1:
