@@ -15,7 +15,7 @@ from draftscope.forecast.acceptance import prior_tau, tau_of
 from draftscope.forecast.architecture import Architecture, find_architecture
 from draftscope.forecast.ask import ask
 from draftscope.forecast.card import Card, all_cards
-from draftscope.forecast.cost import BANDWIDTH, COMPUTE, Machine, drafting_ms, forward_ms, plain_ms, round_ms
+from draftscope.forecast.cost import BANDWIDTH, COMPUTE, Hardware, drafting_ms, forward_ms, plain_ms, round_ms
 from draftscope.forecast.drafting import find_kind, plan_drafting
 from draftscope.forecast.economics import SEEDS, forecast_of_claim
 from draftscope.forecast.engine_costs import EngineCosts, find_engine
@@ -38,9 +38,9 @@ SIZES = {  # billions of weights, and of those that multiply a row, as their aut
 
 @pytest.mark.parametrize("name", SIZES)
 def test_a_model_of_the_table_has_its_public_size(name: str) -> None:
-    found, (whole, active) = find_architecture(name), SIZES[name]
-    assert found.parameters / 1e9 == pytest.approx(whole, rel=0.1 if "usual" in found.source else 0.05)
-    assert found.active / 1e9 == pytest.approx(active, rel=0.2)  # authors count the embedding or not, and round
+    result, (whole, active) = find_architecture(name), SIZES[name]
+    assert result.parameters / 1e9 == pytest.approx(whole, rel=0.1 if "usual" in result.source else 0.05)
+    assert result.active / 1e9 == pytest.approx(active, rel=0.2)  # authors count the embedding or not, and round
 
 
 LLAMA = {
@@ -59,8 +59,8 @@ DEEPSEEK = {
 @pytest.mark.parametrize(("config", "name"), [(LLAMA, "Llama-3.1-8B"), ({"text_config": DEEPSEEK}, "DeepSeek-V3")])
 def test_a_config_and_the_table_say_the_same(tmp_path: Path, config: dict[str, Any], name: str) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
-    found, table = find_architecture(str(tmp_path)), find_architecture(name)
-    assert replace(found, name="", source="") == replace(table, name="", source="")
+    result, table = find_architecture(str(tmp_path)), find_architecture(name)
+    assert replace(result, name="", source="") == replace(table, name="", source="")
 
 
 def test_a_cache_is_of_the_heads_the_latents_or_the_layers_that_attend() -> None:
@@ -70,11 +70,13 @@ def test_a_cache_is_of_the_heads_the_latents_or_the_layers_that_attend() -> None
 
 def test_experts_that_rows_wake() -> None:
     """Of one sequence as counted on Qwen3.6-35B; independent sequences as by uniform routing; never more than all."""
-    own = find_architecture("Qwen3.6-35B-A3B")
-    assert [round(own.awake(1, rows)) for rows in (1, 2, 4, 8, 16)] == [8, 13, 21, 35, 55]
-    assert own.awake(4, 1) == pytest.approx(256 * (1 - (1 - 8 / 256) ** 4))
-    assert own.awake(10**4, 8) == pytest.approx(256)
-    assert own.quantised("UD-Q4_K_XL").weight_bytes == pytest.approx(4.85 / 8) and own.quantised("").weight_bytes == 2
+    local = find_architecture("Qwen3.6-35B-A3B")
+    assert [round(local.awake(1, rows)) for rows in (1, 2, 4, 8, 16)] == [8, 13, 21, 35, 55]
+    assert local.awake(4, 1) == pytest.approx(256 * (1 - (1 - 8 / 256) ** 4))
+    assert local.awake(10**4, 8) == pytest.approx(256)
+    assert (
+        local.quantised("UD-Q4_K_XL").weight_bytes == pytest.approx(4.85 / 8) and local.quantised("").weight_bytes == 2
+    )
 
 
 BARE = EngineCosts("bare", False, True, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -84,13 +86,13 @@ TINY = Architecture("tiny", 2, 64, 4, 2, 16, 256, 1000)
 def test_a_forward_is_its_bytes_or_its_operations() -> None:
     weights = 2 * (64 * 64 * 2 + 2 * 64 * 32 + 3 * 64 * 256) + 64 * 1000
     assert TINY.active == weights
-    slow = Machine(Card("reads slowly", 1.0, 1e6), BARE)
+    slow = Hardware(Card("reads slowly", 1.0, 1e6), BARE)
     assert forward_ms(TINY, slow, 1, 5, 0) == pytest.approx(1e3 * 2 * weights / (1e9 * BANDWIDTH))
     cache = 3 * 100 * (2 * 2 * 16 * 2) * 2
     assert forward_ms(TINY, slow, 3, 1, 100) == pytest.approx(1e3 * (2 * weights + cache) / (1e9 * BANDWIDTH))
-    weak = Machine(Card("multiplies slowly", 1e6, 1.0), BARE)
+    weak = Hardware(Card("multiplies slowly", 1e6, 1.0), BARE)
     assert forward_ms(TINY, weak, 3, 5, 0) == pytest.approx(1e3 * 2 * weights * 15 / (1e12 * COMPUTE))
-    halves = Machine(Card("two", 1.0, 1e6, link_gb_s=1e9), BARE, tensor=2)
+    halves = Hardware(Card("two", 1.0, 1e6, link_gb_s=1e9), BARE, tensor=2)
     assert forward_ms(TINY, halves, 1, 1, 0) == pytest.approx(
         1e3 * weights / (1e9 * BANDWIDTH) + 2 * 2 * 0.006, rel=1e-3
     )
@@ -98,15 +100,15 @@ def test_a_forward_is_its_bytes_or_its_operations() -> None:
 
 @pytest.mark.parametrize("kind", [row["name"] for row in read_table("drafters")])
 def test_a_round_is_its_parts(kind: str) -> None:
-    own = find_engine("vLLM 0.27.1")
-    asked = ask("Llama-3.1-8B", kind, concurrency=4)
-    parts = drafting_ms(asked.drafting, asked.machine, 4, 1024)
-    parts += forward_ms(asked.target, asked.machine, 4, asked.drafting.rows, 1024)
-    parts += own.step_ms + own.round_ms + 8 * own.sequence_ms
-    whole = round_ms(asked.target, asked.drafting, asked.machine, 4, 1024)
-    assert whole == pytest.approx(parts) and whole > plain_ms(asked.target, asked.machine, 4, 1024)
-    band = prior_tau(asked.drafting, "chat")
-    assert 1 < band.low < band.middle < band.high < asked.drafting.depth + 1
+    local = find_engine("vLLM 0.27.1")
+    scenario = ask("Llama-3.1-8B", kind, concurrency=4)
+    parts = drafting_ms(scenario.drafting, scenario.machine, 4, 1024)
+    parts += forward_ms(scenario.target, scenario.machine, 4, scenario.drafting.rows, 1024)
+    parts += local.step_ms + local.round_ms + 8 * local.sequence_ms
+    whole = round_ms(scenario.target, scenario.drafting, scenario.machine, 4, 1024)
+    assert whole == pytest.approx(parts) and whole > plain_ms(scenario.target, scenario.machine, 4, 1024)
+    band = prior_tau(scenario.drafting, "chat")
+    assert 1 < band.low < band.middle < band.high < scenario.drafting.depth + 1
 
 
 @pytest.mark.parametrize(
@@ -120,23 +122,23 @@ def test_a_round_is_its_parts(kind: str) -> None:
     ],
 )  # fmt: skip
 def test_the_form_of_a_draft(kind: str, form: str, expected: tuple[int, ...]) -> None:
-    found = plan_drafting(find_kind(kind), TINY, form)
-    assert (found.steps, found.width, found.rows, found.depth) == expected
+    result = plan_drafting(find_kind(kind), TINY, form)
+    assert (result.steps, result.width, result.rows, result.depth) == expected
 
 
 def test_where_it_stops_paying_is_where_the_speedup_falls_below_one() -> None:
-    asked = ask("Llama-3.3-70B", tau=2.0, form="k=3")
-    stop = forecast(asked).stops_at
+    scenario = ask("Llama-3.3-70B", tau=2.0, form="k=3")
+    stop = forecast(scenario).stops_at
     assert stop is not None and stop.low < stop.middle < stop.high
     for load, below in ((stop.middle, True), (round(stop.middle * 0.9), False)):
-        assert (speedup_of(replace(asked, concurrency=int(load))).middle < 1) == below
+        assert (speedup_of(replace(scenario, concurrency=int(load))).middle < 1) == below
 
 
 def test_answers_earn_the_prefill_back_and_one_token_never_does() -> None:
-    asked = replace(ask("Llama-3.3-70B", "draft", tau=3.0), context=4096)
-    gained = [speedup_of(replace(asked, answer=answer)).middle for answer in (1, 8, 64, 10**6)]
+    scenario = replace(ask("Llama-3.3-70B", "draft", tau=3.0), context=4096)
+    gained = [speedup_of(replace(scenario, answer=answer)).middle for answer in (1, 8, 64, 10**6)]
     assert gained == sorted(gained) and gained[0] < 1
-    assert gained[-1] == pytest.approx(speedup_of(asked).middle, rel=0.01)
+    assert gained[-1] == pytest.approx(speedup_of(scenario).middle, rel=0.01)
 
 
 def test_a_band_grows_with_the_error_of_the_cost() -> None:
@@ -167,13 +169,13 @@ def test_what_cannot_be_forecast_gets_a_sentence(
 
 
 def test_the_command_says_the_forecast(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["forecast", "Llama-3.3-70B", "--tp", "4", "--concurrency", "32", "--price", "2"]
-    assert main(asked) == 0
+    scenario = ["forecast", "Llama-3.3-70B", "--tp", "4", "--concurrency", "32", "--price", "2"]
+    assert main(scenario) == 0
     text = capsys.readouterr().out
     assert "on 4 x H100 SXM with vLLM" in text and "32 requests at once" in text and "A million tokens cost $" in text
-    assert main([*asked, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    low, middle, high = (found["speedup"][end] for end in ("low", "middle", "high"))
+    assert main([*scenario, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    low, middle, high = (result["speedup"][end] for end in ("low", "middle", "high"))
     assert low < middle < high and f"{middle:.2f} [{low:.2f}, {high:.2f}]" in text
 
 

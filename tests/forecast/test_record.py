@@ -12,7 +12,7 @@ import pytest
 from draftscope.forecast.acceptance import tau_of
 from draftscope.forecast.learn import learn
 from draftscope.forecast.learn import main as learn_from
-from draftscope.forecast.record import COLUMNS, Published, in_training_half, read_row
+from draftscope.forecast.record import COLUMNS, PublishedRow, in_training_half, read_row
 from draftscope.forecast.validate import validate
 from draftscope_app.cli.main import main
 
@@ -36,10 +36,10 @@ def write(path: Path, rows: list[dict[str, str]]) -> Path:
     return path
 
 
-def read(**changes: str) -> Published:
-    found = read_row(row(**changes))
-    assert isinstance(found, Published), found
-    return found
+def read(**changes: str) -> PublishedRow:
+    result = read_row(row(**changes))
+    assert isinstance(result, PublishedRow), result
+    return result
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,7 @@ def test_the_speedup_of_a_row(changes: dict[str, str], expected: float) -> None:
     ("changes", "expected"),
     [
         ({}, 2.5), ({"tau": "2-3"}, 2.5), ({"tau": "", "accept_rate": "0.50-0.70"}, 2.8), ({"tau": ""}, None),
+        ({"tau": "0"}, None),
         ({"tau": "", "accept_rate": "0.75", "drafter_kind": "DFlash", "gamma_or_tree": ""}, 4.0),
     ],
 )  # fmt: skip
@@ -80,7 +81,7 @@ def test_the_cards_of_a_row(changes: dict[str, str], cards: tuple[int, int]) -> 
 
 
 REFUSED = {
-    "no target": {"target_model": ""}, "no drafter": {"drafter_kind": ""}, "no speedup": {"speedup_stated": ""},
+    "no speedup": {"speedup_stated": "0-0"}, "no target": {"target_model": ""}, "no drafter": {"drafter_kind": ""},
     "the card": {"gpu": "X9"}, "a request rate": {"batch_or_concurrency_or_qps": "QPS=1"},
     "confounded": {"row_class": "confounded"}, "the drafter": {"drafter_kind": "x"},
     "the model": {"target_model": "nobody", "target_params_B": ""},
@@ -92,7 +93,7 @@ def test_rows_are_predicted_or_counted_with_a_reason(tmp_path: Path, capsys: pyt
     assert in_training_half(FIRST) and not in_training_half(SECOND)
     rows = [row(**changes) for changes in REFUSED.values()]
     probe = validate(write(tmp_path / "a.csv", [row()])).checked
-    true = next(each.predicted.middle for each in probe if not each.without_tau)
+    true = next(entry.predicted.middle for entry in probe if not entry.without_tau)
     rows += [row(id=f"A{n}", speedup_stated=f"{true}") for n in range(4)]
     rows += [row(id=f"B{n}", source=SECOND, speedup_stated=f"{1.25 * true}") for n in range(4)]
     path = write(tmp_path / "b.csv", rows)
@@ -105,8 +106,8 @@ def test_rows_are_predicted_or_counted_with_a_reason(tmp_path: Path, capsys: pyt
     for reason in REFUSED:
         assert any(line[0].startswith(reason) and line[-1] == "1" for line in lines), reason
     assert main(["forecast", "--validate", str(path), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert len(found["rows"]) == 16 and sum(found["not_predicted"].values()) == 8
+    result = json.loads(capsys.readouterr().out)
+    assert len(result["rows"]) == 16 and sum(result["not_predicted"].values()) == 8
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "\x00", ",".join(COLUMNS) + "\n"])
@@ -122,9 +123,9 @@ def test_a_file_that_is_no_record_gets_a_sentence(
 def test_a_prior_is_learnt_from_the_training_half(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [row(tau=f"{tau_of(alpha, 3)}") for alpha in [0.6] * 50] + [row(tau=f"{tau_of(0.9, 3)}", source=SECOND)]
     learn_from([str(write(tmp_path / "c.csv", rows))])
-    found = list(csv.DictReader(capsys.readouterr().out.splitlines()))
-    assert {(each["kind"], each["text"]) for each in found} == {("", ""), ("eagle3", ""), ("eagle3", "code")}
-    assert all(float(each["logit"]) == pytest.approx(math.log(1.5), abs=0.01) for each in found)
+    result = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert {(entry["kind"], entry["text"]) for entry in result} == {("", ""), ("eagle3", ""), ("eagle3", "code")}
+    assert all(float(entry["logit"]) == pytest.approx(math.log(1.5), abs=0.01) for entry in result)
     few = list(learn([("mtp", False, "chat", 0.9), *[("eagle", False, "chat", 0.5)] * 9]))
-    mtp = next(float(each[3]) for each in few if each[:3] == ("mtp", "0", ""))
+    mtp = next(float(entry[3]) for entry in few if entry[:3] == ("mtp", "0", ""))
     assert 0 < mtp < math.log(9)  # one row is drawn to all

@@ -12,8 +12,8 @@ from typing import Any
 
 from draftscope.forecast.architecture import Architecture, of_size
 from draftscope.forecast.card import Card, find_card
-from draftscope.forecast.cost import Machine, drafting_ms, forward_ms, plain_ms, round_ms
-from draftscope.forecast.drafting import Drafting, find_kind
+from draftscope.forecast.cost import Hardware, drafting_ms, forward_ms, plain_ms, round_ms
+from draftscope.forecast.drafting import DraftPlan, find_kind
 from draftscope.forecast.engine_costs import find_engine
 
 CARDS = tuple(map(find_card, ("H100", "H200", "B200", "A100", "MI300X", "L4", "RTX 4090")))
@@ -39,13 +39,13 @@ class WhatIf:
     card: Card | None = None
 
 
-def refusal(found: Mapping[str, Any], asked: WhatIf) -> str | None:
+def refusal(surface: Mapping[str, Any], wanted: WhatIf) -> str | None:
     """Why the card says nothing about this target, or None."""
-    size = found["target_bytes"]
-    if asked.card is None or size >= LEAST_BYTES:
+    size = surface["target_bytes"]
+    if wanted.card is None or size >= LEAST_BYTES:
         return None
     return (
-        f"A target of {size / 1e9:.2f} GB says nothing about {asked.card.name}: below {LEAST_BYTES / 1e9:.0f} GB a "
+        f"A target of {size / 1e9:.2f} GB says nothing about {wanted.card.name}: below {LEAST_BYTES / 1e9:.0f} GB a "
         "forward takes as long as its launches. Name the model you would serve: draftscope forecast MODEL --card NAME."
     )
 
@@ -72,11 +72,11 @@ def round_costs(found: Mapping[str, Any], asked: WhatIf) -> list[list[float]]:
 class _There:
     """The pair of a surface on the card of a `WhatIf`: usual shapes of their sizes, served by `ENGINE`."""
 
-    def __init__(self, found: Mapping[str, Any], asked: WhatIf) -> None:
-        assert asked.card is not None
-        self._machine, self._draft_cost = Machine(asked.card, ENGINE), asked.draft_cost
-        self._target: Architecture = of_size(found["target_bytes"] / WEIGHT_BYTES)
-        size = found["draft_bytes"] / WEIGHT_BYTES
+    def __init__(self, surface: Mapping[str, Any], wanted: WhatIf) -> None:
+        assert wanted.card is not None
+        self._machine, self._draft_cost = Hardware(wanted.card, ENGINE), wanted.draft_cost
+        self._target: Architecture = of_size(surface["target_bytes"] / WEIGHT_BYTES)
+        size = surface["draft_bytes"] / WEIGHT_BYTES
         self._kind, self._draft = find_kind("draft" if size else "ngram"), of_size(size) if size else None
 
     def plain_ms(self, readers: int, context: float) -> float:
@@ -84,7 +84,7 @@ class _There:
 
     def round_cost(self, gamma: int, readers: int, context: float) -> float:
         """A round, in rounds of plain decoding of as many sequences."""
-        drafting = Drafting(self._kind, self._draft, gamma, 1, gamma + 1, gamma)
+        drafting = DraftPlan(self._kind, self._draft, gamma, 1, gamma + 1, gamma)
         more = (self._draft_cost - 1) * drafting_ms(drafting, self._machine, readers, context)
         whole = round_ms(self._target, drafting, self._machine, readers, context) + more
         return whole / self.plain_ms(readers, context)
@@ -104,16 +104,16 @@ def ratios(found: Mapping[str, Any], asked: WhatIf) -> list[list[tuple[float, fl
     ]
 
 
-def answer_ratio(found: Mapping[str, Any], tau: float, place: int, tokens: int, asked: WhatIf | None = None) -> float:
+def answer_ratio(found: Mapping[str, Any], tau: float, place: int, tokens: int, wanted: WhatIf | None = None) -> float:
     """Speedup of a whole answer of `tokens` after the context `contexts[place]`; prefill grows with the context."""
-    own, asked = found["by_context"], asked or WhatIf()
+    own, wanted = found["by_context"], wanted or WhatIf()
     context = own["contexts"][place]
-    if asked.card is not None:
-        there = _There(found, asked)
+    if wanted.card is not None:
+        there = _There(found, wanted)
         plain_step, cost = there.plain_ms(1, context), there.round_cost(own["gamma"], 1, context)
         plain, extra = there.prefill_ms(context)
     else:
-        cheaper = (asked.draft_cost - 1) * own["drafting"][place] if asked.draft_cost != 1 else 0.0
+        cheaper = (wanted.draft_cost - 1) * own["drafting"][place] if wanted.draft_cost != 1 else 0.0
         plain_step, cost = own["plain_ms"][place], own["cost"][place] + cheaper
         more = context / max(own["prompt"], 1)
         plain, extra = own["prefill_ms"] * more, own["extra_ms"] * more

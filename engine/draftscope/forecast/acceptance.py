@@ -9,7 +9,7 @@ import math
 import re
 
 from draftscope.forecast.band import LEVEL_Z, Band
-from draftscope.forecast.drafting import Drafting
+from draftscope.forecast.drafting import DraftPlan
 from draftscope.forecast.tables import Row, read_table
 
 TEXTS = (
@@ -30,11 +30,13 @@ def tau_of(alpha: float, depth: int) -> float:
     return sum(alpha**k for k in range(depth + 1))
 
 
-def prior_tau(drafting: Drafting, text: str) -> Band:
+def prior_tau(drafting: DraftPlan, text: str) -> Band:
     """Tokens a round of this drafter on this kind of text."""
     row = _prior(drafting.kind.name, drafting.branches, text)
     middle, half = float(row["logit"]), LEVEL_Z * float(row["spread"])
-    return Band(*(tau_of(1 / (1 + math.exp(-each)), drafting.depth) for each in (middle, middle - half, middle + half)))
+    return Band(
+        *(tau_of(1 / (1 + math.exp(-entry)), drafting.depth) for entry in (middle, middle - half, middle + half))
+    )
 
 
 def _prior(kind: str, tree: bool, text: str) -> Row:

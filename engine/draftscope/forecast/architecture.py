@@ -121,8 +121,8 @@ def find_architecture(name: str, billions: float | None = None) -> Architecture:
         return read_config(path if path.name == "config.json" else path / "config.json")
     if row := pick_row("models", name):
         return _of_row(row)
-    found = SIZE.search(name)
-    size = billions or (float(found[1]) / (1000 if found[2] in "mM" else 1) if found else None)
+    result = SIZE.search(name)
+    size = billions or (float(result[1]) / (1000 if result[2] in "mM" else 1) if result else None)
     if size is None or size <= 0:
         raise DraftscopeError(
             f"the model '{quoted(name)}' is not in the table and its name has no size; give its config.json, "
@@ -138,16 +138,13 @@ def of_size(parameters: float, active: float | None = None, name: str = "") -> A
     A mixture has 128 experts of which 8 are chosen, as Qwen3's.
     """
     core = active or parameters
-    width = 128 * max(1, round((core * 110 / 14) ** (1 / 3) / 128))
-    vocab = 128_256 if core > 1e9 else 32_000
-    layers = (
-        max(1, round((core - width * vocab * (1 if active else 2)) / (14.0 * width**2)))
-        if core > 1e9
-        else max(1, round(core / (14.0 * width**2)))
-    )
+    small = core < 1e9
+    width, vocab = 128 * max(1, round((core * 110 / 14) ** (1 / 3) / 128)), 32_000 if small else 128_256
+    matrices = 1 if small or active else 2  # of the vocabulary: a small model's two are tied
+    layers = max(1, round((core - matrices * width * vocab) / (14.0 * width**2)))
     heads, d_ff = max(1, width // 128), int(3.8 * width)
     source = "a usual shape of its size"
-    base = Architecture(name, layers, width, heads, max(1, heads // 4), 128, d_ff, vocab, source=source)
+    base = Architecture(name, layers, width, heads, max(1, heads // 4), 128, d_ff, vocab, tied=small, source=source)
     if active is None:
         return base
     expert = (parameters - active) / (120.0 * layers)
@@ -206,5 +203,7 @@ def _of_row(row: Mapping[str, str]) -> Architecture:
         field.name: int(row[field.name]) for field in fields(Architecture) if field.type == "int" and row[field.name]
     }
     weight_bytes = float(row["weight_bytes"] or 2)
-    own = {"d_ff": 0} | numbers
-    return Architecture(row["name"], **own, tied=row["tied"] == "1", weight_bytes=weight_bytes, source=row["source"])
+    members = {"d_ff": 0} | numbers
+    return Architecture(
+        row["name"], **members, tied=row["tied"] == "1", weight_bytes=weight_bytes, source=row["source"]
+    )

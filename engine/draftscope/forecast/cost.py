@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from draftscope.forecast.architecture import Architecture
 from draftscope.forecast.card import Card
-from draftscope.forecast.drafting import Drafting
+from draftscope.forecast.drafting import DraftPlan
 from draftscope.forecast.engine_costs import EngineCosts
 
 BANDWIDTH = 0.85  # of the data sheet's; H200 measured 4,300 of 4,800 GB/s in a copy
@@ -23,7 +23,7 @@ NVLINK_GB_S = 100.0  # links from here on are NVLink or Infinity Fabric
 
 
 @dataclass(frozen=True)
-class Machine:
+class Hardware:
     """Cards and the engine on them. `tensor` cards share each layer, `stages` follow one another."""
 
     card: Card
@@ -38,7 +38,7 @@ class Machine:
 
 def spread_over(
     card: Card, engine: EngineCosts, model: Architecture, count: int | None = None, stages: bool | None = None
-) -> Machine:
+) -> Hardware:
     """`model` on `count` cards, or on a power of two that holds the weights and a fifth more. `stages`: one after the
     other, which is also how some engines do it where nothing else is said."""
     if count is None:
@@ -46,10 +46,10 @@ def spread_over(
         while count * card.memory_gb * 1e9 < 1.2 * model.parameters * model.weight_bytes and count < 64:
             count *= 2
     one_by_one = not engine.by_tensor if stages is None else stages
-    return Machine(card, engine, *((1, count) if one_by_one else (count, 1)))
+    return Hardware(card, engine, *((1, count) if one_by_one else (count, 1)))
 
 
-def forward_ms(model: Architecture, on: Machine, sequences: int, rows: float, context: float) -> float:
+def forward_ms(model: Architecture, on: Hardware, sequences: int, rows: float, context: float) -> float:
     """One forward of `rows` rows in each of `sequences` sequences behind `context` tokens each."""
     read_s = on.card.gb_s * 1e9 * BANDWIDTH * on.tensor
     work_s = on.card.tflop_s * 1e12 * COMPUTE * on.tensor
@@ -62,7 +62,7 @@ def forward_ms(model: Architecture, on: Machine, sequences: int, rows: float, co
     return 1e3 * (weights + caches) + launches + _links_ms(model, on, every)
 
 
-def _links_ms(model: Architecture, on: Machine, every: float) -> float:
+def _links_ms(model: Architecture, on: Hardware, every: float) -> float:
     """Two all-reduces a layer between cards that share it; one hand-over between stages."""
     passed = 2.0 * model.d * every / (max(on.card.link_gb_s, 1) * 1e6)  # ms for the activations, two bytes each
     latency = REDUCE_MS if on.card.link_gb_s >= NVLINK_GB_S else HOP_MS
@@ -70,19 +70,19 @@ def _links_ms(model: Architecture, on: Machine, every: float) -> float:
     return reduced + (on.stages - 1) * (HOP_MS + passed)
 
 
-def plain_ms(target: Architecture, on: Machine, sequences: int, context: float) -> float:
+def plain_ms(target: Architecture, on: Hardware, sequences: int, context: float) -> float:
     """A step of plain decoding."""
     return forward_ms(target, on, sequences, 1, context) + on.engine.step_ms + sequences * on.engine.sequence_ms
 
 
-def round_ms(target: Architecture, drafting: Drafting, on: Machine, sequences: int, context: float) -> float:
+def round_ms(target: Architecture, drafting: DraftPlan, on: Hardware, sequences: int, context: float) -> float:
     """A round: draft, verify, and what the engine adds."""
     host = on.engine.step_ms + on.engine.round_ms + 2 * sequences * on.engine.sequence_ms
     verify = forward_ms(target, on, sequences, drafting.rows, context)
     return drafting_ms(drafting, on, sequences, context) + verify + host
 
 
-def drafting_ms(drafting: Drafting, on: Machine, sequences: int, context: float) -> float:
+def drafting_ms(drafting: DraftPlan, on: Hardware, sequences: int, context: float) -> float:
     """The drafter's part of a round."""
     if drafting.model is None:
         return on.engine.draft_ms

@@ -32,7 +32,7 @@ class DrafterKind:
 
 
 @dataclass(frozen=True)
-class Drafting:
+class DraftPlan:
     """`steps` forwards of `model` with `width` rows each, then `rows` for the target. No model: a look-up."""
 
     kind: DrafterKind
@@ -57,32 +57,32 @@ def find_kind(name: str) -> DrafterKind:
 
 def plan_drafting(
     kind: DrafterKind, target: Architecture, form: str = "", draft: Architecture | None = None, trees: bool = False
-) -> Drafting:
+) -> DraftPlan:
     """The forwards of a round. `form` is 'k=3', 'steps=7,topk=4,draft_tokens=8' and the like; empty is the usual one.
 
     `trees`: where no form is given, kinds that can draft trees do, as in their papers; servers draft chains.
     """
     steps, width, rows = _read_form(form, kind, trees)
-    if not all(0 < each <= MOST for each in (steps, width, rows)):
+    if not all(0 < entry <= MOST for entry in (steps, width, rows)):
         raise DraftscopeError(f"the form '{quoted(form)}' has a number that is not from 1 to {MOST:,}; give 'k=3'")
     once = kind.shape in ("block", "heads", "parallel")
-    return Drafting(
+    return DraftPlan(
         kind, _drafter(kind, target, draft, steps), 1 if once else steps, rows if once else width, rows, steps
     )
 
 
 def _read_form(form: str, kind: DrafterKind, trees: bool) -> tuple[int, int, int]:
     """Depth, rows of a draft step, rows that the target verifies."""
-    numbers = [int(each) for each in re.findall(r"\d+", form)]
+    numbers = [int(entry) for entry in re.findall(r"\d+", form)]
     if "draft_tokens" in form and len(numbers) == 3:
         return numbers[0], numbers[1], numbers[2]
     if "nodes" in form:
         return numbers[0], numbers[1], numbers[-1] + 1
-    if found := re.search(r"(?:k=|draft |length |max |block )(\d+)", form):
-        depth = int(found[1]) - ("block" in form)
+    if result := re.search(r"(?:\bk=|draft |length |max |block )(\d+)", form):
+        depth = int(result[1]) - ("block" in form)
         return depth, 1, depth + 1
-    if found := re.search(r"draft_tokens=(\d+)", form):
-        return int(found[1]) - 1, 1, int(found[1])
+    if result := re.search(r"draft_tokens=(\d+)", form):
+        return int(result[1]) - 1, 1, int(result[1])
     tree = kind.tree and trees
     usual = kind.steps if tree or not kind.tree else 3  # the servers' default for EAGLE is three steps
     return usual, 10 if tree else 1, kind.rows if tree or not kind.tree else usual + 1

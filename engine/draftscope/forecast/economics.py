@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from draftscope.forecast.acceptance import tau_of
@@ -48,9 +49,9 @@ def scenario(model: str, drafter: str = "eagle3", **more: Any) -> Scenario:
     return ask(model, drafter, **{"form": "k=3"} | more)
 
 
-def _along(asked: Scenario, field: str, xs: Sequence[float]) -> list[Band]:
+def _along(given: Scenario, field: str, xs: Sequence[float]) -> list[Band]:
     values: Sequence[Any] = xs
-    return [speedup_of(replace(asked, **{field: x})) for x in values]
+    return [speedup_of(replace(given, **{field: x})) for x in values]
 
 
 def _by_load() -> list[Curve]:
@@ -91,9 +92,9 @@ def _by_size() -> list[Curve]:
     """The same acceptance whatever the size: what a smaller draft may lose before it is the worse choice."""
     curves = []
     for model in (SMALL, DENSE):
-        asked = scenario(model, "draft", form="k=5", tau=tau_of(ALPHA, 5))
-        drafts = [of_size(share * asked.target.parameters) for share in SHARES]
-        ys = [speedup_of(replace(asked, drafting=replace(asked.drafting, model=draft))) for draft in drafts]
+        given = scenario(model, "draft", form="k=5", tau=tau_of(ALPHA, 5))
+        drafts = [of_size(share * given.target.parameters) for share in SHARES]
+        ys = [speedup_of(replace(given, drafting=replace(given.drafting, model=draft))) for draft in drafts]
         curves.append(Curve(model, SHARES, ys))
     return curves
 
@@ -111,17 +112,17 @@ SEEDS = (
 
 def two_to_three() -> str:
     """Claim 3."""
-    found = {model: speedup_of(scenario(model)) for model in (SMALL, DENSE, MIXTURE)}
-    inside = sum(2 <= band.middle <= 3 for band in found.values())
-    return f"{inside} of {len(found)} lie between 2 and 3 at one request: {_listed(found)}"
+    result = {model: speedup_of(scenario(model)) for model in (SMALL, DENSE, MIXTURE)}
+    inside = sum(2 <= band.middle <= 3 for band in result.values())
+    return f"{inside} of {len(result)} lie between 2 and 3 at one request: {_listed(result)}"
 
 
 def by_batch() -> str:
     """Claim 18."""
-    found = {f"{n} at once": speedup_of(scenario(DENSE, concurrency=n)) for n in (1, 10, 32, 128)}
+    result = {f"{n} at once": speedup_of(scenario(DENSE, concurrency=n)) for n in (1, 10, 32, 128)}
     stop = forecast(scenario(DENSE)).stops_at
     where = f"from {stop.middle:.0f} [{stop.low:.0f}, {stop.high:.0f}] on" if stop else "nowhere up to 4,096"
-    return f"{DENSE}: {_listed(found)}; it stops paying {where}"
+    return f"{DENSE}: {_listed(result)}; it stops paying {where}"
 
 
 def long_context() -> str:
@@ -133,20 +134,20 @@ def long_context() -> str:
 
 def experts_gain_less() -> str:
     """Claim 21."""
-    found = {
+    result = {
         f"{n} at once": [speedup_of(scenario(model, tau=SAME_TAU, concurrency=n)).middle for model in (DENSE, MIXTURE)]
         for n in (1, 8, 64, 512)
     }
-    less = ", ".join(f"{at} {dense:.2f} and {sparse:.2f}" for at, (dense, sparse) in found.items())
+    less = ", ".join(f"{at} {dense:.2f} and {sparse:.2f}" for at, (dense, sparse) in result.items())
     return f"with {SAME_TAU} tokens a round, {DENSE} and {MIXTURE} gain: {less}"
 
 
 def cloud_bill() -> str:
     """Claim 24."""
-    found = {n: 1 - 1 / speedup_of(scenario(DENSE, concurrency=n)).middle for n in (1, 32, 256)}
+    result = {n: 1 - 1 / speedup_of(scenario(DENSE, concurrency=n)).middle for n in (1, 32, 256)}
     return (
         f"of the bill of {DENSE} it saves "
-        + ", ".join(f"{saved:.0%} at {n}" for n, saved in found.items())
+        + ", ".join(f"{saved:.0%} at {n}" for n, saved in result.items())
         + " at once"
     )
 
@@ -156,11 +157,12 @@ _SENTENCES: Mapping[int, Callable[[], str]] = {
 }  # fmt: skip
 
 
+@cache
 def forecast_of_claim(number: int) -> str:
     """What the forecast for H100s says about a claim of `draftscope.claims`; empty if nothing."""
     said = _SENTENCES.get(number)
     return f"On H100s with EAGLE-3, not run: {said()}." if said else ""
 
 
-def _listed(found: Mapping[str, Band]) -> str:
-    return ", ".join(f"{name} {band}" for name, band in found.items())
+def _listed(result: Mapping[str, Band]) -> str:
+    return ", ".join(f"{name} {band}" for name, band in result.items())

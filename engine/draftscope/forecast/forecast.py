@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from draftscope.forecast.acceptance import prior_tau
 from draftscope.forecast.architecture import Architecture
 from draftscope.forecast.band import Band
-from draftscope.forecast.cost import Machine, drafting_ms, forward_ms, plain_ms, round_ms
-from draftscope.forecast.drafting import Drafting
+from draftscope.forecast.cost import Hardware, drafting_ms, forward_ms, plain_ms, round_ms
+from draftscope.forecast.drafting import DraftPlan
 
 COST_SPREAD = 0.43  # 90% of the training half's rows with a published tau are predicted within exp(+-0.43)
 MOST = 4096  # requests at once that are looked at
@@ -20,8 +20,8 @@ class Scenario:
     """What is asked. `tau` None: the prior for this drafter and kind of text; `answer` 0: decoding alone."""
 
     target: Architecture
-    drafting: Drafting
-    machine: Machine
+    drafting: DraftPlan
+    machine: Hardware
     concurrency: int = 1
     context: float = 1024.0  # tokens behind a step
     answer: int = 0  # tokens; counts the prefill of the context
@@ -46,58 +46,60 @@ class Forecast:
     notes: tuple[str, ...]
 
 
-def forecast(asked: Scenario) -> Forecast:
+def forecast(scenario: Scenario) -> Forecast:
     """The forecast, with every term that went into it."""
-    tau, on, n = _tau(asked), asked.machine, asked.concurrency
-    plain, whole = plain_ms(asked.target, on, n, asked.context), _round_ms(asked)
-    speedup = speedup_of(asked)
+    tau, on, n = _tau(scenario), scenario.machine, scenario.concurrency
+    plain, whole = plain_ms(scenario.target, on, n, scenario.context), _round_ms(scenario)
+    speedup = speedup_of(scenario)
     rate = 1e3 * n / plain
-    memory = asked.target.parameters * asked.target.weight_bytes + n * asked.context * asked.target.cache_bytes()
+    caches = n * scenario.context * scenario.target.cache_bytes()
+    memory = scenario.target.parameters * scenario.target.weight_bytes + caches
     room = on.cards * on.card.memory_gb
     short = f"weights and caches take {memory / 1e9:.0f} GB, and {on.cards} x {on.card.name} have {room:.0f}"
     return Forecast(
-        speedup, tau, plain, drafting_ms(asked.drafting, on, n, asked.context),
-        forward_ms(asked.target, on, n, asked.drafting.rows, asked.context), whole, rate,
-        Band(*(rate * each for each in (speedup.middle, speedup.low, speedup.high))), stops_at(asked), memory / 1e9,
+        speedup, tau, plain, drafting_ms(scenario.drafting, on, n, scenario.context),
+        forward_ms(scenario.target, on, n, scenario.drafting.rows, scenario.context), whole, rate,
+        Band(rate * speedup.middle, rate * speedup.low, rate * speedup.high), stops_at(scenario), memory / 1e9,
         (short,) if memory / 1e9 > room else (),
     )  # fmt: skip
 
 
-def speedup_of(asked: Scenario) -> Band:
+def speedup_of(scenario: Scenario) -> Band:
     """tau over the cost of a round in steps of plain decoding; with an answer's length, of the whole answer."""
-    plain = plain_ms(asked.target, asked.machine, asked.concurrency, asked.context)
-    ratio = _tau(asked).divided_by(_round_ms(asked) / plain, COST_SPREAD)
-    if not asked.answer:
+    plain = plain_ms(scenario.target, scenario.machine, scenario.concurrency, scenario.context)
+    ratio = _tau(scenario).divided_by(_round_ms(scenario) / plain, COST_SPREAD)
+    if not scenario.answer:
         return ratio
-    once, more = _prefill_ms(asked)
-    steps, least = (asked.answer - 1) * plain, min(asked.answer - 1, 1) * _round_ms(asked)  # prefill emits the first
+    once, more = _prefill_ms(scenario)
+    more_tokens = scenario.answer - 1  # prefill emits the first
+    steps, least = more_tokens * plain, min(more_tokens, 1) * _round_ms(scenario)
 
-    def whole(each: float) -> float:
-        return (once + steps) / (once + more + max(steps / each, least))
+    def whole(gain: float) -> float:
+        return (once + steps) / (once + more + max(steps / gain, least))
 
     return Band(whole(ratio.middle), whole(ratio.low), whole(ratio.high))
 
 
-def _prefill_ms(asked: Scenario) -> tuple[float, float]:
+def _prefill_ms(scenario: Scenario) -> tuple[float, float]:
     """Of the target, and what the drafter adds, for one request."""
-    once = forward_ms(asked.target, asked.machine, 1, asked.context, 0)
-    model = asked.drafting.model
-    return once, forward_ms(model, asked.machine, 1, asked.context, 0) if model else 0.0
+    once = forward_ms(scenario.target, scenario.machine, 1, scenario.context, 0)
+    model = scenario.drafting.model
+    return once, forward_ms(model, scenario.machine, 1, scenario.context, 0) if model else 0.0
 
 
-def stops_at(asked: Scenario) -> Band | None:
+def stops_at(scenario: Scenario) -> Band | None:
     """Requests at once from which on the middle, the upper and the lower end of the speedup are below 1.
 
     The interval's low end is where the lower end of the speedup falls below 1. None if the middle never does.
     """
-    middle, low, high = (_first(asked, end) for end in (lambda b: b.middle, lambda b: b.low, lambda b: b.high))
+    middle, low, high = (_first(scenario, end) for end in (lambda b: b.middle, lambda b: b.low, lambda b: b.high))
     return None if middle is None else Band(middle, low or 1, high or MOST)
 
 
-def _first(asked: Scenario, end: Callable[[Band], float]) -> float | None:
+def _first(scenario: Scenario, end: Callable[[Band], float]) -> float | None:
     """The least number of requests, to the eighth of an octave."""
     sizes = sorted({round(2 ** (k / 8)) for k in range(12 * 8 + 1)})
-    return next((size for size in sizes if end(speedup_of(replace(asked, concurrency=size))) < 1), None)
+    return next((size for size in sizes if end(speedup_of(replace(scenario, concurrency=size))) < 1), None)
 
 
 def dollars_per_million(tokens_s: float, cards: int, dollars_per_hour: float) -> float:
@@ -105,9 +107,11 @@ def dollars_per_million(tokens_s: float, cards: int, dollars_per_hour: float) ->
     return cards * dollars_per_hour / (3600 * tokens_s) * 1e6
 
 
-def _tau(asked: Scenario) -> Band:
-    return Band(asked.tau, asked.tau, asked.tau) if asked.tau is not None else prior_tau(asked.drafting, asked.text)
+def _tau(scenario: Scenario) -> Band:
+    if scenario.tau is None:
+        return prior_tau(scenario.drafting, scenario.text)
+    return Band(scenario.tau, scenario.tau, scenario.tau)
 
 
-def _round_ms(asked: Scenario) -> float:
-    return round_ms(asked.target, asked.drafting, asked.machine, asked.concurrency, asked.context)
+def _round_ms(scenario: Scenario) -> float:
+    return round_ms(scenario.target, scenario.drafting, scenario.machine, scenario.concurrency, scenario.context)

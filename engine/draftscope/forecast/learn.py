@@ -26,10 +26,10 @@ def learn(seen: Sequence[tuple[str, bool, str, float]]) -> Iterator[tuple[str, .
             groups[cell].append(logit)
     middles: dict[Cell, float] = {}
     for cell in sorted(groups):  # the widest first
-        own, wider = groups[cell], middles.get((cell[0], cell[1], ""), middles.get(("", "", "")))
-        middles[cell] = fmean(own) if wider is None else (sum(own) + WEIGHT * wider) / (len(own) + WEIGHT)
-        spread = math.sqrt(fmean((each - middles[cell]) ** 2 for each in own))
-        yield *cell, f"{middles[cell]:.3f}", f"{max(spread, LEAST_SPREAD):.3f}", str(len(own))
+        local, wider = groups[cell], middles.get((cell[0], cell[1], ""), middles.get(("", "", "")))
+        middles[cell] = fmean(local) if wider is None else (sum(local) + WEIGHT * wider) / (len(local) + WEIGHT)
+        spread = math.sqrt(fmean((entry - middles[cell]) ** 2 for entry in local))
+        yield *cell, f"{middles[cell]:.3f}", f"{max(spread, LEAST_SPREAD):.3f}", str(len(local))
 
 
 def main(paths: Iterable[str]) -> None:
@@ -37,7 +37,7 @@ def main(paths: Iterable[str]) -> None:
     rows = [row for path in paths for row in read_rows(Path(path)) if in_training_half(row["source"])]
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(("kind", "tree", "text", "logit", "spread", "rows"))
-    table.writerows(learn([found for row in rows if (found := read_acceptance(row)) is not None]))
+    table.writerows(learn([result for row in rows if (result := read_acceptance(row)) is not None]))
 
 
 if __name__ == "__main__":

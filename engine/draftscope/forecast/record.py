@@ -14,8 +14,8 @@ from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.forecast.acceptance import kind_of_text
 from draftscope.forecast.architecture import Architecture, find_architecture, of_size
 from draftscope.forecast.card import find_card
-from draftscope.forecast.cost import Machine, spread_over
-from draftscope.forecast.drafting import Drafting, find_kind, plan_drafting
+from draftscope.forecast.cost import Hardware, spread_over
+from draftscope.forecast.drafting import DraftPlan, find_kind, plan_drafting
 from draftscope.forecast.engine_costs import find_engine
 
 COLUMNS = (
@@ -28,7 +28,7 @@ CONTEXTS = (("cnn|wiki|summ", 1000), ("rag", 2000), ("", 300))  # tokens behind 
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedRow:
     """A measurement: what was run, and the speedup that was published."""
 
     name: str
@@ -39,8 +39,8 @@ class Published:
     dataset: str
     row_class: str
     target: Architecture
-    drafting: Drafting
-    machine: Machine
+    drafting: DraftPlan
+    machine: Hardware
     sequences: int
     context: float
     tau: float | None
@@ -64,12 +64,12 @@ def in_training_half(source: str) -> bool:
     return hashlib.sha256(source.split(" ")[0].encode()).digest()[0] % 2 == 1
 
 
-def read_row(row: Mapping[str, str]) -> Published | str:
+def read_row(row: Mapping[str, str]) -> PublishedRow | str:
     """What a row asks, or why it cannot be asked."""
     if row["row_class"] in ("other", "confounded", "suspect", "lossy") or row["row_class"].startswith("spec_only"):
         return f"{row['row_class']}: no clean ratio to plain decoding"
     speedup = _speedup(row)
-    if speedup is None:
+    if not speedup:
         return "no speedup"
     if not row["target_model"]:
         return "no target"
@@ -84,7 +84,7 @@ def read_row(row: Mapping[str, str]) -> Published | str:
         return re.sub(r"'.*?'", "", str(error)).split(";")[0].strip()
 
 
-def _question(row: Mapping[str, str], speedup: float, sequences: int) -> Published:
+def _question(row: Mapping[str, str], speedup: float, sequences: int) -> PublishedRow:
     target = find_architecture(row["target_model"], _number(row["target_params_B"]))
     target = target.quantised(f"{row['dtype_quant']} {row['gpu']}") if row["dtype_quant"] else target
     engine = find_engine(row["engine"])
@@ -99,7 +99,7 @@ def _question(row: Mapping[str, str], speedup: float, sequences: int) -> Publish
     stages = True if "PP" in said or "layer" in said else False if "tensor" in said else None
     card = find_card(row["gpu"] or UNSTATED)
     machine = spread_over(card, engine, target, round(count) if count else None, stages)
-    return Published(
+    return PublishedRow(
         row["id"], row["source"], engine.name, machine.card.name, kind.name, row["dataset"], row["row_class"], target,
         drafting, machine, sequences, context, _tau(row, drafting), speedup,
     )  # fmt: skip
@@ -117,9 +117,9 @@ def _speedup(row: Mapping[str, str]) -> float | None:
     return plain / fast if "ms" in row["perf_unit"] or "lower" in row["perf_unit"] else fast / plain
 
 
-def _tau(row: Mapping[str, str], drafting: Drafting) -> float | None:
+def _tau(row: Mapping[str, str], drafting: DraftPlan) -> float | None:
     """Tokens a round: published, or from the share of drafted tokens that were accepted."""
-    if (tau := _number(row["tau"])) is not None:
+    if (tau := _number(row["tau"])) is not None and tau >= 1:
         return tau
     rate = _number(row["accept_rate"])
     if rate is None or not 0 < rate <= 1:
@@ -144,18 +144,18 @@ def read_acceptance(row: Mapping[str, str]) -> tuple[str, bool, str, float] | No
 
 
 def _context(row: Mapping[str, str]) -> float:
-    found = re.match(r"~?(\d+)(k?)/~?(\d*)(k?)", row["prompt_output_len"].lower())
-    if found:
+    match = re.match(r"~?(\d+)(k?)/~?(\d*)(k?)", row["prompt_output_len"].lower())
+    if match:
         scale = {"k": 1024, "": 1}
-        return int(found[1]) * scale[found[2]] + int(found[3] or 0) * scale[found[4]] / 2
+        return int(match[1]) * scale[match[2]] + int(match[3] or 0) * scale[match[4]] / 2
     dataset = row["dataset"].lower()
     return float(next(tokens for words, tokens in CONTEXTS if re.search(words, dataset)))
 
 
 def _number(text: str) -> float | None:
     """The number in a text; the middle of a range such as '0.52-0.95'."""
-    found = re.search(r"(\d*\.?\d+)(?:\s*[-–]\s*(\d*\.?\d+))?", text or "")
-    if found is None:
+    match = re.search(r"(\d*\.?\d+)(?:\s*[-–]\s*(\d*\.?\d+))?", text or "")
+    if match is None:
         return None
-    low = float(found[1])
-    return (low + float(found[2])) / 2 if found[2] else low
+    low = float(match[1])
+    return (low + float(match[2])) / 2 if match[2] else low

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import log
 from pathlib import Path
 from statistics import median
@@ -15,17 +15,17 @@ from draftscope.base import markdown
 from draftscope.forecast.acceptance import kind_of_text
 from draftscope.forecast.band import Band
 from draftscope.forecast.forecast import Scenario, speedup_of
-from draftscope.forecast.record import Published, in_training_half, read_row, read_rows
+from draftscope.forecast.record import PublishedRow, in_training_half, read_row, read_rows
 
 WORST = 10
 HALVES = {True: "chosen on", False: "shown on"}
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedRow:
     """One row: its forecast with what was published of its tau, and without."""
 
-    asked: Published
+    row: PublishedRow
     notes: str
     predicted: Band
     without_tau: bool
@@ -33,31 +33,31 @@ class Checked:
     @property
     def error(self) -> float:
         """Relative, of the speedup."""
-        return abs(self.predicted.middle / self.asked.speedup - 1)
+        return abs(self.predicted.middle / self.row.speedup - 1)
 
     @property
     def half(self) -> str:
-        return HALVES[in_training_half(self.asked.source)]
+        return HALVES[in_training_half(self.row.source)]
 
     @property
     def given(self) -> str:
         """What was known of acceptance."""
         if self.without_tau:
-            return "nothing" if self.asked.tau is None else "nothing (tau hidden)"
-        return "tau" if self.asked.row_class == "ratio_tau" else "a rate"
+            return "nothing" if self.row.tau is None else "nothing (tau hidden)"
+        return "tau" if self.row.row_class == "ratio_tau" else "a rate"
 
 
 @dataclass(frozen=True)
 class Validation:
     """All rows that could be predicted, and how many could not, by reason."""
 
-    checked: Sequence[Checked]
+    checked: Sequence[CheckedRow]
     refused: Mapping[str, int]
 
     def markdown(self) -> str:
         """Tables."""
-        known = [each for each in self.checked if not each.without_tau]
-        rows = len({each.asked.name for each in self.checked})
+        known = [entry for entry in self.checked if not entry.without_tau]
+        rows = len({entry.row.name for entry in self.checked})
         parts = [f"{rows} rows predicted, {sum(self.refused.values())} not.", _table(self.checked, _by_half)]
         parts += [_table(known, how) for how in GROUPS.values()]
         parts += ["The worst:", _worst(known), "Not predicted:"]
@@ -69,72 +69,65 @@ class Validation:
     def plain(self) -> dict[str, object]:
         """As JSON holds it."""
         rows = [
-            {"id": each.asked.name, "half": each.half, "given": each.given, "published": each.asked.speedup}
-            | {"predicted": asdict(each.predicted)}
-            for each in self.checked
+            {"id": entry.row.name, "half": entry.half, "given": entry.given, "published": entry.row.speedup}
+            | {"predicted": asdict(entry.predicted)}
+            for entry in self.checked
         ]
         return {"rows": rows, "not_predicted": dict(self.refused)}
 
 
 def validate(path: Path) -> Validation:
     """Predicts every row of a CSV file that can be read, or raises a DraftscopeError."""
-    checked: list[Checked] = []
+    checked: list[CheckedRow] = []
     refused: Counter[str] = Counter()
     for row in read_rows(path):
-        found = read_row(row)
-        if isinstance(found, str):
-            refused[found] += 1
+        result = read_row(row)
+        if isinstance(result, str):
+            refused[result] += 1
         else:
-            checked += _check(found, row.get("notes", ""))
+            checked += _check(result, row.get("notes", ""))
     return Validation(checked, refused)
 
 
-def _check(found: Published, notes: str) -> Iterator[Checked]:
+def _check(row: PublishedRow, notes: str) -> Iterator[CheckedRow]:
     """Without tau, and with it where it was published."""
-    for tau in {found.tau, None}:
-        asked = Scenario(
-            found.target,
-            found.drafting,
-            found.machine,
-            found.sequences,
-            found.context,
-            0,
-            tau,
-            kind_of_text(found.dataset),
-        )
-        yield Checked(found, notes, speedup_of(asked), tau is None)
+    text = kind_of_text(row.dataset)
+    scenario = Scenario(row.target, row.drafting, row.machine, row.sequences, row.context, text=text)
+    yield CheckedRow(row, notes, speedup_of(scenario), without_tau=True)
+    if row.tau is not None:
+        yield CheckedRow(row, notes, speedup_of(replace(scenario, tau=row.tau)), without_tau=False)
 
 
-def _by_half(each: Checked) -> tuple[str, ...]:
-    return each.half, each.given
+def _by_half(entry: CheckedRow) -> tuple[str, ...]:
+    return entry.half, entry.given
 
 
-def _batch(each: Checked) -> str:
-    return next(name for most, name in ((1, "1"), (8, "2 to 8"), (1 << 30, "more")) if each.asked.sequences <= most)
+def _batch(entry: CheckedRow) -> str:
+    return next(name for most, name in ((1, "1"), (8, "2 to 8"), (1 << 30, "more")) if entry.row.sequences <= most)
 
 
-GROUPS: Mapping[str, Callable[[Checked], tuple[str, ...]]] = {
-    "engine": lambda each: (each.half, f"engine {each.asked.engine}"),
-    "card": lambda each: (each.half, f"card {each.asked.gpu}"),
-    "drafter": lambda each: (each.half, f"drafter {each.asked.drafter}"),
-    "batch": lambda each: (each.half, f"batch {_batch(each)}"),
-    "class": lambda each: (each.half, f"class {each.asked.row_class}"),
+GROUPS: Mapping[str, Callable[[CheckedRow], tuple[str, ...]]] = {
+    "engine": lambda entry: (entry.half, f"engine {entry.row.engine}"),
+    "card": lambda entry: (entry.half, f"card {entry.row.gpu}"),
+    "drafter": lambda entry: (entry.half, f"drafter {entry.row.drafter}"),
+    "batch": lambda entry: (entry.half, f"batch {_batch(entry)}"),
+    "class": lambda entry: (entry.half, f"class {entry.row.row_class}"),
 }
 
 
-def _table(rows: Sequence[Checked], key: Callable[[Checked], tuple[str, ...]]) -> str:
+def _table(rows: Sequence[CheckedRow], key: Callable[[CheckedRow], tuple[str, ...]]) -> str:
     """Errors and coverage of each group."""
-    groups: dict[tuple[str, ...], list[Checked]] = {}
-    for each in rows:
-        groups.setdefault(key(each), []).append(each)
-    cells = [(*name, *summary(own)) for name, own in sorted(groups.items())]
+    groups: dict[tuple[str, ...], list[CheckedRow]] = {}
+    for entry in rows:
+        groups.setdefault(key(entry), []).append(entry)
+    cells = [(*name, *summary(group)) for name, group in sorted(groups.items())]
     return markdown.table(("half", "group", "rows", "median", "90th", "in the interval"), cells, "llrrrr")
 
 
-def summary(rows: Sequence[Checked]) -> tuple[str, str, str, str]:
+def summary(rows: Sequence[CheckedRow]) -> tuple[str, str, str, str]:
     """Number, median and 90th percentile of the relative error, and the share of rows in their interval."""
-    errors = [each.error for each in rows]
-    inside = sum(each.predicted.low <= each.asked.speedup <= each.predicted.high for each in rows)
+    errors = [entry.error for entry in rows]
+    inside = sum(entry.predicted.low <= entry.row.speedup <= entry.predicted.high for entry in rows)
     return (
         f"{len(rows)}",
         f"{100 * median(errors):.1f}%",
@@ -143,20 +136,20 @@ def summary(rows: Sequence[Checked]) -> tuple[str, str, str, str]:
     )
 
 
-def _worst(rows: Sequence[Checked]) -> str:
+def _worst(rows: Sequence[CheckedRow]) -> str:
     """With what the published ratio says that a round cost, in steps of plain decoding."""
     cells = []
-    for each in sorted(rows, key=lambda each: -abs(log(each.predicted.middle / each.asked.speedup)))[:WORST]:
-        asked, tau = each.asked, each.asked.tau or 0.0
-        why = f"a round cost {tau / asked.speedup:.2f} steps, forecast {tau / each.predicted.middle:.2f}"
-        what = f"{asked.engine}, {asked.drafter}, {asked.target.name}, {asked.gpu}, batch {asked.sequences}"
+    for entry in sorted(rows, key=lambda entry: -abs(log(entry.predicted.middle / entry.row.speedup)))[:WORST]:
+        row, tau = entry.row, entry.row.tau or 0.0
+        why = f"a round cost {tau / row.speedup:.2f} steps, forecast {tau / entry.predicted.middle:.2f}"
+        what = f"{row.engine}, {row.drafter}, {row.target.name}, {row.gpu}, batch {row.sequences}"
         cells.append(
             (
-                asked.name,
+                row.name,
                 what,
-                f"{asked.speedup:.2f}",
-                f"{each.predicted.middle:.2f}",
-                f"{why}; {each.notes}".strip("; "),
+                f"{row.speedup:.2f}",
+                f"{entry.predicted.middle:.2f}",
+                f"{why}; {entry.notes}".strip("; "),
             )
         )
     return markdown.table(("row", "what", "published", "forecast", "why"), cells, "llrrl")

@@ -63,22 +63,22 @@ def forecast(
         )
     from draftscope.forecast.ask import ask
 
-    asked = ask(
+    scenario = ask(
         model, drafter, card, form=form, draft=draft, quant=quant, engine=engine, tp=tp, concurrency=concurrency,
         context=context, answer=answer, tau=tau, text=text,
     )  # fmt: skip
-    _print(asked, price, json)
+    _print(scenario, price, json)
     return ExitCode.OK
 
 
 def _validate(path: Path, json: bool) -> None:
     from draftscope.forecast.validate import validate
 
-    found = validate(path)
+    result = validate(path)
     if json:
-        print(codec.dumps(found.plain()))
+        print(codec.dumps(result.plain()))
     else:
-        terminal.markdown(found.markdown())
+        terminal.markdown(result.markdown())
 
 
 def _draw(folder: Path) -> None:
@@ -88,39 +88,41 @@ def _draw(folder: Path) -> None:
         terminal.say(f"wrote {path}.")
 
 
-def _print(asked: Scenario, price: float | None, json: bool) -> None:
+def _print(scenario: Scenario, price: float | None, json: bool) -> None:
     from draftscope.forecast.forecast import dollars_per_million, forecast
 
-    found, cards = forecast(asked), asked.machine.cards
-    rates = (found.plain_tokens_s, found.tokens_s.middle)
+    result, cards = forecast(scenario), scenario.machine.cards
+    rates = (result.plain_tokens_s, result.tokens_s.middle)
     dollars = None if price is None else [dollars_per_million(rate, cards, price) for rate in rates]
     if json:
-        print(codec.dumps(asdict(found) | {"cards": cards, "dollars_per_million": dollars}))
+        print(codec.dumps(asdict(result) | {"cards": cards, "dollars_per_million": dollars}))
         return
-    print("\n".join(_lines(asked, found)))
+    print("\n".join(_lines(scenario, result)))
     if dollars is not None:
-        print(f"A million tokens cost ${dollars[0]:.2f} plain and ${dollars[1]:.2f} with {asked.drafting.kind.name}.")
-    for note in found.notes:
+        print(
+            f"A million tokens cost ${dollars[0]:.2f} plain and ${dollars[1]:.2f} with {scenario.drafting.kind.name}."
+        )
+    for note in result.notes:
         terminal.say(f"{note}; give more cards with --tp, or fewer requests.")
 
 
-def _lines(asked: Scenario, found: Forecast) -> list[str]:
-    own, plan, on, at = asked.target, asked.drafting, asked.machine, found.stops_at
-    what = f"{own.name}, {own.parameters / 1e9:.1f} billion weights ({own.source})"
+def _lines(scenario: Scenario, result: Forecast) -> list[str]:
+    target, plan, on, at = scenario.target, scenario.drafting, scenario.machine, result.stops_at
+    what = f"{target.name}, {target.parameters / 1e9:.1f} billion weights ({target.source})"
     where = f"{on.cards} x {on.card.name} with {on.engine.name}"
     how = f"{plan.kind.name}, {count(plan.steps, 'draft step')}, {count(plan.rows, 'row')} to verify"
-    load = f"{count(asked.concurrency, 'request')} at once, {asked.context:,.0f} tokens behind each"
-    whole = f" of answers of {count(asked.answer, 'token')} with their prefill" if asked.answer else ""
-    prior = "" if asked.tau else " by the prior"
-    rest = found.round_ms - found.drafting_ms - found.verify_ms
-    rates = f"{found.tokens_s.middle:,.0f} [{found.tokens_s.low:,.0f}, {found.tokens_s.high:,.0f}]"
-    cost = found.round_ms / found.plain_ms
+    load = f"{count(scenario.concurrency, 'request')} at once, {scenario.context:,.0f} tokens behind each"
+    whole = f" of answers of {count(scenario.answer, 'token')} with their prefill" if scenario.answer else ""
+    prior = "" if scenario.tau else " by the prior"
+    rest = result.round_ms - result.drafting_ms - result.verify_ms
+    rates = f"{result.tokens_s.middle:,.0f} [{result.tokens_s.low:,.0f}, {result.tokens_s.high:,.0f}]"
+    cost = result.round_ms / result.plain_ms
     return [
         f"{what}, on {where}; {how}; {load}.",
-        f"Speedup{whole}: {found.speedup}. tau is {found.tau}{prior}, a round costs {cost:.2f} steps.",
-        f"A step of plain decoding takes {found.plain_ms:.2f} ms and a round {found.round_ms:.2f}: drafting "
-        f"{found.drafting_ms:.2f}, verifying {found.verify_ms:.2f}, the engine {rest:.2f}.",
-        f"Tokens a second of all: {found.plain_tokens_s:,.0f} plain, {rates}.",
+        f"Speedup{whole}: {result.speedup}. tau is {result.tau}{prior}, a round costs {cost:.2f} steps.",
+        f"A step of plain decoding takes {result.plain_ms:.2f} ms and a round {result.round_ms:.2f}: drafting "
+        f"{result.drafting_ms:.2f}, verifying {result.verify_ms:.2f}, the engine {rest:.2f}.",
+        f"Tokens a second of all: {result.plain_tokens_s:,.0f} plain, {rates}.",
         f"It stops paying at {at.middle:.0f} [{at.low:.0f}, {at.high:.0f}] requests at once."
         if at
         else "It pays at every load up to 4,096 requests at once.",
