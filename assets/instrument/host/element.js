@@ -123,6 +123,7 @@ export class Instrument extends HTMLElement {
     this.laneBox = h("div", { class: "lanes" });
     this.sceneBox = h("div", { class: "scene-box", hidden: true }, h("h3", { class: "unseen", text: "Formula" }));
     this.noFormula = h("p", { class: "sum", text: "The speedup model needs a finished run with a plain lane." });
+    this.strip.line.append(this.lead.what);
     this.pair = h("div", { class: "pair" }, this.round.root, this.decision.root, this.scale.root);
     this.shown = h(
       "div",
@@ -130,7 +131,7 @@ export class Instrument extends HTMLElement {
       this.lead.root,
       this.lessons.panel,
       this.sceneBox,
-      h("div", { class: "race" }, this.laneBox, this.strip.root, this.lead.what),
+      h("div", { class: "race" }, this.laneBox, this.strip.root),
       this.measured.root,
       this.pair,
       this.reconstructed.root,

@@ -13,7 +13,7 @@ import { TreeView, currentItem, itemWords, itemsOf } from "./tree.js";
 const FACES = { tree: "Tree", mask: "Mask", table: "Table" };
 const STAGE_WORDS = { draft: "Draft", verify: "Verify", accept: "Accept", commit: "Commit" };
 const SHORTEST = 236;
-const AROUND = 650; // of a window: what stands above and below the tree on the first screen
+const AROUND = 652; // of a window: what stands above and below the tree on the first screen
 
 const square = (text, label, act) => button(text, act, { class: "small square", "aria-label": label });
 const joined = (label, ...buttons) => h("div", { class: "joined", role: "group", "aria-label": label }, ...buttons);
