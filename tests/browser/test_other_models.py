@@ -49,7 +49,7 @@ def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> Non
     page.run()
     assert "target" in named(page)
     written, header = page.ask(WRITTEN), page.page.inner_text(".ds-engine")
-    page.open("Other models", "target")
+    page.menu("models")
     assert violations(page.page) == []
 
     load(page, str(brought.parent / "nowhere"))
@@ -77,7 +77,7 @@ def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> Non
 def test_a_known_model_is_one_click_away(visit: Any) -> None:
     page = visit()
     page.ready()
-    page.open("Other models", "target")
+    page.menu("models")
     page.page.get_by_role("button", name="SmolLM2-135M-Instruct").click()
     page.page.wait_for_function(
         "() => document.querySelector('#ds-target textarea, #ds-target input').value === 'smollm2'"
@@ -89,9 +89,7 @@ def test_a_known_model_is_one_click_away(visit: Any) -> None:
 def test_the_form_at_either_width(visit: Any, width: int) -> None:
     page = visit(viewport={"width": width, "height": 900}, color_scheme="dark")
     page.ready()
-    if width == 390:
-        page.page.click("#ds-settings")
-    page.page.get_by_role("button", name="Other models").focus()
+    page.page.focus("[data-opens=ds-models]")
     page.page.keyboard.press("Enter")
     page.page.wait_for_selector("#ds-target", state="visible")
     assert page.page.evaluate("document.documentElement.scrollWidth") <= width

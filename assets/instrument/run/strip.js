@@ -144,7 +144,10 @@ export class StripView {
   say() {
     const at = this.hover;
     const round = at && at.lane.rounds[at.round];
-    setText(this.readout, round ? `${laneTitle(at.lane)} · ${roundWords(at.lane, round, knownAt(round, Infinity))}` : "");
+    setText(
+      this.readout,
+      round ? `${laneTitle(at.lane)} · ${roundWords(at.lane, round, knownAt(round, Infinity))}` : "",
+    );
   }
 
   /** The round nearest to the pointer in its row: hovered, or chosen. */
