@@ -118,7 +118,7 @@ def test_the_form_is_absent_where_it_is_not_allowed(lets: bool) -> None:
 
     config = asyncio.run(built())  # without a running loop Gradio makes some and never closes them
     shown = {component["props"].get("elem_id") for component in config["components"]}
-    own = {"ds-models", "ds-target", "ds-draft", "ds-revision", "ds-load-models"}
+    own = {"ds-other-models", "ds-target", "ds-draft", "ds-revision", "ds-load-models"}
     assert shown & own == (own if lets else set())
 
 

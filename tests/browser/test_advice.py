@@ -17,7 +17,9 @@ LATE = 600_000  # costs of the models are measured first, on a busy machine
 def opened(visit: Any) -> Any:
     """A page with the card unfolded."""
     shown = visit()
-    shown.open("Should I?", "advice-s")
+    shown.door("decide")
+    shown.page.wait_for_selector("#ds-advice-s", state="visible")
+    shown.painted(4)  # see `Visit.open`
     page = shown.page
     page.locator("#ds-advice-s input[type=number]").fill("5")
     return page
@@ -41,6 +43,7 @@ def test_a_question_is_refused_in_a_sentence_measured_and_stopped(visit: Any) ->
 def test_a_verdict_is_shown_once_it_was_predicted(visit: Any) -> None:
     shown = visit()
     page = shown.page
+    shown.door("decide")
     drawer = page.locator("#ds-claims")
     drawer.locator("> button").click()
     claim = drawer.locator("li:has([data-guess])").first

@@ -45,6 +45,6 @@ def test_a_blocks_numbers_are_explained_and_agree_with_the_tree(
             assert "may not end here" in told or child.passed
         assert "The last position with u < h is the end" in page.text(".decision-body")
         legend = page.text(".tree .legend")
-        assert "h: chance that the accepted block may end here" in legend
+        assert "the accepted block may end here" in legend
     assert rescued, "no position was accepted by a later one: choose another prompt"
     page.close()

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 def opened(shown: Any) -> Any:
     """The drawer of a page, unfolded, with its first experiment."""
     drawer = shown.page.locator("#ds-experiments")
+    shown.door("decide")
     drawer.locator("> button").click()
     drawer.locator("#ds-experiments-about").get_by_text("How many readers").wait_for()
     shown.painted(4)  # Gradio writes each value once more: see `Visit.open`

@@ -1,7 +1,4 @@
-"""What the page opens with, on the shipped run alone: a sampled tree whose nodes say how they were verified.
-
-The window is as wide as the instrument is beside the controls of a page of 1440 pixels.
-"""
+"""What the page opens with, on the shipped run alone: a sampled tree whose nodes say how they were verified."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ from draftscope_app.page import opening
 from tests.support.alone import Alone
 
 pytestmark = pytest.mark.browser
-CONTROLS = 264
 JUDGED = r"(p/q|P/Q) [\d.<>]+, u [\d.<>]+"
 
 
@@ -34,7 +30,7 @@ def events() -> list[AnyEvent]:
 def page(browser: Any, events: list[AnyEvent], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
     path = tmp_path_factory.mktemp("first") / "run.html"
     path.write_text(player.page(events), encoding="utf-8")
-    opened = Alone(browser, path, viewport={"width": 1440 - CONTROLS, "height": 900})
+    opened = Alone(browser, path, viewport={"width": 1440, "height": 900})
     opened.ask("e => e.transport.toEnd()")
     opened.painted()
     yield opened
@@ -58,11 +54,12 @@ def test_the_shipped_run_is_a_tree_sampled_above_zero(events: list[AnyEvent]) ->
     assert all(start.schema_version == SCHEMA_VERSION for start in starts.values())
 
 
-def test_the_tree_stands_under_the_lanes_and_above_the_fold(page: Alone) -> None:
-    lanes, tree, strip = (box(page, name) for name in (".lanes", ".tree-svg", ".strip"))
-    assert lanes["y"] + lanes["height"] < tree["y"]
+def test_lanes_timeline_tree_and_decision_are_the_first_screen(page: Alone) -> None:
+    lanes, strip, tree, decision = (box(page, name) for name in (".lanes", ".strip", ".card.tree", ".decision"))
+    assert lanes["y"] + lanes["height"] <= strip["y"]
+    assert strip["y"] + strip["height"] < tree["y"]
+    assert (decision["y"], decision["height"]) == (tree["y"], tree["height"])
     assert tree["y"] + tree["height"] <= 900
-    assert strip["y"] > tree["y"] + tree["height"]
 
 
 def test_every_judged_node_carries_its_ratio_its_draw_and_its_outcome(page: Alone, events: list[AnyEvent]) -> None:
@@ -162,18 +159,6 @@ def test_the_embedded_model_is_called_what_it_is(
     opened.painted()
     assert opened.text(".demo") == "14.6M demo model: watch the mechanism, not the prose"
     opened.close()
-
-
-def test_what_ran_begins_beside_the_badge(page: Alone) -> None:
-    """It wraps to two lines beside Lessons and Scenes; the badge had a third line for itself."""
-    badge, facts = (
-        box(page, ".facts .badge"),
-        page.ask("""e => {
-        const range = document.createRange(); range.selectNodeContents(e.lead.what);
-        const [first] = range.getClientRects(); return [first.left, first.top, first.bottom]; }"""),
-    )
-    assert facts[0] > badge["x"] + badge["width"]
-    assert facts[1] < badge["y"] + badge["height"] / 2 < facts[2]
 
 
 def test_no_void_beside_the_round(page: Alone) -> None:

@@ -49,7 +49,7 @@ def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> Non
     page.run()
     assert "target" in named(page)
     written, header = page.ask(WRITTEN), page.page.inner_text(".ds-engine")
-    page.open("Other models", "target")
+    page.menu("models")
     assert violations(page.page) == []
 
     load(page, str(brought.parent / "nowhere"))
@@ -77,8 +77,7 @@ def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> Non
 def test_a_known_model_is_one_click_away_where_there_is_least_room(visit: Any) -> None:
     page = visit(viewport={"width": 390, "height": 900}, color_scheme="dark")
     page.ready()
-    page.page.click("#ds-settings")
-    page.page.get_by_role("button", name="Other models").focus()
+    page.page.focus("[data-opens=ds-models]")
     page.page.keyboard.press("Enter")
     page.page.wait_for_selector("#ds-target", state="visible")
     page.page.get_by_role("button", name="SmolLM2-135M-Instruct").click()

@@ -95,7 +95,7 @@ def test_a_link_carries_the_settings_of_a_bandit_and_of_the_distribution(visit: 
     wanted = {"policy": "thompson", "arms": ["draft:3", "ngram:2"], "top_k": 7}
     for shown in (page, other):
         assert {name: settings(shown)[name] for name in wanted} == wanted
-    assert "top-k 7" in other.text(".meta")
+    assert "top-k 7" in other.text(".what")
     other.choose("SSD")
     other.page.wait_for_selector("#ds-prefetch", state="visible")
     other.page.wait_for_selector("#ds-arms", state="hidden")

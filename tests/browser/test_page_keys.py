@@ -97,4 +97,3 @@ def test_a_scene_has_prompt_drafter_run_and_step(visit: Any) -> None:
         page.ask(f"e => e.scenes.to({scene})")
         page.painted()
         assert page.ask("e => e.scrollHeight - e.clientHeight") <= 0, scene
-        assert not page.element.get_by_role("button", name="Lessons").is_visible()  # a list that no scene shows

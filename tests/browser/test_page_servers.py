@@ -31,7 +31,7 @@ def urls() -> Iterator[list[str]]:
 def opened(visit: Any, query: str = "") -> Any:
     page = visit(query)
     page.ready()
-    page.unfold("Servers")
+    page.door("servers")
     page.until("e => e.servers.known")
     return page
 

@@ -25,7 +25,8 @@ PICTURES = {  # scene -> the pictures that it shows
     "formula": {"formula"},
 }
 SHOWN = """e => ["lanes", "strip", "tree", "decision", "scale", "formula"].filter((name) => {
-    const box = e.shadowRoot.querySelector(`.ds .ds > .${name}, .pair > .${name}, .scene-box .${name}`);
+    const places = [".ds .ds > .", ".race > .", ".pair > .", ".scene-box ."].map((own) => own + name);
+    const box = e.shadowRoot.querySelector(places.join());
     return box && box.checkVisibility();
 })"""
 # every text on screen with its size in pixels of the screen, and every stroke of an SVG with its width

@@ -61,23 +61,25 @@ def said(run: Json, solo: str = "") -> tuple[str, str]:
     return tuple(call(FILES, [("sentence", [run, 1e9, True]), ("basisWords", [run, 1e9, True, solo])]))  # type: ignore[return-value]
 
 
-def test_the_headline_is_the_lanes_measurement_and_whole_runs_stand_beside_it() -> None:
-    """A race at 2.0 times, whole runs at 1.9: the headline has the ratio of the lanes' own tokens per second."""
+def test_one_ratio_is_said_that_of_whole_runs_once_there_are_three() -> None:
+    """A race at 2.0 times, whole runs at 1.9: headline and lanes have the latter and nothing else."""
     run = store(
         lane("plain", WORDS, 1, 10, seconds=[0.40, 0.41, 0.42]),
         lane("draft", WORDS, 4, 20, seconds=[0.21, 0.216, 0.22]),
     )
     headline, basis = said(run)
-    assert headline == "10 target forwards produced 40 tokens; plain decoding needed 40; 2.0 times as fast."
-    assert "200 against 100 tokens/s" in basis
-    assert "whole runs: median 1.90× (1.90 to 1.91, n = 3)" in basis
+    assert headline == "10 target forwards produced 40 tokens; plain decoding needed 40; 1.90 times as fast."
+    assert basis == "185 against 97.6 tokens/s, prefill included: median of 3 whole runs [1.90, 1.91]"
+    assert call(FILES, [("laneSpeed", [run["lanes"][1], run, 1e9])]) == [pytest.approx(40 / 0.216)]
     assert "Noise" not in basis
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(None, "(0 of 3)"), ([0.2], "(1 of 3)"), ([0.2, 0.9], "(2 of 3)")])
 def test_whole_runs_are_being_measured_until_there_are_three(seconds: list[float] | None, words: str) -> None:
     run = store(lane("plain", WORDS, 1, 10, seconds=seconds), lane("draft", WORDS, 4, 20, seconds=seconds))
-    _, basis = said(run, "running")
+    headline, basis = said(run, "running")
+    assert headline.endswith("; 2.00 times as fast.")
+    assert "200 against 100 tokens/s in this race" in basis
     assert f"whole runs: measuring… {words}" in basis
     assert "median" not in basis
 

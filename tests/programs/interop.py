@@ -34,7 +34,7 @@ from draftscope.measure.bench.peers import gguf as peer
 from draftscope.servers.adapter import Counted, Request, Server, ServerError
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.identify import identify
-from draftscope.servers.programs.program import Command, Method, ServedPair
+from draftscope.servers.programs.program import Command, ServedPair
 from draftscope.servers.programs.registry import find_start
 from draftscope.servers.race import Answer, Lane, Race, RacePrompt, Standing, race
 from draftscope.train.data import prompts
@@ -50,7 +50,7 @@ class Shared:
     title: str
     target: str
     drafter: str
-    method: Method
+    method: str
     chat: bool
 
 
@@ -87,7 +87,7 @@ def pairs(smollm2: Path | None) -> list[Shared]:
     for folder, method in (("llama-smollm2-135m-eagle3", "eagle3"), ("llama-smollm2-135m-draft", "draft")):
         if smollm2 is not None and (home / folder).is_dir():
             name = "EAGLE-3" if method == "eagle3" else "draft model"
-            found.append(Shared(f"SmolLM2-135M, {name}", str(smollm2), str(home / folder), method, True))  # type: ignore[arg-type]
+            found.append(Shared(f"SmolLM2-135M, {name}", str(smollm2), str(home / folder), method, True))
     return found
 
 

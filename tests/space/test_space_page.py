@@ -175,6 +175,7 @@ def test_the_copied_link_is_the_spaces_and_opens_the_same_settings(visit: Any) -
     page = visit("drafter=draft&seed=5&gamma=6&max_new_tokens=16")
     page.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
     page.ready()
+    page.menu("share")
     page.page.click("#ds-link")
     page.until("e => /seed=5/.test(e.message.field.value)")
     link = page.ask("e => e.message.field.value")
@@ -263,6 +264,7 @@ def test_a_visitor_reaches_nothing_of_another(visit: Any, space: Space, tmp_path
     other.page.click("#ds-stop")
     other.page.evaluate("() => Draftscope.again()")
     with other.outer.expect_download() as download:
+        other.menu("share")
         other.page.click("#ds-save")
     download.value.save_as(tmp_path / "saved.jsonl.gz")
     saved = files.read(tmp_path / "saved.jsonl.gz").events[0]

@@ -20,10 +20,13 @@ FRAMES = """(e, frames) => new Promise((done) => {
 EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>${window.pwned=3}{{pwned}}'
 
 
-def visitor(browser: Any, **options: Any) -> Any:
-    """A browser context of a visitor's own, in which tests reach the instrument's functions as `Inside`."""
+def visitor(browser: Any, first: bool = False, **options: Any) -> Any:
+    """A browser context of a visitor's own, in which tests reach the instrument's functions as `Inside`. Who comes for
+    the `first` time sees the opening play."""
     context = browser.new_context(**({"viewport": {"width": 1440, "height": 1000}} | options))
     context.add_init_script(inside.script())
+    if not first:
+        context.add_init_script("localStorage.setItem('draftscope-opening', 'true')")
     return context
 
 
@@ -100,7 +103,7 @@ class Visit:
     def open(self, accordion: str, field: str) -> None:
         """Opens one of Gradio's accordions that holds this `field`. The first time it fills the fields in only now, and
         writes each value once more up to two frames later: over whatever was entered meanwhile."""
-        self.page.get_by_role("button", name=accordion).click()
+        self.page.get_by_role("button", name=accordion).first.click()
         self.page.wait_for_selector(f"#ds-{field}", state="visible")
         self.painted(4)
 
@@ -112,6 +115,13 @@ class Visit:
         self.ready()
         self.page.click("#ds-drafter input")
         self.page.locator("ul[role=listbox] li", has_text=drafter).first.click()
+
+    def door(self, name: str) -> None:
+        self.page.click(f"nav a[data-door={name}]")
+        self.painted()
+
+    def menu(self, name: str) -> None:
+        self.page.click(f"[data-opens=ds-{name}]")
 
     def unfold(self, title: str) -> None:
         self.element.get_by_role("button", name=title).click()
@@ -140,6 +150,7 @@ def load(page: Visit, path: Path) -> None:
 
 
 def record(page: Visit, folder: Path) -> Path:
+    page.menu("share")
     with page.page.expect_download() as download:
         page.page.click("#ds-save")
     path = folder / "own.jsonl.gz"

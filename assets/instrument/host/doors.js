@@ -7,7 +7,8 @@ import { fromAddress, setInAddress } from "../base/address.js";
 export const DOORS = {
   watch:
     "A small model guesses the next few words; the large model checks all guesses in one pass. What it rejects it replaces, so the text stays its own.",
-  decide: "Guessing pays when the passes it saves cost more than the guesses and the wider checks. Ask it of your prompts.",
+  decide:
+    "Guessing pays when the passes it saves cost more than the guesses and the wider checks. Ask it of your prompts.",
   servers:
     "Servers that already run get the same prompts: which is faster, how it holds under load, and whether its text is still its target’s.",
   learn: "Short lessons on real recorded rounds. Each shows what happened, asks a question, then lets you try.",
@@ -73,7 +74,7 @@ function pressed(event) {
   }
   const opener = at?.closest("[data-opens]");
   const open = opener && opener.getAttribute("aria-expanded") !== "true";
-  if (!at?.closest(".ds-menu")) closeMenus();
+  if (!at?.closest(".ds-menu") || at.closest("#ds-share button")) closeMenus();
   if (open) setMenu(opener, true);
 }
 

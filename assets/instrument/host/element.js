@@ -6,7 +6,7 @@
 import { fromAddress, setInAddress } from "../base/address.js";
 import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
-import { again, earlyDeltas } from "../base/host.js";
+import { again, earlyDeltas, hostCan } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
 import { draftLane, fold, isFinished, newStore, ofServers, referenceLane } from "../base/store.js";
 import { themeCss } from "../base/theme.js";
@@ -38,6 +38,7 @@ import { Lead } from "./lead.js";
 import { Message } from "./message.js";
 import { settingsArrived, showEngine, showUnable } from "./page.js";
 import { showTaught, teaching } from "./teach.js";
+import { Opening } from "./opening.js";
 import { Scenes } from "./scenes.js";
 import { sheets } from "./styles.js";
 import { findRun } from "./tab.js";
@@ -91,7 +92,8 @@ export class Instrument extends HTMLElement {
     this.scenes = new Scenes(this, (name) => this.staged(name), this.keys);
     this.lessons = new LessonPlayer(this, this.scenes.list);
     this.strip = new StripView(this.transport, (lane, round) => cursor.select(lane, round));
-    this.round = new RoundView(actions);
+    this.opening = new Opening(this);
+    this.round = new RoundView(actions, this.opening.root);
     this.fork = new ForkBar();
     this.decision = new DecisionView(actions, this.fork.root);
     this.scale = new ScaleView(actions);
@@ -123,6 +125,7 @@ export class Instrument extends HTMLElement {
     this.laneBox = h("div", { class: "lanes" });
     this.sceneBox = h("div", { class: "scene-box", hidden: true }, h("h3", { class: "unseen", text: "Formula" }));
     this.noFormula = h("p", { class: "sum", text: "The speedup model needs a finished run with a plain lane." });
+    this.strip.line.append(this.lead.what);
     this.pair = h("div", { class: "pair" }, this.round.root, this.decision.root, this.scale.root);
     this.shown = h(
       "div",
@@ -130,7 +133,7 @@ export class Instrument extends HTMLElement {
       this.lead.root,
       this.lessons.panel,
       this.sceneBox,
-      h("div", { class: "race" }, this.laneBox, this.strip.root, this.lead.what),
+      h("div", { class: "race" }, this.laneBox, this.strip.root),
       this.measured.root,
       this.pair,
       this.reconstructed.root,
@@ -185,6 +188,11 @@ export class Instrument extends HTMLElement {
     const dark = Boolean(this.closest(".dark")) || page.some((element) => element.classList.contains("dark"));
     this.dataset.theme = dark ? "dark" : "light";
     this.colours = { ...theme[this.dataset.theme], sans: theme.sans, mono: theme.mono, ...this.scenes.look };
+  }
+
+  /** To the composer. */
+  toWatch() {
+    openDoor("watch");
   }
 
   /** Another door: a lesson is left behind, and nothing but what stands here is painted. */
@@ -312,6 +320,7 @@ export class Instrument extends HTMLElement {
     const store = this.own || this.store;
     for (const event of events) fold(store, event);
     if (this.sought && !this.own && isFinished(store)) this.seek();
+    else if (events.length && store.run === "first") this.open();
     if (delta.state === "done" && delta.run === this.shownRun) store.over = true;
     if (this.own) return; // a lesson is shown; the run waits behind it
     const broken = events.some((event) => event.kind === "run_end" && !ENDS.includes(event.reason));
@@ -324,6 +333,11 @@ export class Instrument extends HTMLElement {
   seek() {
     this.transport.toEnd();
     this.cursor.goTo(draftLane(this.store) || this.store.lanes[0], this.sought);
+  }
+
+  /** The page's own recorded run, when nothing else was asked for. */
+  open() {
+    this.opening.offer(hostCan("set") && !this.scenes.at && !this.own && doorNow() === "watch");
   }
 
   begin() {
@@ -362,6 +376,7 @@ export class Instrument extends HTMLElement {
   /** Another run takes the place of what is shown. */
   change(store, paced) {
     this.store = store;
+    this.opening.offer(false);
     this.cursor.reset();
     this.transport.begin(store, paced);
     this.lanes = [];
@@ -391,7 +406,8 @@ export class Instrument extends HTMLElement {
     const { store, transport, cursor } = this;
     const any = store.lanes.length > 0;
     const door = doorNow();
-    const here = this.scenes.at || door === "watch" || (door === "learn" ? this.lessons.lesson : servesHere(door, store));
+    const here =
+      this.scenes.at || door === "watch" || (door === "learn" ? this.lessons.lesson : servesHere(door, store));
     this.lead.empty.hidden = any || !here;
     this.shown.hidden = !any || !here;
     this.serversBox.hidden = door !== "servers";

@@ -16,7 +16,7 @@ export class Lead {
   constructor(below, ...tools) {
     this.badge = h("span", { class: "badge" });
     this.demo = h("span", { class: "demo" });
-    this.what = h("p", { class: "what" });
+    this.what = h("span", { class: "what" });
     this.doing = h("span", {});
     this.changed = h("span", { class: "badge changed", role: "status", hidden: true });
     this.sentence = h("h2", { "aria-live": "off" });
@@ -47,6 +47,7 @@ export class Lead {
     setText(this.badge, recorded ? "recorded" : stepping ? "live · stepping" : slowed);
     setText(this.demo, lead && lead.start ? demoWords(lead.start) : "");
     setText(this.what, lead && lead.start ? provenance(lead.start) : "");
+    this.what.title = this.what.textContent;
     const words = {
       starting: "starting",
       queued: place > 0 ? `in the queue, ${place} ahead of you` : "in the queue",

@@ -23,7 +23,11 @@ export class LessonPlayer {
       { class: "learn" },
       h("h2", { tabindex: "-1", text: "How can guessing make exact text faster?" }),
       this.all.length
-        ? h("ol", { class: "path", "aria-label": "Lessons" }, this.all.map((lesson, i) => this.stop(lesson, i + 1)))
+        ? h(
+            "ol",
+            { class: "path", "aria-label": "Lessons" },
+            this.all.map((lesson, i) => this.stop(lesson, i + 1)),
+          )
         : h("p", { class: "sum", text: "No lesson is recorded here." }),
       ...scenes,
       h("h3", { text: "Glossary" }),
@@ -158,6 +162,7 @@ export class LessonPlayer {
 
   attempt(controls) {
     this.leave();
+    this.host.toWatch();
     askHost("set", controls);
     this.host.say("The controls are set; press Run.");
   }

@@ -13,13 +13,15 @@ import { TreeView, currentItem, itemWords, itemsOf } from "./tree.js";
 const FACES = { tree: "Tree", mask: "Mask", table: "Table" };
 const STAGE_WORDS = { draft: "Draft", verify: "Verify", accept: "Accept", commit: "Commit" };
 const SHORTEST = 236;
-const AROUND = 650; // of a window: what stands above and below the tree on the first screen
+const AROUND = 652; // of a window: what stands above and below the tree on the first screen
 
 const square = (text, label, act) => button(text, act, { class: "small square", "aria-label": label });
 const joined = (label, ...buttons) => h("div", { class: "joined", role: "group", "aria-label": label }, ...buttons);
 
 export class RoundView {
-  constructor(actions) {
+  /** `above` stands between head and tree, which leaves it its room. */
+  constructor(actions, above) {
+    this.above = above;
     this.actions = actions; // { open(slot, key), step(by), stage(by), toStage(name), hide(), showAll(), repaint() }
     this.face = "tree";
     this.title = h("h3", {});
@@ -43,10 +45,16 @@ export class RoundView {
       "section",
       { class: "card tree" },
       this.heading(),
+      above,
       views,
       this.line,
       this.notes,
-      h("div", { class: "round-foot" }, this.legend, h("div", { class: "controls" }, this.hide, this.whole, this.views())),
+      h(
+        "div",
+        { class: "round-foot" },
+        this.legend,
+        h("div", { class: "controls" }, this.hide, this.whole, this.views()),
+      ),
     );
   }
 
@@ -92,7 +100,11 @@ export class RoundView {
       ["table", this.table],
     ])
       view.hidden = face !== this.face;
-    const tall = !colours.tall ? Math.max(SHORTEST, window.innerHeight - AROUND) : isChain(lane) ? colours.flat : colours.tall;
+    const tall = !colours.tall
+      ? Math.max(SHORTEST, window.innerHeight - AROUND - this.above.offsetHeight)
+      : isChain(lane)
+        ? colours.flat
+        : colours.tall;
     if (this.face === "tree") this.tree.paint(lane, round, known, selection, narrow, tall, colours);
     else if (this.face === "mask")
       this.mask.paint(

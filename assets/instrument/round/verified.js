@@ -33,9 +33,9 @@ function testWords(rule, child, turn) {
 /** What the letters beneath the nodes mean; empty where none are shown. */
 export function verifiedLegend(round) {
   const rules = new Set(round.decisions.filter((d) => d.children.length).map((d) => d.rule));
-  if (rules.has("block")) return "h: chance that the accepted block may end here · u: random number; it may if u < h";
+  if (rules.has("block")) return "the accepted block may end here if the random number u < h";
   if (rules.has("rrsw"))
-    return "p/q: target over draft (P/Q after a sibling was rejected) · u: random number; accepted if u < the ratio";
-  if (rules.has("token")) return "p/q: target over draft · u: random number; accepted if u < p/q";
+    return "accepted if the random number u < p/q, target over draft (P/Q after a rejected sibling)";
+  if (rules.has("token")) return "accepted if the random number u < p/q, target over draft";
   return "";
 }

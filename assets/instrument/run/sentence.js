@@ -103,7 +103,8 @@ function speedWords(draft, plain, now, soloState) {
   const { told, n, low, high, own, other } = speedup(draft, plain, now);
   if (!Number.isFinite(own) || !Number.isFinite(other)) return "";
   const rates = `${formatFigure(own)} against ${formatFigure(other)} tokens/s`;
-  if (told === "runs") return `${rates}, prefill included: median of ${n} whole runs [${low.toFixed(2)}, ${high.toFixed(2)}]`;
+  if (told === "runs")
+    return `${rates}, prefill included: median of ${n} whole runs [${low.toFixed(2)}, ${high.toFixed(2)}]`;
   const whole = { running: `measuring… (${wholeRuns(draft, plain).n} of ${ENOUGH})`, later: "measured after the race" };
   return `${rates} in this race, prefill included${soloState ? ` · whole runs: ${whole[soloState]}` : ""}`;
 }

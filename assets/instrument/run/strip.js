@@ -52,7 +52,8 @@ export class StripView {
     });
     this.table = new RoundTable(select);
     this.table.root.querySelector("summary").after(this.note);
-    const foot = h("div", { class: "strip-foot" }, h("p", { class: "readout-line" }, this.readout), this.table.root);
+    this.line = h("p", { class: "readout-line" }, this.readout); // what the pointer is at
+    const foot = h("div", { class: "strip-foot" }, this.line, this.table.root);
     this.root = h("section", { class: "card strip" }, this.heading(), this.frame, this.scrub, foot);
     this.listen();
   }
@@ -141,14 +142,11 @@ export class StripView {
   }
 
   say() {
-    const { selection, known } = this.last;
-    const at = this.hover || selection;
+    const at = this.hover;
     const round = at && at.lane.rounds[at.round];
     setText(
       this.readout,
-      round
-        ? `${this.hover ? "" : "selected: "}${laneTitle(at.lane)} · ${roundWords(at.lane, round, this.hover ? knownAt(round, Infinity) : known)}`
-        : "",
+      round ? `${laneTitle(at.lane)} · ${roundWords(at.lane, round, knownAt(round, Infinity))}` : "",
     );
   }
 

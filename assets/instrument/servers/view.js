@@ -11,7 +11,8 @@ import { LoadCard } from "./load.js";
 const WHAT =
   "A race sends this page's prompt and sampling settings to each, in turns, and to this page's own engine if you like. A load test sends many such requests at once. An audit asks whether a server's texts still follow its target's distribution.";
 const START = "draftscope servers MODEL"; // what prints how to start them
-const ABSENT = "This page asks no servers: it was not started on an address of this computer alone. Run Draftscope on your own, or name servers in DRAFTSCOPE_SERVERS.";
+const ABSENT =
+  "This page asks no servers: it was not started on an address of this computer alone. Run Draftscope on your own, or name servers in DRAFTSCOPE_SERVERS.";
 const CALLED = "Only addresses of this computer and those that its operator has listed are called.";
 const POINT_S = 5; // of each point of a load test
 const MOST = [1, 2, 4, 8, 16, 32, 64]; // requests at once
@@ -29,14 +30,7 @@ export class ServersView {
     this.audits = new Map(); // name -> {card, told, answer}
     this.loaded = null; // {card, curve, answer}: a load test; the answer is null where a file was opened
     this.list = h("ul", { class: "server-list" });
-    this.none = h(
-      "div",
-      { class: "no-server" },
-      h("b", { text: "No server is listed yet." }),
-      h("p", { text: "Start one that decodes plainly and one that speculates; this prints both commands for your model:" }),
-      h("div", { class: "controls" }, h("code", { text: START }), (this.copy = button("Copy", () => this.copyStart()))),
-      h("p", { text: "Then add their addresses below, and race, load or audit them." }),
-    );
+    this.none = this.emptyState();
     this.absentWords = h("p", { class: "sum", text: ABSENT });
     this.go = button("Race these servers", () => this.race(), { class: "small strong" });
     this.beside = h(
@@ -83,6 +77,19 @@ export class ServersView {
       h("div", { class: "controls" }, this.test, this.upTo, this.time, this.openFile, this.file),
       this.form,
       this.cards,
+    );
+  }
+
+  emptyState() {
+    return h(
+      "div",
+      { class: "no-server" },
+      h("b", { text: "No server is listed yet." }),
+      h("p", {
+        text: "Start one that decodes plainly and one that speculates; this prints both commands for your model:",
+      }),
+      h("div", { class: "controls" }, h("code", { text: START }), (this.copy = button("Copy", () => this.copyStart()))),
+      h("p", { text: "Then add their addresses below, and race, load or audit them." }),
     );
   }
 

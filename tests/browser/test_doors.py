@@ -1,0 +1,76 @@
+"""The four doors: addresses with titles and a way back, one header, each clean; and the opening that plays once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.browsers import violations
+from tests.support.visit import Visit, visitor
+
+pytestmark = pytest.mark.browser
+
+ONLY = {"watch": "#ds-controls", "decide": "#ds-advice", "servers": "section[aria-label=Servers]", "learn": ".path"}
+
+
+def test_each_door_is_an_address_with_a_way_back(visit: Any) -> None:
+    page = visit("?door=servers&seed=7")
+    page.ready()
+    for name in ("servers", "decide", "learn", "watch"):
+        page.door(name)
+        assert page.page.title() == ("Draftscope" if name == "watch" else f"{name.capitalize()} · Draftscope")
+        assert page.page.locator("nav a[aria-current=page]").inner_text().lower() == name
+        for other, selector in ONLY.items():
+            assert page.page.locator(selector).first.is_visible() == (other == name), (name, other)
+        assert "seed=7" in page.page.url
+    page.page.go_back()
+    page.page.wait_for_selector(".path")
+    assert "door=learn" in page.page.url
+
+
+def test_an_address_leads_to_a_round_and_a_node(visit: Any) -> None:
+    page = visit()
+    page.ready()
+    page.ask("e => e.cursor.select(e.store.lanes[1], 2)")
+    page.page.wait_for_function("() => location.search.includes('round=3')")
+    other = visit("?" + page.page.url.partition("?")[2])
+    other.until("e => e.cursor.at?.round === 2 && e.cursor.at.key === " + repr(page.ask("e => e.cursor.at.key")))
+
+
+def test_settings_that_are_not_those_of_the_run_say_so(visit: Any) -> None:
+    page = visit("?max_new_tokens=16")
+    page.run()
+    page.until("e => e.lead.changed.hidden")
+    page.page.click("#ds-settings")
+    page.fill("seed", "99")
+    page.until("e => e.lead.changed.textContent === 'changed: seed; press Run'")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_no_door_breaks_a_rule_of_access_or_the_width(visit: Any, width: int) -> None:
+    page = visit(viewport={"width": width, "height": 900})
+    page.ready()
+    for name in ONLY:
+        page.door(name)
+        for _ in ("light", "dark"):
+            assert violations(page.page) == [], name
+            page.page.evaluate("() => { Draftscope.flipTheme(); }")
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= width, name
+
+
+def test_the_opening_plays_once_and_any_click_ends_it(browser: Any, address: str) -> None:
+    context = visitor(browser, first=True)
+    page = Visit(context, address)
+    page.until("e => e.opening.root.hidden || e.opening.playing")
+    assert page.ask("e => e.opening.playing") == page.ask("e => Boolean(e.opening.round)")
+    if page.ask("e => e.opening.playing"):
+        page.until("e => e.opening.at === 1")
+        page.page.mouse.click(5, 400)
+        page.until("e => !e.opening.playing && e.transport.whole")
+    page.page.reload()
+    page.commit()
+    page.ready()
+    assert not page.ask("e => e.opening.playing")
+    page.close()
+    context.close()
