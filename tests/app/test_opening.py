@@ -10,6 +10,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
+from draftscope_app.engine.status import introduced
 
 import draftscope
 from draftscope import DraftscopeError
@@ -19,9 +20,8 @@ from draftscope.models.loading import embedded, sources
 from draftscope.models.loading.known import usual_drafter
 from draftscope_app.cli import options
 from draftscope_app.engine import opening
-from draftscope_app.engine.messages import DrafterChoice, EngineStatus
+from draftscope_app.engine.jobs import DrafterChoice, EngineStatus
 from draftscope_app.engine.opening import is_chat, loading, opened
-from draftscope_app.engine.status import introduced
 from draftscope_app.page import opening as page_opening
 from draftscope_app.page.controls import defaults, names
 from draftscope_app.page.listeners.engine import EngineListeners, able, engine_message

@@ -17,7 +17,7 @@ import torch
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine.config import Environment, Limits
-from draftscope_app.engine.messages import EngineStatus
+from draftscope_app.engine.jobs import EngineStatus
 from draftscope_app.engine.process import EngineProcess
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import page

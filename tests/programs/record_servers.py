@@ -18,6 +18,7 @@ import typer
 
 from draftscope import load
 from draftscope.base.assets import assets
+from draftscope.base.steps import said
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import read_prompt
 from draftscope.models.loading.chat import Chat
@@ -49,7 +50,7 @@ def record(engine: DecodingEngine, lanes: Sequence[Lane], plan: Plan = PLAN) -> 
     """The race at temperature 1, and the last event of each server's audit."""
     prompt = entries.prompts(presets()[KIND][:1], lanes, engine, True, TOKENS)[0]
     asked = Race([prompt], Request(prompt.ids, TOKENS, temperature=1.0), REPEATS, loopback_jitter())
-    events = list(traced(Traced(NAME, lanes, {}, asked, engine, engine.draft)))
+    events: list[AnyEvent] = list(said(traced(Traced(NAME, lanes, {}, asked, engine, engine.draft))))
     return events, [_audited(engine, lane, plan) for lane in lanes]
 
 
@@ -63,7 +64,7 @@ def _audited(engine: DecodingEngine, lane: Lane, plan: Plan) -> AuditTold:
         return audit(lane.server, about.kind, engine, AUDIT_PROMPTS, ids, plan, None, watch, about.sentence)
 
     start = told.first(lane.name, " ".join(filter(None, (about.kind, about.version))), engine.target.name, plan)
-    *_, last = told.told(start, run, lambda: False)
+    *_, last = said(told.told(start, run))
     return last
 
 

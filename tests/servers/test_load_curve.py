@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
-from draftscope.base.steps import Cancelled, Steps, last
+from draftscope.base.steps import Steps, last, said, stoppable
+from draftscope.drafters.settings import Settings
 from draftscope.servers.adapter import Counted, Request
 from draftscope.servers.curve import LoadCurve, curves, drafter_here, first, predicted_ratio, stops, watched
 from draftscope.servers.lanes import connect
 from draftscope.servers.load import LoadPlan, LoadPoint, load
 from draftscope.servers.race import Prompt
 from draftscope.servers.wire import Limits
+from draftscope_app.engine.jobs import LoadJob
 from tests.servers.stubs import Habits, Starts, stub
 
 PAIR = MeasuredFor(
@@ -73,7 +75,7 @@ def test_the_document_grows_point_by_point(starts: Starts) -> None:
     lanes = [starts("plain", Habits()), starts("fast", Habits(burst=4))]
     plan = LoadPlan(PROMPTS, REQUEST, (1, 2), 0.1)
     start = first(lanes, {"gone": "cannot be reached"}, plan)
-    told = list(curves(start, watched(lanes, plan, lambda: False), (COSTS, "draft")))
+    told = list(said(curves(start, watched(lanes, plan), (COSTS, "draft"))))
     assert [len(each.points) for each in told] == [0, 1, 2, 3, 4]
     assert [each.over for each in told] == [False] * 4 + [True]
     last = LoadCurve.model_validate_json(told[-1].model_dump_json())
@@ -140,20 +142,14 @@ def test_a_server_drafts_as_much_for_a_token_however_long_a_point_lasted() -> No
 
 def test_a_load_that_is_stopped_ends_within_a_point(starts: Starts) -> None:
     """The point that was cut short is left out."""
-    asked: list[Any] = []
-    lane = starts("slow", Habits(pause=0.05))
+    lane, steps = starts("slow", Habits(pause=0.05)), itertools.count()
     plan = LoadPlan(PROMPTS, REQUEST, (1,), 3600.0)
-
-    def cancelled() -> bool:
-        asked.append(1)
-        return len(asked) > 3
-
-    told = list(curves(first([lane], {}, plan), watched([lane], plan, cancelled), None))
+    told = list(said(stoppable(curves(first([lane], {}, plan), watched([lane], plan), None), lambda: next(steps) > 3)))
     assert len(told) == 1 and not told[0].over and not told[0].points
 
 
 def test_a_page_that_stops_the_calibration_gets_no_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    from draftscope_app.engine import played_servers
+    from draftscope_app.engine import servers
 
     class Measured:
         def calibrated(self) -> Steps[None, Any]:
@@ -161,16 +157,12 @@ def test_a_page_that_stops_the_calibration_gets_no_points(monkeypatch: pytest.Mo
             return COSTS
 
     engine: Any = Measured()
-    assert last(played_servers._costs(None)) is None
-    assert last(played_servers._costs(engine)) == (COSTS, "draft")
-    monkeypatch.setattr(played_servers, "_same_tokenizer", lambda *_: True)
-    monkeypatch.setattr(played_servers, "_prompt", lambda *_: PROMPTS[0])
+    assert last(servers._costs(None)) is None
+    assert last(servers._costs(engine)) == (COSTS, "draft")
+    monkeypatch.setattr(servers, "_same_tokenizer", lambda *_: True)
+    monkeypatch.setattr(servers, "_prompt", lambda *_: PROMPTS[0])
     monkeypatch.setattr("draftscope.servers.latency.loopback_jitter", lambda: 0.0)
-    settings: Any = SimpleNamespace(
-        max_new_tokens=8, seed=0, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, stop=()
-    )  # fmt: skip
-    job: Any = SimpleNamespace(prompt="a", loads=(1, 2))
-    told = []
-    with pytest.raises(Cancelled):
-        told += played_servers._loaded(engine, job, [], {}, settings, lambda: True)
-    assert [each.concurrency for each in told] == [[1, 2]]  # type: ignore[attr-defined]
+    settings = Settings.of(drafter="plain", max_new_tokens=8)
+    job = LoadJob(id="r1", prompt="a", lanes={"fast": settings}, urls={}, points=(1, 2))
+    begun, calibrating = itertools.islice(servers._loaded(engine, job, [], {}, settings), 2)
+    assert isinstance(begun, LoadCurve) and begun.concurrency == [1, 2] and calibrating is None

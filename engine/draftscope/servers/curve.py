@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from draftscope.servers.race import Lane
 from draftscope.trace.events import Record
 
 ALMOST = 0.1  # of the drafted tokens for each written one that a server had at fewer requests at once
-PATIENCE = 0.05  # seconds between two looks at whether somebody has cancelled
+PATIENCE = 0.05  # seconds between two moments at which it may be stopped
 
 
 class PredictedPoint(Record):
@@ -70,12 +71,18 @@ def first(lanes: Sequence[Lane], missing: Mapping[str, str], plan: LoadPlan) -> 
     )  # fmt: skip
 
 
-def curves(start: LoadCurve, points: Iterator[LoadPoint], costs: tuple[Calibration, str] | None) -> Iterator[LoadCurve]:
-    """The document before and after each of `points`; `costs`: a calibration and the drafter that servers may use."""
+def curves(
+    start: LoadCurve, points: Iterator[LoadPoint | None], costs: tuple[Calibration, str] | None
+) -> Iterator[LoadCurve | None]:
+    """The document before and after each of `points`, and None while none comes; `costs`: a calibration and the drafter
+    that servers may use."""
     curve = start if costs is None else start.model_copy(update={"predicted_with": named(*costs)})
     yield curve
     measured: list[LoadPoint] = []
     for point in points:
+        if point is None:
+            yield None
+            continue
         measured.append(point)
         update: dict[str, Any] = {"points": [*curve.points, asdict(point)], "stops": stops(measured)}
         ratio = None if costs is None else predicted_ratio(point, *costs)
@@ -87,19 +94,19 @@ def curves(start: LoadCurve, points: Iterator[LoadPoint], costs: tuple[Calibrati
         yield curve
 
 
-def watched(lanes: Sequence[Lane], plan: LoadPlan, cancelled: Callable[[], bool]) -> Iterator[LoadPoint]:
-    """The points of `load`, whose requests are stopped as soon as somebody has `cancelled`."""
+def watched(lanes: Sequence[Lane], plan: LoadPlan) -> Iterator[LoadPoint | None]:
+    """The points of `load`, and None while none comes. Whoever stops iterating stops the requests too."""
+    stop = threading.Event()
 
     def work(put: Callable[[LoadPoint], None]) -> None:
-        for point in load(lanes, replace(plan, cancelled=cancelled)):
-            if not cancelled():  # of a point that was cut short
+        for point in load(lanes, replace(plan, cancelled=stop.is_set)):
+            if not stop.is_set():  # of a point that was cut short
                 put(point)
 
-    for point in in_background(work, PATIENCE):
-        if point is not None:
-            yield point
-        if cancelled():
-            return
+    try:
+        yield from in_background(work, PATIENCE)
+    finally:
+        stop.set()
 
 
 def stops(points: Sequence[LoadPoint]) -> list[Stop]:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import Cancelled
 from draftscope.base.versions import own_version
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import Asked
@@ -30,7 +31,7 @@ from draftscope.trace import events as trace
 from draftscope.trace.events import AnyEvent, EndReason, RunStart, Served, ServerInfo
 from draftscope.verify.sampling import Sampling
 
-PATIENCE = 0.05  # seconds between two looks at whether somebody has cancelled
+PATIENCE = 0.05  # seconds between two moments at which it may be stopped
 SERVER = "server"  # the drafter's name of such a lane
 
 Known: TypeAlias = dict[tuple[str, int, int], Forced]  # by lane, prompt and repeat
@@ -59,14 +60,15 @@ class Traced:
         return summaries(self.lanes, self.plan, self.standing, self.known)
 
 
-def traced(asked: Traced) -> Iterator[AnyEvent]:
-    """Every event of the race, as it happens. Cancelled, its lanes still get their ends."""
+def traced(asked: Traced) -> Iterator[AnyEvent | None]:
+    """Every event of the race as it happens, and None while nothing does. Once its plan is cancelled, or `Cancelled` is
+    thrown in, its lanes still get their ends."""
     yield from (_first(asked, lane) for lane in asked.lanes)
     for name, why in asked.missing.items():
         yield _start(asked, name, None)
         yield _end(asked, name, None, "error", why)
     live = {lane.name: _Live(asked, lane) for lane in asked.lanes}
-    stop = threading.Event()
+    stop, thrown = threading.Event(), False
     try:
         for item in _raced(asked, stop):
             if isinstance(item, Answer):
@@ -77,12 +79,15 @@ def traced(asked: Traced) -> Iterator[AnyEvent]:
                 yield from live[item[0]].heard(item)
             else:
                 yield from (event for each in live.values() for event in each.idle())
+                yield None
             if asked.plan.cancelled():
                 break
+    except Cancelled:
+        thrown = True
     finally:
         stop.set()
     yield from (event for each in live.values() for event in each.left(asked.standing.dropped))
-    yield from _computed(asked, live)
+    yield from _computed(asked, live, thrown or asked.plan.cancelled())
 
 
 def _raced(asked: Traced, stop: threading.Event) -> Iterator[Answer | _Heard | None]:
@@ -228,9 +233,9 @@ def served(run: str, lane: str, answers: Sequence[Answer], counted: Counted | No
     )  # fmt: skip
 
 
-def _computed(asked: Traced, live: Mapping[str, _Live]) -> Iterator[AnyEvent]:
+def _computed(asked: Traced, live: Mapping[str, _Live], stopped: bool) -> Iterator[AnyEvent]:
     """After the race, so that nothing is computed while something is timed."""
-    if asked.engine is not None and not asked.plan.cancelled():
+    if asked.engine is not None and not stopped:
         asked.known.update(probabilities(asked.engine.target, asked))
     rows = {row.lane: row for row in asked.summaries()} if asked.standing.answers else {}
     for name, each in live.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, Field
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import said
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, options_of, takes, whole
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from draftscope.servers.load import LoadPlan, LoadPoint
     from draftscope.servers.race import Lane, Prompt, Race, Standing
     from draftscope.servers.summary import LaneSummary
+    from draftscope.trace.events import AnyEvent
 
 SHOWN = 24  # tokens whose probability is printed; --save has all
 LANES, LOAD = "Lanes", "Load"
@@ -177,7 +179,9 @@ def _race(field: _Field, plan: Race, chosen: Options, json: bool) -> int:
     standing = Standing(dropped=same_tokenizers(field.lanes, _tokenizer(field.engine)))
     _say({**field.missing, **standing.dropped})
     asked = Traced(RUN, field.lanes, field.missing, plan, field.engine, field.draft, standing)
-    events = traced(asked) if chosen.trace is None else files.written(chosen.trace, traced(asked))
+    events: Iterable[AnyEvent] = said(traced(asked))
+    if chosen.trace is not None:
+        events = files.written(chosen.trace, events)
     with terminal.progress("answers") as bar:
         task = bar.add_task("Racing", total=len(field.lanes) * len(plan.prompts) * plan.repeats)
         for _ in events:
@@ -226,7 +230,7 @@ def _load(field: _Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
     _say(field.missing)
     points: list[LoadPoint] = []
     start = first(field.lanes, field.missing, plan)
-    *_, curve = curves(start, _points_of(field, plan, points), _costs(field.engine))
+    *_, curve = said(curves(start, _points_of(field, plan, points), _costs(field.engine)))
     whole = curve.model_dump(mode="json")
     if save is not None:
         _save(save, whole)

@@ -18,7 +18,7 @@ from draftscope.servers.audit.rounds import Audited
 from draftscope.servers.background import in_background
 from draftscope.trace.events import Record
 
-PATIENCE = 0.05  # seconds between two looks at whether somebody has cancelled
+PATIENCE = 0.05  # seconds between two moments at which it may be stopped
 
 
 class AuditTold(Record):
@@ -48,8 +48,8 @@ class _StoppedError(Exception):
     """Raised inside an audit that was cancelled."""
 
 
-def told(start: AuditTold, run: Callable[[Watch], Report], cancelled: Callable[[], bool]) -> Iterator[AuditTold]:
-    """The audit that `run` makes, wave by wave; the last event has the verdict, unless it was cancelled."""
+def told(start: AuditTold, run: Callable[[Watch], Report]) -> Iterator[AuditTold | None]:
+    """The audit that `run` makes, wave by wave, and None while nothing comes; the last event has the verdict."""
     stop = threading.Event()
     latest = start
 
@@ -67,11 +67,7 @@ def told(start: AuditTold, run: Callable[[Watch], Report], cancelled: Callable[[
 
     yield start
     try:
-        for event in in_background(work, PATIENCE):
-            if event is not None:
-                yield event
-            if cancelled():
-                return
+        yield from in_background(work, PATIENCE)
     finally:
         stop.set()
 

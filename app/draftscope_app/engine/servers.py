@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import Steps, stoppable
+from draftscope.base.steps import Steps
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Record
-from draftscope_app.engine.messages import HERE, Job
+from draftscope_app.engine.jobs import AuditJob, LoadJob, RaceJob
 
 if TYPE_CHECKING:
     from draftscope.base.costs import Calibration
@@ -25,46 +25,39 @@ SECONDS = 300.0  # of an audit's sampling, at most
 POINT_S = 5.0  # of each point of a load
 
 
-def of_servers(
-    engine: DecodingEngine, job: Job, lanes: Mapping[str, Settings], cancelled: Callable[[], bool]
-) -> Iterator[AnyEvent | Record | None]:
-    """Every event of a job with servers. Raises `DraftscopeError` where none of them can be asked."""
+def steps(engine: DecodingEngine, job: RaceJob | AuditJob | LoadJob) -> Steps[AnyEvent | Record | None, None]:
+    """Every step of a job with servers. Raises `DraftscopeError` where none of them can be asked."""
     from draftscope.servers.lanes import connect, engine_lanes
     from draftscope.servers.wire import Limits
 
     with ExitStack() as opened:
-        urls = {name: url for name, url in zip(lanes, job.servers, strict=True) if url != HERE}
-        found, missing = connect(urls, {}, Limits(silent=SILENT_S), opened.enter_context)
-        here = {name: settings for name, settings in lanes.items() if name not in urls}
-        found += engine_lanes(engine, here, opened.enter_context)
-        settings = next(iter(lanes.values()))
-        if job.loads:
-            yield from _loaded(engine, job, found, missing, settings, cancelled)
-        elif job.audits:
-            for why in missing.values():
-                raise DraftscopeError(why)
-            yield from _audited(engine, found, settings, job.audits, cancelled)
-        else:
-            yield from _raced(engine, job, found, missing, settings, cancelled)
+        lanes, missing = connect(job.urls, {}, Limits(silent=SILENT_S), opened.enter_context)
+        here = {name: settings for name, settings in job.lanes.items() if name not in job.urls}
+        lanes += engine_lanes(engine, here, opened.enter_context)
+        settings = next(iter(job.lanes.values()))
+        match job:
+            case RaceJob():
+                yield from _raced(engine, job, lanes, missing, settings)
+            case LoadJob():
+                yield from _loaded(engine, job, lanes, missing, settings)
+            case AuditJob():
+                for why in missing.values():
+                    raise DraftscopeError(why)
+                yield from _audited(engine, lanes, settings, job.samples)
 
 
 def _raced(
-    engine: DecodingEngine,
-    job: Job,
-    lanes: list[Lane],
-    missing: Mapping[str, str],
-    settings: Settings,
-    cancelled: Callable[[], bool],
-) -> Iterator[AnyEvent]:
+    engine: DecodingEngine, job: RaceJob, lanes: list[Lane], missing: Mapping[str, str], settings: Settings
+) -> Steps[AnyEvent | None, None]:
+    from draftscope.servers import race
     from draftscope.servers.latency import loopback_jitter
-    from draftscope.servers.race import Race, Standing, same_tokenizers
     from draftscope.servers.traced import Traced, traced
 
     own = engine if _same_tokenizer(engine, lanes) else None
-    standing = Standing(dropped=same_tokenizers(lanes, _encode(own) if own else None))
+    standing = race.Standing(dropped=race.same_tokenizers(lanes, _encode(own) if own else None))
     prompt = _prompt(job.prompt, lanes, own, settings)
-    plan = Race([prompt], _request(settings), job.repeats, loopback_jitter(), cancelled)
-    yield from traced(Traced(job.run, lanes, missing, plan, own, _draft(own), standing))
+    plan = race.Race([prompt], _request(settings), job.repeats, loopback_jitter())
+    yield from traced(Traced(job.id, lanes, missing, plan, own, _draft(own), standing))
 
 
 def _request(settings: Settings) -> Request:
@@ -77,9 +70,7 @@ def _request(settings: Settings) -> Request:
     )  # fmt: skip
 
 
-def _audited(
-    engine: DecodingEngine, lanes: list[Lane], settings: Settings, samples: int, cancelled: Callable[[], bool]
-) -> Iterator[Record]:
+def _audited(engine: DecodingEngine, lanes: list[Lane], settings: Settings, samples: int) -> Steps[Record | None, None]:
     """The first lane's server, against the second's, or against the target that is loaded here."""
     from draftscope.servers.audit import audit as audits
     from draftscope.servers.audit import told
@@ -104,17 +95,12 @@ def _audited(
 
     about = " ".join(filter(None, (server.identity.kind, server.identity.version)))
     against = f"{lanes[1].name}, a server" if plain is not None else f"{engine.target.name}, loaded here"
-    yield from told.told(told.first(lanes[0].name, about, against, plan), run, cancelled)
+    yield from told.told(told.first(lanes[0].name, about, against, plan), run)
 
 
 def _loaded(
-    engine: DecodingEngine,
-    job: Job,
-    lanes: list[Lane],
-    missing: Mapping[str, str],
-    settings: Settings,
-    cancelled: Callable[[], bool],
-) -> Iterator[Record | None]:
+    engine: DecodingEngine, job: LoadJob, lanes: list[Lane], missing: Mapping[str, str], settings: Settings
+) -> Steps[Record | None, None]:
     """The servers at each concurrency; predicted from the calibration here where the target may be the same."""
     from draftscope.servers.curve import curves, first, watched
     from draftscope.servers.latency import loopback_jitter
@@ -122,11 +108,11 @@ def _loaded(
 
     own = engine if _same_tokenizer(engine, lanes) else None
     prompt = _prompt(job.prompt, lanes, own, settings)
-    plan = LoadPlan([prompt], _request(settings), job.loads, POINT_S, jitter=loopback_jitter())
+    plan = LoadPlan([prompt], _request(settings), job.points, POINT_S, jitter=loopback_jitter())
     start = first(lanes, missing, plan)
     yield start
-    costs = yield from stoppable(_costs(own), cancelled)
-    yield from curves(start, watched(lanes, plan, cancelled), costs)
+    costs = yield from _costs(own)
+    yield from curves(start, watched(lanes, plan), costs)
 
 
 def _costs(engine: DecodingEngine | None) -> Steps[None, tuple[Calibration, str] | None]:
