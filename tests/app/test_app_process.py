@@ -114,7 +114,9 @@ def test_a_visitors_races_go_in_order_and_before_solo_runs(engine: EngineProcess
     order: list[tuple[str, str]] = []
     first, second = Seen(engine.run(job(tokens=40, solo=2))), Seen(engine.run(job(tokens=40)))
     places = [engine.place(second.answer)]
-    while not ("done" in first.states and "done" in second.states):
+    over = False
+    while not over:
+        over = first.answer.over and second.answer.over
         for name, seen in (("second", second), ("first", first)):
             fresh = seen.events[len([of for of, _ in order if of == name]) :]
             order += [(name, e["kind"]) for e in fresh]

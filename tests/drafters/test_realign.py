@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from draftscope_app.engine.status import introduced
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
@@ -28,6 +27,7 @@ from draftscope.models.probe import probed
 from draftscope.trace import events
 from draftscope.verify.tree import DraftTree
 from draftscope_app.cli.main import main
+from draftscope_app.engine.opening import introduced
 from tests.conftest import byte_tokenizer, letters, random_llama
 from tests.decode.test_distribution import WARPED, caught, distribution
 

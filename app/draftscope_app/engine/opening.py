@@ -80,15 +80,24 @@ def _title(name: str) -> str:
 def ready(engine: DecodingEngine, seconds: float, place: str = "", instead: str = "") -> EngineStatus:
     """Its models were loaded in so many seconds. `place` takes the place of the device's name; `instead` says why these
     models are loaded and no others."""
-    sizes = " + ".join(_sized(model) for model in engine.models)
-    if engine.foreign is not None:
-        sizes += f" + {_sized(engine.foreign.model)}, drafting through text"
-    found = f"{sizes}, loaded in {seconds:.1f} s on {place or _place(engine)}"
+    sentence = f"{instead} {introduced(engine, seconds, place)}".lstrip()
     choices = (
         DrafterChoice(d.name, d.title, d.exact, d.available, d.why_not, tuple(d.uses)) for d in engine.drafters()
     )
-    chats = bool(getattr(engine.tokenizer, "chat_template", None))
-    return EngineStatus("ready", f"{instead} {found}" if instead else found, tuple(choices), chat=chats)
+    return EngineStatus("ready", sentence, tuple(choices), chat=chats(engine))
+
+
+def introduced(engine: DecodingEngine, seconds: float, place: str = "") -> str:
+    """One sentence for the page's header."""
+    sizes = " + ".join(_sized(model) for model in engine.models)
+    if engine.foreign is not None:
+        sizes += f" + {_sized(engine.foreign.model)}, drafting through text"
+    return f"{sizes}, loaded in {seconds:.1f} s on {place or _place(engine)}"
+
+
+def chats(engine: DecodingEngine) -> bool:
+    """Whether the target reads its prompt in a chat template."""
+    return bool(getattr(engine.tokenizer, "chat_template", None))
 
 
 def _sized(model: Model) -> str:
