@@ -33,13 +33,13 @@ VALUES: dict[str, Any] = {
 
 
 def asked(**changes: Any) -> Asked:
-    return wanted.job(VALUES | changes, KNOWN, Limits()).asked
+    return wanted.job(VALUES | changes, KNOWN, Limits()).wish
 
 
 def advice(seconds: float = 1.0) -> AdviseJob:
     prompts = {"letters": ("abcabc", "the sea and the", "0123")}
     found = Asked(Question(length=12, temperature=1.0, seconds=seconds), prompts, ("ngram",))
-    return AdviseJob(id="r", prompt="abc", asked=found)
+    return AdviseJob(id="r", prompt="abc", wish=found)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_own_prompts_are_lines_and_count_once() -> None:
 
 def test_a_chat_model_is_asked_questions() -> None:
     for kind in ("code", "all"):
-        found = wanted.job(VALUES | {"kind": kind}, KNOWN, Limits(), chat=True).asked
+        found = wanted.job(VALUES | {"kind": kind}, KNOWN, Limits(), chat=True).wish
         assert found.prompts["code"] == bundle.presets(chat=True)["code"]
         assert asked(kind=kind).prompts["code"] == bundle.presets()["code"] != found.prompts["code"]
 

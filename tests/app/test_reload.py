@@ -251,7 +251,7 @@ URLS = {"plain": "http://127.0.0.1:9"}
 WORK: tuple[AnyJob, ...] = (
     CompareJob(id="r1", lanes=LANES, repeats=3), CheckJob(id="r2", lanes=LANES, samples=500),
     AuditJob(id="r3", lanes=LANES, urls=URLS, samples=40), LoadJob(id="r4", lanes=LANES, urls=URLS, points=(1, 2)),
-    AdviseJob(id="r5", lanes=LANES, asked=Asked()),
+    AdviseJob(id="r5", lanes=LANES, wish=Asked()),
 )  # fmt: skip
 
 

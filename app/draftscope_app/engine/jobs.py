@@ -89,7 +89,7 @@ class AdviseJob(Job):
     """A question is answered; the only lane says how long an answer is."""
 
     kind: Literal["advise"] = "advise"
-    asked: Asked
+    wish: Asked
 
 
 class AuditJob(Job):

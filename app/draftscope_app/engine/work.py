@@ -97,7 +97,7 @@ def _steps(engine: DecodingEngine, job: AnyJob, watch: Watch) -> Steps[Said, Non
         case CheckJob():
             yield from checked(engine, next(iter(job.lanes.values())), job.samples)
         case AdviseJob():
-            yield from advised(engine, job.asked, watch)
+            yield from advised(engine, job.wish, watch)
         case RaceJob() | AuditJob() | LoadJob():
             yield from servers.steps(engine, job)
 

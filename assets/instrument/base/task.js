@@ -31,10 +31,10 @@ export class Task {
 
   /** True where the answer goes on that this page did not ask for: it was reloaded meanwhile. */
   take(answer) {
-    const found = !this.asked && !this.running && answer.state !== "done";
+    const goesOn = !this.asked && !this.running && answer.state !== "done";
     this.answer = answer;
     if (answer.state === "done" && answer.note) say(answer.note);
-    return found;
+    return goesOn;
   }
 
   /** `progress` says how far it is, `over` how it ended. */

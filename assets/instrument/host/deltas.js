@@ -18,15 +18,15 @@ export class RunLog {
 
   /** What is new in a delta, before which the run had `seq` events; null for one that comes too early or too late. */
   fresh({ run, seq, ev, state }) {
-    const own = this.runs.at(-1);
-    if (run !== own.run || seq + ev.length < own.have) return null;
-    if (seq > own.have) {
-      this.fetch(own.have);
+    const newest = this.runs.at(-1);
+    if (run !== newest.run || seq + ev.length < newest.have) return null;
+    if (seq > newest.have) {
+      this.fetch(newest.have);
       return null;
     }
-    const events = ev.slice(own.have - seq);
-    own.have = seq + ev.length;
-    if (own.have) this.runs = [own];
+    const events = ev.slice(newest.have - seq);
+    newest.have = seq + ev.length;
+    if (newest.have) this.runs = [newest];
     else if (state === "done" && this.runs.length > 1) this.runs.pop(); // it was refused
     return events;
   }

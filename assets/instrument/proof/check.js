@@ -58,7 +58,7 @@ export class CheckCard {
 
   /** True for one that goes on from before a reload. */
   take(answer) {
-    const found = this.task.take(answer);
+    const goesOn = this.task.take(answer);
     const last = answer.ev[answer.ev.length - 1];
     if (last && last.verdict) {
       const done = { ...last, of: answer.about?.asked };
@@ -67,7 +67,7 @@ export class CheckCard {
     }
     this.stamp = "";
     this.repaint();
-    return found;
+    return goesOn;
   }
 
   get running() {

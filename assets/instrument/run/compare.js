@@ -84,7 +84,7 @@ export class CompareView {
 
   /** True for one that goes on from before a reload. */
   take(answer) {
-    const found = this.task.take(answer);
+    const goesOn = this.task.take(answer);
     const whole = answer.state === "done" && !answer.note && answer.about && runsOf(answer) === wanted(answer);
     if (whole) {
       this.done = { about: answer.about, ev: answer.ev };
@@ -92,7 +92,7 @@ export class CompareView {
     }
     this.stamp = "";
     this.repaint();
-    return found;
+    return goesOn;
   }
 
   get running() {

@@ -70,7 +70,7 @@ class AdviceListeners:
         """Progress, and at the end the answer, or why there is none."""
         event = json.loads(answer.lines[-1]) if answer.lines else {}
         if not answer.over:
-            seconds = answer.job.asked.question.seconds if isinstance(answer.job, AdviseJob) else 0.0
+            seconds = answer.job.wish.question.seconds if isinstance(answer.job, AdviseJob) else 0.0
             text = view.progress(event, seconds) if event.get("stage") else view.waiting(part.place)
             return self._shown(text + (notes.muted(answer.note) if answer.note else ""), running=True)
         if report := event.get("report"):

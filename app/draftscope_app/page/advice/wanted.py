@@ -44,7 +44,7 @@ def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limit
     asked = Asked(question, prompts, _drafters(values["drafters"], known))
     lane = Settings.of(drafter="plain", max_new_tokens=question.length)
     prompt = "\n".join(text for texts in prompts.values() for text in texts)
-    return AdviseJob(id=new_id(), prompt=prompt, lanes={"advise": lane}, asked=asked)
+    return AdviseJob(id=new_id(), prompt=prompt, lanes={"advise": lane}, wish=asked)
 
 
 def own(text: Any) -> dict[str, list[str]]:

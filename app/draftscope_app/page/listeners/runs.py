@@ -18,7 +18,7 @@ from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs import forks
 from draftscope_app.page.runs.feed import note, rest, stream
 from draftscope_app.page.shared import PRIVATE, Shared
-from draftscope_app.page.tasks.task import sent
+from draftscope_app.page.tasks.task import sent_by
 
 SOLO_REPEATS = 3  # whole runs of each lane after a race
 
@@ -72,7 +72,7 @@ class RunListeners:
 
     async def race(self, values: Mapping[Any, Any], event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
         """A race of servers, shown as a run."""
-        async for text in self._begun(request, lambda: self.ask_servers(values, sent(event))):
+        async for text in self._begun(request, lambda: self.ask_servers(values, sent_by(event))):
             yield text
 
     async def fork(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
@@ -83,7 +83,7 @@ class RunListeners:
             visitor.shown.require()
             if not visitor.shown.run or visitor.active is not None:
                 raise DraftscopeError("Only a live run that is over can be forked; press Run, and wait for its end.")
-            return forks.job(forks.ForkRequest.of(sent(event)), self.shared.events(request.session_hash))
+            return forks.job(forks.ForkRequest.of(sent_by(event)), self.shared.events(request.session_hash))
 
         async for text in self._begun(request, job, visitor.shown):
             yield text
@@ -107,16 +107,16 @@ class RunListeners:
         solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
         return RunJob(id=new_id(), prompt=controls["prompt"], lanes=pair, steps=steps, solo_repeats=solo)
 
-    def ask_servers(self, values: Mapping[Any, Any], asked: Any) -> AnyJob:
+    def ask_servers(self, values: Mapping[Any, Any], sent: Any) -> AnyJob:
         """What the Servers view asks for."""
-        limits, wanted = self.shared.admission.limits, servers.ServersRequest.of(asked)
+        limits, wanted = self.shared.admission.limits, servers.ServersRequest.of(sent)
         controls = self.widgets.read(values, limits.most_text)
         drafter = self.shared.drafter(controls["drafter"])
         return servers.job(wanted, self.shared.servers, controls, drafter, limits.most_tokens)
 
     async def resume(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[Any]:
         """A page has opened: the run of its tab from before a reload, what has happened so far and what follows."""
-        shared, token = self.shared, sent(event)
+        shared, token = self.shared, sent_by(event)
         try:
             visitor = shared.visitors.claim(request.session_hash or "", token if isinstance(token, str) else "")
         except DraftscopeError as error:

@@ -27,5 +27,5 @@ def attach(shared: Shared, widgets: Widgets, runs: RunListeners, found: Any) -> 
     TaskListeners(shared, check).attach(page.check, set(), widgets.checked, found)
     if shared.servers.offered:
         for kind, press, receiver in (("audit", page.audit, widgets.audited), ("load", page.loadtest, widgets.loaded)):
-            task = InstrumentTask(kind, lambda values, asked, _: runs.ask_servers(values, asked))
+            task = InstrumentTask(kind, lambda values, sent, _: runs.ask_servers(values, sent))
             TaskListeners(shared, task).attach(press, values, receiver, found)

@@ -29,7 +29,7 @@ class Task(Protocol):
     def kind(self) -> str:
         """That of its jobs."""
 
-    def job(self, values: Values, asked: Any, session: str | None) -> AnyJob:
+    def job(self, values: Values, sent: Any, session: str | None) -> AnyJob:
         """What was set and sent, in a visitor's session. May raise `DraftscopeError`."""
 
     def show(self, answer: Answer, part: Part) -> Any:
@@ -47,8 +47,8 @@ class InstrumentTask:
     make: Callable[[Values, Any, str | None], AnyJob]
     about: Callable[[Any], Mapping[str, Any]] = lambda _: {}
 
-    def job(self, values: Values, asked: Any, session: str | None) -> AnyJob:
-        return self.make(values, asked, session)
+    def job(self, values: Values, sent: Any, session: str | None) -> AnyJob:
+        return self.make(values, sent, session)
 
     def show(self, answer: Answer, part: Part) -> Any:
         """The whole answer so far as the instrument's card hears it, so that what a page misses comes with the next
@@ -80,7 +80,7 @@ class TaskListeners:
         """Its answer as it grows, or why there is none."""
         session = request.session_hash
         try:
-            answer = self.shared.begin(request, lambda: self.task.job(values, sent(event), session))
+            answer = self.shared.begin(request, lambda: self.task.job(values, sent_by(event), session))
         except DraftscopeError as error:
             yield self.task.refuse(str(error))
             return
@@ -102,7 +102,7 @@ class TaskListeners:
             yield await asyncio.to_thread(self.task.show, answer, part)
 
 
-def sent(event: gr.EventData) -> Any:
+def sent_by(event: gr.EventData) -> Any:
     """The data that `Draftscope.ask` sends; None for an event without it."""
     try:
         return event.asked
