@@ -187,6 +187,27 @@ def test_a_run_that_ended_meanwhile_is_shown_to_its_end(page: RunListeners, engi
     asyncio.run(reload())
 
 
+def test_a_fork_goes_on_where_the_run_that_it_joins_ended(page: RunListeners, engine: Tape) -> None:
+    async def fork() -> None:
+        handle, first = begin(page, engine, "mine")
+        engine.event(handle, 0)
+        engine.end(handle)
+        assert numbers(*[text async for text in first]) == [0]
+        visitor = page.shared.visitors.of("mine")
+        visitor.replace(forked := engine.run(job(), visitor.shown))
+        second = stream(engine, visitor, forked)  # type: ignore[arg-type]
+        assert json.loads(await anext(second))["state"] == "queued"
+        engine.event(forked, 1)
+        delta = await anext(second)
+        assert [json.loads(delta)[name] for name in ("run", "seq")] == [handle.job.id, 1] and numbers(delta) == [1]
+        engine.end(forked)
+        async for _ in second:
+            pass
+        assert visitor.shown is handle.log and len(visitor.shown.lines) == 2
+
+    asyncio.run(fork())
+
+
 def test_nobody_finds_another_tabs_run(page: RunListeners, engine: Tape) -> None:
     async def visit() -> None:
         assert await nothing_to_find(page, "mine", MINE)
