@@ -13,8 +13,8 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import said
 from draftscope.decode.engine import DecodingEngine
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.messages import DrafterChoice, Job
-from draftscope_app.engine.play import events_of
+from draftscope_app.engine.jobs import AdviseJob, DrafterChoice, Update
+from draftscope_app.engine.work import Work, steps_of
 from draftscope_app.page import bundle, notes
 from draftscope_app.page.advice import view, wanted
 from draftscope_app.reports.advice_page import page
@@ -33,20 +33,18 @@ VALUES: dict[str, Any] = {
 
 
 def asked(**changes: Any) -> Asked:
-    found = wanted.job(VALUES | changes, KNOWN, Limits()).advises
-    assert found is not None
-    return found
+    return wanted.job(VALUES | changes, KNOWN, Limits()).wish
 
 
-def advice(seconds: float = 1.0, **changes: Any) -> Job:
+def advice(seconds: float = 1.0) -> AdviseJob:
     prompts = {"letters": ("abcabc", "the sea and the", "0123")}
     found = Asked(Question(length=12, temperature=1.0, seconds=seconds), prompts, ("ngram",))
-    return Job("r", "abc", (("advise", {"drafter": "plain", "max_new_tokens": 12}),), advises=found, **changes)
+    return AdviseJob(id="r", prompt="abc", wish=found)
 
 
 @pytest.fixture(scope="module")
 def events(pair: DecodingEngine) -> list[dict[str, Any]]:
-    told = said(events_of(pair, advice(), lambda: False, lambda: None))
+    told = said(steps_of(pair, advice()))
     return [json.loads(event.model_dump_json(exclude_none=True)) for event in told]
 
 
@@ -67,8 +65,8 @@ def test_own_prompts_are_lines_and_count_once() -> None:
 
 def test_a_chat_model_is_asked_questions() -> None:
     for kind in ("code", "all"):
-        found = wanted.job(VALUES | {"kind": kind}, KNOWN, Limits(), chat=True).advises
-        assert found is not None and found.prompts["code"] == bundle.presets(chat=True)["code"]
+        found = wanted.job(VALUES | {"kind": kind}, KNOWN, Limits(), chat=True).wish
+        assert found.prompts["code"] == bundle.presets(chat=True)["code"]
         assert asked(kind=kind).prompts["code"] == bundle.presets()["code"] != found.prompts["code"]
 
 
@@ -112,16 +110,17 @@ def test_every_stage_is_told_and_the_report_comes_last(events: list[dict[str, An
 
 
 def test_it_lets_others_go_first_and_ends_when_it_is_stopped(pair: DecodingEngine) -> None:
-    first, calls = [], 0
+    calls = 0
 
-    def cancelled() -> bool:
+    def look() -> None:
         nonlocal calls
         calls += 1
-        return calls > 20
+        work.stopping = calls > 20
 
-    told = list(said(events_of(pair, advice(60.0), cancelled, lambda: first.append("alone"))))
-    assert first == ["alone"] and calls == 21
-    assert told and not any(getattr(event, "report", None) for event in told)
+    work = Work(pair, advice(60.0), look)
+    told = list(iter(work.advance, Update("r", state="done")))
+    assert calls == 21 and not work.job.is_run
+    assert any(told) and not any("report" in update.line for update in told if update is not None)
 
 
 # What is shown.

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.admission import text_of
-from draftscope_app.engine.messages import DrafterChoice, EngineStatus
+from draftscope_app.engine.jobs import DrafterChoice, EngineStatus
 from draftscope_app.engine.notice import Notice
 from draftscope_app.serve import api
 from draftscope_app.serve.calls import FilledIn

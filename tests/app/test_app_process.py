@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from dataclasses import asdict
+from itertools import accumulate
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -15,23 +16,13 @@ from typing import Any
 import pytest
 
 from draftscope.base.load_settings import LoadSettings
+from draftscope.base.steps import stoppable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
-from draftscope_app.engine.messages import (
-    Asker,
-    Command,
-    EngineStatus,
-    Entered,
-    Happened,
-    LoadFailed,
-    Message,
-    Quit,
-    Ready,
-    Start,
-)
+from draftscope_app.engine.jobs import Asker, Command, EngineStatus, Message, Quit, Start, Update
 from draftscope_app.engine.process import EngineProcess, pause_after
 from draftscope_app.engine.sessions import Visitor, Visitors
 from draftscope_app.engine.worker import IN_TURNS, main
@@ -81,8 +72,8 @@ def test_a_run_gives_both_lanes_whole(engine: EngineProcess) -> None:
 def test_stop_acts_within_a_round(engine: EngineProcess) -> None:
     seen = Seen(engine.run(job(tokens=480)))
     seen.until(lambda s: len(s.rounds("speculative")) >= 2)
-    seen.handle.stop()
-    before = len(seen.look().events)
+    seen.answer.stop()
+    before = len(seen.events)
     seen.done()
     assert set(seen.ends.values()) == {"cancelled"}
     assert (
@@ -97,7 +88,7 @@ def test_a_race_that_is_stopped_before_its_first_event_has_none(pair: DecodingEn
     def stopped_after(events: int) -> list[AnyEvent]:
         runs = [pair.start("abc", Settings.of(drafter=name), lane=name) for name in ("plain", "draft")]
         told: list[AnyEvent] = []
-        for event in race(runs, lambda: len(told) >= events):
+        for event in stoppable(race(runs), lambda: len(told) >= events):
             told.append(event)
         return told
 
@@ -113,7 +104,7 @@ def test_a_race_that_is_stopped_before_its_first_event_has_none(pair: DecodingEn
 def test_stop_ends_the_solo_runs_too(engine: EngineProcess) -> None:
     seen = Seen(engine.run(job(tokens=200, solo=500)))
     seen.until(lambda s: "solo" in s.states)
-    seen.handle.stop()
+    seen.answer.stop()
     seen.done()
     assert set(seen.ends.values()) <= {"length", "eos"}
     assert not seen.sentences
@@ -122,11 +113,13 @@ def test_stop_ends_the_solo_runs_too(engine: EngineProcess) -> None:
 def test_a_visitors_races_go_in_order_and_before_solo_runs(engine: EngineProcess) -> None:
     order: list[tuple[str, str]] = []
     first, second = Seen(engine.run(job(tokens=40, solo=2))), Seen(engine.run(job(tokens=40)))
-    places = [engine.place(second.handle)]
-    while not ("done" in first.states and "done" in second.states):
+    places = [engine.place(second.answer)]
+    over = False
+    while not over:
+        over = first.answer.over and second.answer.over
         for name, seen in (("second", second), ("first", first)):
-            known = len(seen.events)
-            order += [(name, e["kind"]) for e in seen.look().events[known:]]
+            fresh = seen.events[len([of for of, _ in order if of == name]) :]
+            order += [(name, e["kind"]) for e in fresh]
         time.sleep(0.002)
     assert places[0] == 1
     rounds = [name for name, kind in order if kind == "round"]
@@ -141,11 +134,11 @@ def test_a_short_run_of_another_visitor_does_not_wait_for_the_end_of_a_long_one(
     calls = [Seen(engine.run(job(tokens=480, asker=Asker("10.0.0.1")))) for _ in range(8)]
     long.until(lambda s: len(s.rounds("speculative")) >= 2)
     short = Seen(engine.run(job(tokens=4, asker=Asker("10.0.0.2", "page"))))
-    assert engine.place(short.handle) == 1
+    assert engine.place(short.answer) == 1
     assert set(short.done().ends.values()) <= {"length", "eos"}
-    assert all("done" not in seen.look().states for seen in (long, *calls))
+    assert all("done" not in seen.states for seen in (long, *calls))
     for seen in (long, *calls):
-        seen.handle.stop()
+        seen.answer.stop()
         seen.done()
     assert long.notes == [IN_TURNS] and not short.notes
 
@@ -155,10 +148,10 @@ def test_steps_pay_for_one_round_and_hold_up_nobody(engine: EngineProcess) -> No
     slow.until(lambda s: "stepping" in s.states)
     assert len(slow.rounds("speculative")) == 1
     assert Seen(engine.run(job())).done().ends.keys() == {"plain", "speculative"}
-    assert len(slow.look().rounds("speculative")) == 1
-    slow.handle.step()
+    assert len(slow.rounds("speculative")) == 1
+    slow.answer.step()
     slow.until(lambda s: len(s.rounds("speculative")) == 2 and s.states[-1] == "stepping")
-    slow.handle.stop()
+    slow.answer.stop()
     assert set(slow.done().ends.values()) == {"cancelled"}
 
 
@@ -196,8 +189,9 @@ def test_a_step_waits_without_burning_a_cycle(pair: DecodingEngine, monkeypatch:
     monkeypatch.setattr("draftscope.api.load", lambda **_: pair)
     line = Line(Start(paid := job(tokens=60, steps=1)))
     main(line, LoadSettings())  # type: ignore[arg-type]
-    assert line.waits == [(30.0, Entered(paid.run, "stepping"))]
-    events = [json.loads(message.line) for message in line.said if isinstance(message, Happened)]
+    ((patience, last),) = line.waits
+    assert patience == 30.0 and isinstance(last, Update) and (last.id, last.state) == (paid.id, "stepping")
+    events = [json.loads(message.line) for message in line.said if isinstance(message, Update) and message.line]
     assert sum((event["kind"], event["lane"]) == ("round", "speculative") for event in events) == 1
 
 
@@ -234,11 +228,12 @@ def test_a_closed_page_ends_its_run_and_a_new_run_replaces_the_old(engine: Engin
 
 def test_the_stream_numbers_its_deltas_and_loses_nothing(engine: EngineProcess) -> None:
     async def read() -> list[dict[str, Any]]:
-        return [json.loads(text) async for text in stream(engine, visitor, engine.run(job(solo=1)))]
+        return [json.loads(text) async for text in stream(engine, visitor, visitor.latest)]
 
     visitor = Visitor()
+    visitor.replace(engine.run(job(solo=1)))
     deltas = asyncio.run(read())
-    assert [d["seq"] for d in deltas] == list(range(len(deltas)))
+    assert [d["seq"] for d in deltas] == [0, *accumulate(len(d["ev"]) for d in deltas)][:-1]
     assert deltas[-1]["state"] == "done"
     assert [e for d in deltas for e in d["ev"]] == [json.loads(text) for text in visitor.shown.lines]
 
@@ -346,7 +341,7 @@ def test_everything_about_loading_reaches_the_engine(pair: DecodingEngine, monke
     asked: dict[str, object] = {}
     monkeypatch.setattr("draftscope.api.load", lambda **given: asked.update(given) or pair)
     *_, ready = loading(load)
-    assert isinstance(ready, Ready) and "byte-target" in ready.sentence
+    assert isinstance(ready, EngineStatus) and ready.phase == "ready" and "byte-target" in ready.sentence
     assert asked == asdict(load)
 
 
@@ -363,4 +358,4 @@ def test_a_wish_about_loading_that_cannot_be_met_is_one_sentence(
     pair_folders: tuple[Path, Path], wish: dict[str, Any], sentence: str
 ) -> None:
     *_, failed = loading(LoadSettings(**{"target": str(pair_folders[0])} | wish))
-    assert isinstance(failed, LoadFailed) and sentence in failed.sentence
+    assert isinstance(failed, EngineStatus) and failed.phase == "failed" and sentence in failed.sentence

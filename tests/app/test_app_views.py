@@ -17,7 +17,7 @@ from draftscope.drafters.registry import find
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.metrics import fold
-from draftscope_app.engine.messages import DrafterChoice
+from draftscope_app.engine.jobs import DrafterChoice
 from draftscope_app.page import bundle
 from draftscope_app.page.controls import LANE, as_setting, defaults, from_query, lanes, names, options
 from draftscope_app.page.plots import views
@@ -78,11 +78,11 @@ def test_pictures_are_drawn_of_what_is_there(raced: list[AnyEvent]) -> None:
 def test_lanes_are_plain_beside_the_drafter_with_what_it_reads() -> None:
     controls = defaults() | {"prompt": "x", "temperature": 0.7, "seed": 3, "gamma": 6, "typed": "unused"}
     common = {"temperature": 0.7, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": 3, "max_new_tokens": 128}
-    assert lanes(controls, CHAIN) == (
-        ("plain", common | {"drafter": "plain"}),
-        (LANE, common | {"drafter": "draft", "gamma": 6, "rule": "block"}),
-    )
-    assert [name for name, _ in lanes(defaults() | {"drafter": "plain"}, None)] == ["plain"]
+    assert lanes(controls, CHAIN) == {
+        "plain": Settings.of(**common, drafter="plain"),
+        LANE: Settings.of(**common, drafter="draft", gamma=6, rule="block"),
+    }
+    assert list(lanes(defaults() | {"drafter": "plain"}, None)) == ["plain"]
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_every_setting_of_a_run_has_a_control() -> None:
 
 def test_arms_are_read_as_the_command_line_reads_them() -> None:
     bandit = DrafterChoice("bandit", "Bandit", True, True, "", ("policy", "arms", "rule"))
-    (_, values) = lanes(
+    values = lanes(
         defaults() | {"drafter": "bandit", "arms": " draft:2 ,sampled-tree:2x1,, ngram", "policy": "exp3"}, bandit
-    )[1]
+    )[LANE].model_dump()
     assert (values["arms"], values["policy"]) == (("draft:2", "sampled-tree:2x1", "ngram"), "exp3")
     arms = options()["arms"]
     assert as_setting("arms", arms, defaults()["arms"]) == arms.default
@@ -162,7 +162,7 @@ def test_a_links_settings_are_those_of_the_drafting_lane(query: str, wanted: dic
     controls, sentence = from_query(dict(parse_qsl(query)), defaults() | {"prompt": "x"})
     drafter = find(controls["drafter"])
     choice = DrafterChoice(drafter.name, drafter.title, True, True, "", tuple(drafter.uses))
-    _, settings = lanes(controls, choice)[1]
+    settings = lanes(controls, choice)[LANE].model_dump()
     assert sentence == ""
     assert json.loads(json.dumps({name: settings[name] for name in wanted})) == wanted
 

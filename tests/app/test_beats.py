@@ -19,7 +19,7 @@ from draftscope_app.engine import process as engine_process
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.beats import LOOK_S, ROW_S, Beats, Watch
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.messages import Noted
+from draftscope_app.engine.jobs import Update
 from draftscope_app.engine.process import SILENT, EngineProcess
 from draftscope_app.engine.sessions import Visitor
 from draftscope_app.page.runs.feed import stream
@@ -136,7 +136,7 @@ def test_a_stopped_process_is_not_ready_and_says_so_until_it_goes_on(quick: None
         assert status == 503 and not body["ready"] and body["says"] == engine.silent
         assert engine.silent.startswith(SILENT)
         late = Seen(engine.run(job()))
-        assert late.look().notes == seen.until(lambda s: bool(s.notes)).notes == [engine.silent]
+        assert late.notes == seen.until(lambda s: bool(s.notes)).notes == [engine.silent]
     finally:
         os.kill(engine.pid, signal.SIGCONT)
     assert not {*seen.done().sentences, *late.done().sentences} and seen.ends and late.ends
@@ -168,10 +168,11 @@ def test_the_page_shows_the_sentence() -> None:
     process = EngineProcess(LoadSettings(), is_caught_in_a_call)
 
     async def notes() -> list[str]:
-        handle = process.run(job())
-        handle.deliver(Noted(handle.job.run, SILENT))
+        visitor = Visitor()
+        visitor.replace(handle := process.run(job()))
+        handle.take(Update(handle.job.id, note=SILENT))
         found = []
-        async for text in stream(process, Visitor(), handle):
+        async for text in stream(process, visitor, handle):
             found.append(json.loads(text).get("note"))
             if found[-1]:
                 break

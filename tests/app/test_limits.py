@@ -13,11 +13,13 @@ import gradio as gr
 import pytest
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.settings import Settings
 from draftscope_app.engine.admission import Admission, refuse_long
+from draftscope_app.engine.answers import REMOVED
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.messages import EngineStatus, Job
+from draftscope_app.engine.jobs import AnyJob, EngineStatus, RunJob
 from draftscope_app.engine.notice import Notice
-from draftscope_app.engine.sessions import REMOVED, Visitors
+from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import page
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.layout import Widgets
@@ -39,7 +41,7 @@ class NoEngine:
     def __len__(self) -> int:
         return 0
 
-    def run(self, job: Job) -> Any:
+    def run(self, job: AnyJob, log: Any = None) -> Any:
         raise AssertionError(job)
 
 
@@ -63,7 +65,10 @@ def test_a_text_that_is_too_long_is_one_sentence(values: dict[str, Any], words: 
 
 
 def test_no_long_text_reaches_the_engine_from_anywhere(admission: Admission) -> None:
-    for wanted in (Job("r1", "x" * 301, ()), Job("r1", "x", (("plain", {"typed": "x" * 301}),))):
+    for wanted in (
+        RunJob(id="r1", prompt="x" * 301),
+        RunJob(id="r1", prompt="x", lanes={"plain": Settings.of(typed="x" * 301)}),
+    ):
         with pytest.raises(DraftscopeError, match="301 characters long"):
             admission.admit(wanted)
 
@@ -134,7 +139,7 @@ def test_a_page_whose_run_was_removed_says_so(admission: Admission) -> None:
 def test_a_run_in_progress_is_never_removed(admission: Admission) -> None:
     visitors = Visitors(most_bytes=10_000)
     mine = visitors.of("mine")
-    mine.handle = SimpleNamespace(state="running")  # type: ignore[assignment]
+    mine.latest = SimpleNamespace(over=False)  # type: ignore[assignment]
     mine.shown.add(["x" * 20_000])
     visitors.of("other")
     assert mine.shown.lines

@@ -19,9 +19,8 @@ from draftscope.models.loading import embedded, sources
 from draftscope.models.loading.known import usual_drafter
 from draftscope_app.cli import options
 from draftscope_app.engine import opening
-from draftscope_app.engine.messages import DrafterChoice, EngineStatus
-from draftscope_app.engine.opening import is_chat, loading, opened
-from draftscope_app.engine.status import introduced
+from draftscope_app.engine.jobs import DrafterChoice, EngineStatus
+from draftscope_app.engine.opening import is_chat, loading, opened, ready
 from draftscope_app.page import opening as page_opening
 from draftscope_app.page.controls import defaults, names
 from draftscope_app.page.listeners.engine import EngineListeners, able, engine_message
@@ -72,7 +71,7 @@ def test_what_cannot_be_had_is_replaced_by_the_embedded_pair(
     monkeypatch.setattr(sources, "_local", lambda _: None)
     engine, instead = opened(LoadSettings())
     assert asked == ["smollm2", None]
-    assert introduced(engine, 1.0, instead=instead).startswith(f"{OFFLINE} ")
+    assert ready(engine, 1.0, instead=instead).sentence.startswith(f"{OFFLINE} ")
     assert capsys.readouterr().err == f"draftscope: {ABSENT}\n"
 
 

@@ -17,7 +17,7 @@ import torch
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine.config import Environment, Limits
-from draftscope_app.engine.messages import EngineStatus
+from draftscope_app.engine.jobs import EngineStatus
 from draftscope_app.engine.process import EngineProcess
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import page
@@ -195,7 +195,7 @@ def test_nothing_is_loaded_while_somebody_decodes(engine: EngineProcess, others:
     seen = Seen(engine.run(job(steps=1))).until(lambda s: s.states == ["running", "stepping"])
     with pytest.raises(DraftscopeError, match="Runs are being decoded or wait here"):
         changed(engine, others, "big")
-    seen.handle.stop()
+    seen.answer.stop()
     seen.done()
     engine.change(own_models.wanted(engine.load, str(others / "big"), "", ""))
     with pytest.raises(DraftscopeError, match="being loaded already"):

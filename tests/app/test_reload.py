@@ -1,10 +1,10 @@
-"""A page reloaded in mid-run finds its run, comparison or check again, and nobody else does; what nobody comes back to
-ends."""
+"""A page reloaded in mid-run finds its run or measurement again, and nobody else does; it ends if nobody comes back."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -13,55 +13,70 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from draftscope.advise.events import Asked
 from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.settings import Settings
 from draftscope_app.engine import sessions
 from draftscope_app.engine.admission import Admission
+from draftscope_app.engine.answers import Answer, Log
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.handle import RunHandle
-from draftscope_app.engine.messages import Command, EngineStatus, Entered, Happened, Job, Stop
+from draftscope_app.engine.jobs import (
+    AdviseJob,
+    AnyJob,
+    AuditJob,
+    CheckJob,
+    Command,
+    CompareJob,
+    EngineStatus,
+    LoadJob,
+    Stop,
+    Update,
+)
 from draftscope_app.engine.notice import Notice
-from draftscope_app.engine.sessions import Visitors, new_run_id
+from draftscope_app.engine.sessions import Visitors
+from draftscope_app.page.advice.listener import AdviceListeners
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.listeners.runs import RunListeners
-from draftscope_app.page.listeners.tasks import RECEIVERS, TaskListeners
-from draftscope_app.page.runs import tasks
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.page.shared import Shared
+from draftscope_app.page.tasks.task import InstrumentTask, Task, TaskListeners
 from tests.support.runs import job
 
 MINE, THEIRS = "0" * 31 + "1", "f" * 32
 
 
 class Tape:
-    """An engine whose runs do what a test says."""
+    """An engine whose jobs do what a test says."""
 
     def __init__(self) -> None:
         self.status = EngineStatus("ready", "stand-in")
         self.changed = Notice()
-        self.runs: dict[str, RunHandle] = {}
+        self.runs: dict[str, Answer] = {}
 
     def __len__(self) -> int:
         return len(self.runs)
 
-    def run(self, job: Job) -> RunHandle:
-        return self.runs.setdefault(job.run, RunHandle(self, job))
+    def run(self, job: AnyJob, log: Log | None = None) -> Answer:
+        return self.runs.setdefault(job.id, Answer(self, job, log))  # type: ignore[arg-type]
 
     def send(self, command: Command) -> None:
         if isinstance(command, Stop):
-            self.say(self.runs[command.run], Entered(command.run, "done"))
+            self.end(self.runs[command.id])
 
-    def place(self, _: RunHandle) -> int:
+    def place(self, _: Answer) -> int:
         return 0
 
-    def say(self, handle: RunHandle, *messages: Any) -> None:
-        for message in messages:
-            handle.deliver(message)
-        if handle.over:
-            self.runs.pop(handle.job.run, None)
+    def _say(self, answer: Answer, **what: Any) -> None:
+        answer.take(Update(answer.job.id, **what))
+        if answer.over:
+            self.runs.pop(answer.job.id, None)
         self.changed.give()
 
-    def event(self, handle: RunHandle, number: int) -> None:
-        self.say(handle, Happened(handle.job.run, json.dumps({"number": number})))
+    def event(self, answer: Answer, number: int, **more: Any) -> None:
+        self._say(answer, line=json.dumps({"number": number} | more))
+
+    def end(self, answer: Answer) -> None:
+        self._say(answer, state="done")
 
 
 @pytest.fixture
@@ -82,7 +97,7 @@ def resumed(page: RunListeners, session: str, token: Any) -> AsyncIterator[Any]:
     return page.resume(event, request)
 
 
-def begin(page: RunListeners, engine: Tape, session: str) -> tuple[RunHandle, AsyncIterator[str]]:
+def begin(page: RunListeners, engine: Tape, session: str) -> tuple[Answer, AsyncIterator[str]]:
     visitor = page.shared.visitors.of(session)
     visitor.replace(handle := engine.run(job()))
     return handle, stream(engine, visitor, handle)  # type: ignore[arg-type]
@@ -111,19 +126,18 @@ def test_a_reloaded_page_gets_what_has_happened_and_what_follows(page: RunListen
 
         second = resumed(page, "after", MINE)
         again = await anext(second)
-        assert json.loads(again)["whole"]
-        assert json.loads(again)["seq"] == 1
+        assert json.loads(again)["whole"] and numbers(again) == [0, 1, 2, 3]
         live = await anext(second)
         engine.event(handle, 4)
-        assert numbers(again, live, await anext(second)) == [0, 1, 2, 3, 4]
-        assert [json.loads(live)["seq"], json.loads(live)["run"]] == [1, handle.job.run]
-        engine.say(handle, Entered(handle.job.run, "done"))
+        assert numbers(live, await anext(second)) == [4]
+        assert [json.loads(live)["seq"], json.loads(live)["run"]] == [4, handle.job.id]
+        engine.end(handle)
         assert [json.loads(text)["state"] async for text in second] == ["done"]
 
     asyncio.run(reload())
 
 
-def test_a_page_that_comes_before_the_old_one_was_seen_to_leave_takes_the_run_over(
+def test_a_page_that_comes_before_the_old_one_was_seen_to_leave_reads_the_run_too(
     page: RunListeners, engine: Tape
 ) -> None:
     async def reload() -> None:
@@ -135,7 +149,7 @@ def test_a_page_that_comes_before_the_old_one_was_seen_to_leave_takes_the_run_ov
         assert numbers(await anext(second)) == [0]
         await anext(second)
         engine.event(handle, 1)
-        assert [text async for text in first] == []
+        await first.aclose()  # type: ignore[attr-defined]
         page.shared.visitors.left("before")
         assert numbers(await anext(second)) == [1]
         assert not handle.stopped
@@ -152,7 +166,7 @@ def test_a_queued_run_is_found_too(page: RunListeners, engine: Tape) -> None:
         second = resumed(page, "after", MINE)
         assert not isinstance(await anext(second), str)  # nothing is shown yet
         delta = json.loads(await anext(second))
-        assert [delta["seq"], delta["run"], delta["state"]] == [0, handle.job.run, "queued"]
+        assert [delta["seq"], delta["run"], delta["state"]] == [0, handle.job.id, "queued"]
 
     asyncio.run(reload())
 
@@ -163,7 +177,7 @@ def test_a_run_that_ended_meanwhile_is_shown_to_its_end(page: RunListeners, engi
         handle, first = begin(page, engine, "before")
         engine.event(handle, 0)
         await anext(first)
-        engine.say(handle, Entered(handle.job.run, "done"))
+        engine.end(handle)
         async for _ in first:
             pass
         page.shared.visitors.left("before")
@@ -171,6 +185,27 @@ def test_a_run_that_ended_meanwhile_is_shown_to_its_end(page: RunListeners, engi
         assert [numbers(whole), json.loads(whole)["state"]] == [[0], "done"]
 
     asyncio.run(reload())
+
+
+def test_a_fork_goes_on_where_the_run_that_it_joins_ended(page: RunListeners, engine: Tape) -> None:
+    async def fork() -> None:
+        handle, first = begin(page, engine, "mine")
+        engine.event(handle, 0)
+        engine.end(handle)
+        assert numbers(*[text async for text in first]) == [0]
+        visitor = page.shared.visitors.of("mine")
+        visitor.replace(forked := engine.run(job(), visitor.shown))
+        second = stream(engine, visitor, forked)  # type: ignore[arg-type]
+        assert json.loads(await anext(second))["state"] == "queued"
+        engine.event(forked, 1)
+        delta = await anext(second)
+        assert [json.loads(delta)[name] for name in ("run", "seq")] == [handle.job.id, 1] and numbers(delta) == [1]
+        engine.end(forked)
+        async for _ in second:
+            pass
+        assert visitor.shown is handle.log and len(visitor.shown.lines) == 2
+
+    asyncio.run(fork())
 
 
 def test_nobody_finds_another_tabs_run(page: RunListeners, engine: Tape) -> None:
@@ -183,7 +218,7 @@ def test_nobody_finds_another_tabs_run(page: RunListeners, engine: Tape) -> None
         for guessed in ("", "1", MINE[:-1], MINE.upper() + "é", None, ["x"], {"token": MINE}):
             (answer,) = [text async for text in resumed(page, "theirs", guessed)]
             assert set(json.loads(answer)) == {"seq", "note"}
-        assert page.shared.visitors.of("mine").handle is handle
+        assert page.shared.visitors.of("mine").latest is handle
 
     asyncio.run(visit())
     with pytest.raises(DraftscopeError, match="reload"):
@@ -193,7 +228,7 @@ def test_nobody_finds_another_tabs_run(page: RunListeners, engine: Tape) -> None
 def test_a_run_that_nobody_comes_back_to_ends(
     page: RunListeners, engine: Tape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def leave(session: str, token: str, closes: bool) -> RunHandle:
+    async def leave(session: str, token: str, closes: bool) -> Answer:
         assert await nothing_to_find(page, session, token)
         handle, first = begin(page, engine, session)
         await anext(first)
@@ -217,7 +252,7 @@ def test_a_run_that_nobody_comes_back_to_ends(
 
 
 def test_a_run_of_a_new_page_is_kept_and_the_old_one_ends(page: RunListeners, engine: Tape) -> None:
-    async def hurry() -> tuple[RunHandle, RunHandle]:
+    async def hurry() -> tuple[Answer, Answer]:
         assert await nothing_to_find(page, "before", MINE)
         old, _ = begin(page, engine, "before")
         new, _ = begin(page, engine, "after")
@@ -230,72 +265,83 @@ def test_a_run_of_a_new_page_is_kept_and_the_old_one_ends(page: RunListeners, en
     assert not new.stopped
 
 
-# A comparison or a check.
+# A measurement.
+
+LANES = {"plain": Settings.of(drafter="plain", max_new_tokens=4)}
+URLS = {"plain": "http://127.0.0.1:9"}
+WORK: tuple[AnyJob, ...] = (
+    CompareJob(id="r1", lanes=LANES, repeats=3), CheckJob(id="r2", lanes=LANES, samples=500),
+    AuditJob(id="r3", lanes=LANES, urls=URLS, samples=40), LoadJob(id="r4", lanes=LANES, urls=URLS, points=(1, 2)),
+    AdviseJob(id="r5", lanes=LANES, wish=Asked()),
+)  # fmt: skip
 
 
-WORK: dict[str, dict[str, Any]] = {
-    "compare": {"compares": 3},
-    "check": {"checks": 500},
-    "audit": {"audits": 40, "servers": ("http://127.0.0.1:9",)},
-    "load": {"loads": (1, 2), "servers": ("http://127.0.0.1:9",)},
-}
+def listeners(page: RunListeners, work: AnyJob) -> TaskListeners:
+    task: Task = InstrumentTask(work.kind, lambda *_: work)
+    if isinstance(work, AdviseJob):
+        task = AdviceListeners(page.shared, SimpleNamespace())  # type: ignore[arg-type]
+    return TaskListeners(page.shared, task)
 
 
-def task_of(kind: str) -> Job:
-    lanes = (("plain", {"drafter": "plain", "max_new_tokens": 4}),)
-    return Job(new_run_id(), "a", lanes, **WORK[kind])
-
-
-def asked(page: RunListeners, engine: Tape, session: str, kind: Any) -> tuple[RunHandle, AsyncIterator[str]]:
-    visitor = page.shared.visitors.of(session)
-    visitor.replace(handle := engine.run(task_of(kind)))
-    return handle, tasks.answers(kind, engine, visitor, handle)  # type: ignore[arg-type]
-
-
-def found_again(page: RunListeners, session: str) -> AsyncIterator[list[Any]]:
+def asked(page: RunListeners, session: str, work: AnyJob) -> tuple[Answer, AsyncIterator[Any]]:
     request: Any = SimpleNamespace(session_hash=session)
-    return TaskListeners(page.shared, page.widgets).resume(request)
+    answer = page.shared.begin(request, lambda: work)
+    return answer, listeners(page, work)._shown(answer, session)
 
 
-def answer_of(kind: str, update: list[Any]) -> tuple[list[int], str]:
-    """The numbers of the events, and the state, in an update of the page's receivers."""
-    (place,) = [place for place, text in enumerate(update) if isinstance(text, str)]
-    assert RECEIVERS[place] == kind
-    answer = json.loads(update[place])[kind]
+def found_again(page: RunListeners, session: str, work: AnyJob) -> AsyncIterator[Any]:
+    request: Any = SimpleNamespace(session_hash=session)
+    return listeners(page, work).resume(request)
+
+
+def answer_of(work: AnyJob, update: Any) -> tuple[list[int], str]:
+    """The numbers of the events, and the state, in an update of the page's card."""
+    if isinstance(work, AdviseJob):
+        assert update[0] == gr.update(open=True)
+        number = re.findall(r"(\d+) prompts so far", update[1])
+        return list(map(int, number)), "queued" if update[3]["interactive"] else "done"
+    answer = json.loads(update)[work.kind]
     return [event["number"] for event in answer["ev"]], answer["state"]
 
 
-@pytest.mark.parametrize("kind", RECEIVERS)
-def test_a_comparison_a_check_an_audit_or_a_load_is_found_again(page: RunListeners, engine: Tape, kind: str) -> None:
-    so_far = (lambda last: list(range(last + 1))) if kind == "compare" else lambda last: [last]
+@pytest.mark.parametrize("work", WORK, ids=lambda work: work.kind)
+def test_a_measurement_is_found_again(page: RunListeners, engine: Tape, work: AnyJob) -> None:
+    """An advice was lost."""
+    so_far = (lambda last: list(range(last + 1))) if isinstance(work, CompareJob) else lambda last: [last]
+    over = (
+        ([], "done") if isinstance(work, AdviseJob) else (so_far(3), "done")
+    )  # it was stopped before there was a report
+
+    def event(answer: Answer, number: int) -> None:
+        engine.event(answer, number, stage="acceptance", done=number, left_s=1.0)
 
     async def reload() -> None:
         assert await nothing_to_find(page, "before", MINE)
-        assert [update async for update in found_again(page, "before")] == [[gr.skip()] * len(RECEIVERS)]
-        handle, first = asked(page, engine, "before", kind)
+        assert [update async for update in found_again(page, "before", work)] == [gr.skip()]
+        answer, first = asked(page, "before", work)
         for number in (0, 1):
-            engine.event(handle, number)
-        created = json.loads(await anext(first))[kind]["about"]["created"]
+            event(answer, number)
+        await anext(first)
         page.shared.visitors.left("before")
         await first.aclose()  # type: ignore[attr-defined]
-        engine.event(handle, 2)
-        assert not handle.stopped
+        event(answer, 2)
+        assert not answer.stopped
 
         assert await nothing_to_find(page, "after", MINE)
-        second = found_again(page, "after")
+        second = found_again(page, "after", work)
         update = await anext(second)
-        assert answer_of(kind, update)[0] == so_far(2)
-        assert created in "".join(map(str, update))
-        engine.event(handle, 3)
-        assert answer_of(kind, await anext(second))[0] == so_far(3)
-        engine.say(handle, Entered(handle.job.run, "done"))
-        assert [answer_of(kind, update) async for update in second] == [(so_far(3), "done")]
+        assert answer_of(work, update) == (so_far(2), "queued")
+        assert isinstance(work, AdviseJob) or answer.created in update
+        event(answer, 3)
+        assert answer_of(work, await anext(second)) == (so_far(3), "queued")
+        engine.end(answer)
+        assert [answer_of(work, update) async for update in second] == [over]
 
         page.shared.visitors.left("after")
         assert await nothing_to_find(page, "later", MINE)
-        assert [answer_of(kind, update) async for update in found_again(page, "later")] == [(so_far(3), "done")]
+        assert [answer_of(work, update) async for update in found_again(page, "later", work)] == [over]
         assert await nothing_to_find(page, "theirs", THEIRS)
-        assert [update async for update in found_again(page, "theirs")] == [[gr.skip()] * len(RECEIVERS)]
+        assert [update async for update in found_again(page, "theirs", work)] == [gr.skip()]
 
     asyncio.run(reload())
 
@@ -303,14 +349,14 @@ def test_a_comparison_a_check_an_audit_or_a_load_is_found_again(page: RunListene
 def test_a_check_that_nobody_comes_back_to_ends(
     page: RunListeners, engine: Tape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def leave(session: str, token: str) -> RunHandle:
+    async def leave(session: str, token: str) -> Answer:
         if token:
             assert await nothing_to_find(page, session, token)
-        handle, first = asked(page, engine, session, "check")
+        answer, first = asked(page, session, WORK[1].model_copy(update={"id": session}))
         await anext(first)
         page.shared.visitors.left(session)
         await first.aclose()  # type: ignore[attr-defined]
-        return handle
+        return answer
 
     monkeypatch.setattr(sessions, "AWAY_S", 0.2)
     assert asyncio.run(leave("a program", "")).stopped  # it has no tab to come back from
@@ -319,3 +365,13 @@ def test_a_check_that_nobody_comes_back_to_ends(
     while not left.stopped:
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_another_measurement_is_refused_while_one_goes_on(page: RunListeners, engine: Tape) -> None:
+    answer, _ = asked(page, "mine", WORK[0])
+    with pytest.raises(DraftscopeError, match="still going on"):
+        asked(page, "mine", WORK[1])
+    page.shared.stop(SimpleNamespace(session_hash="theirs"))  # type: ignore[arg-type]
+    assert not answer.stopped
+    page.shared.stop(SimpleNamespace(session_hash="mine"))  # type: ignore[arg-type]
+    assert answer.stopped

@@ -12,10 +12,10 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.config import Environment, Limits
-from draftscope_app.engine.messages import HERE, DrafterChoice, EngineStatus, Job
+from draftscope_app.engine.jobs import AuditJob, DrafterChoice, EngineStatus, LoadJob, RaceJob
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import controls, page
-from draftscope_app.page.runs.servers import KnownServers, ServersRequest, job, listed
+from draftscope_app.page.servers import KnownServers, ServersRequest, job, listed
 
 LISTED = (("plain", "http://gpu:8000"), ("fast", "http://127.0.0.1:8001/v1"))
 
@@ -61,7 +61,7 @@ def test_on_ones_own_machine_loopback_and_listed_addresses_are_added() -> None:
     known = KnownServers(LISTED, can_add=True)
     known.add(" own=http://localhost:8002/v1/ ")
     known.add("again=http://gpu:8000")
-    assert known.urls(["own", "again"]) == ("http://localhost:8002", "http://gpu:8000")
+    assert list(known.urls(["own", "again"]).values()) == ["http://localhost:8002", "http://gpu:8000"]
     known.remove("own")
     assert "own" not in known.names
     for wrong, words in (
@@ -95,16 +95,16 @@ def test_a_request_becomes_a_job_with_the_pages_settings() -> None:
     known, values = KnownServers(LISTED), controls.defaults() | {"prompt": "a", "temperature": 0.5, "drafter": "ngram"}
     asked = ServersRequest.of({"kind": "race", "names": ["fast", "plain"]})
     made = job(asked, known, values, None, 512)
-    assert [name for name, _ in made.lanes] == ["fast", "plain"] and made.is_run
-    assert made.servers == ("http://127.0.0.1:8001", "http://gpu:8000")
-    assert {settings["temperature"] for _, settings in made.lanes} == {0.5}
+    both = {"fast": "http://127.0.0.1:8001", "plain": "http://gpu:8000"}
+    assert isinstance(made, RaceJob) and list(made.lanes) == ["fast", "plain"] and made.urls == both
+    assert {settings.temperature for settings in made.lanes.values()} == {0.5}
     audit = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": "plain"}), known, values, None, 512)
-    assert audit.servers == ("http://127.0.0.1:8001", "http://gpu:8000") and audit.audits and not audit.is_run
+    assert isinstance(audit, AuditJob) and list(audit.urls.items()) == list(both.items()) and not audit.is_run
     alone = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": ""}), known, values, None, 512)
-    assert alone.servers == ("http://127.0.0.1:8001",)
+    assert isinstance(alone, AuditJob) and alone.urls == {"fast": "http://127.0.0.1:8001"}
     asked = ServersRequest.of({"kind": "load", "names": ["fast", "plain"], "most": 6})
     load = job(asked, known, values, None, 512)
-    assert load.loads == (1, 2, 4, 6) and load.prompt == "a" and not load.is_run and not load.audits
+    assert isinstance(load, LoadJob) and load.points == (1, 2, 4, 6) and load.prompt == "a" and not load.is_run
     for wrong, words in (
         ({"kind": "load", "names": ["fast", "fast"]}, "take part once"),
         ({"kind": "race", "names": ["other"]}, "no server 'other'"),
@@ -119,16 +119,18 @@ def test_lanes_of_a_race_may_be_decoded_here() -> None:
     known, values = KnownServers(LISTED), controls.defaults() | {"prompt": "a", "drafter": "ngram", "gamma": 6}
     drafter = DrafterChoice("ngram", "n-grams", True, True, "", ("gamma",))
 
-    def made(here: list[str], chosen: DrafterChoice = drafter, **more: Any) -> Job:
+    def made(here: list[str], chosen: DrafterChoice = drafter, **more: Any) -> RaceJob:
         asked = ServersRequest.of({"kind": "race", "names": ["fast"], "here": here} | more)
-        return job(asked, known, values | {"drafter": chosen.name}, chosen, 512)
+        race = job(asked, known, values | {"drafter": chosen.name}, chosen, 512)
+        assert isinstance(race, RaceJob)
+        return race
 
     both = made(["plain", "drafter"])
-    assert [name for name, _ in both.lanes] == ["fast", "plain (here)", "ngram (here)"]
-    assert both.servers == ("http://127.0.0.1:8001", HERE, HERE)
-    assert [settings.get("gamma") for _, settings in both.lanes] == [None, None, 6]
+    assert list(both.lanes) == ["fast", "plain (here)", "ngram (here)"]
+    assert both.urls == {"fast": "http://127.0.0.1:8001"}
+    assert [settings.model_dump().get("gamma") for settings in both.lanes.values()] == [None, None, 6]
     plain = replace(drafter, name="plain", uses=())
-    assert [name for name, _ in made(["plain", "drafter"], plain).lanes] == ["fast", "plain (here)"]
+    assert list(made(["plain", "drafter"], plain).lanes) == ["fast", "plain (here)"]
     with pytest.raises(DraftscopeError, match="cannot run here: no draft model"):
         made(["drafter"], replace(drafter, available=False, why_not="no draft model"))
     known = KnownServers((("ngram (here)", "http://127.0.0.1:8001"),))

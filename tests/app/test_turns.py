@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from draftscope_app.engine.messages import Asker
+from draftscope_app.engine.jobs import Asker
 from draftscope_app.engine.turns import MOST_BEGUN, RACES_FIRST, TURN_S, Turns, turns_before
 
 CALLER, VISITOR, OTHER = Asker("10.0.0.1"), Asker("10.0.0.2", "page"), Asker("10.0.0.2", "another page")

@@ -584,7 +584,7 @@ def test_a_run_goes_on_behind_a_lesson_and_a_new_one_ends_it(browser: Any, schoo
     page.element.evaluate(feed, delta)
     page.ask("e => e.lessons.start(1)")
     page.until("e => e.store.run === 'rows'")
-    page.element.evaluate(feed, {"seq": 1, "run": "r2", "ev": lines[half:], "state": "done"})
+    page.element.evaluate(feed, {"seq": half, "run": "r2", "ev": lines[half:], "state": "done"})
     page.painted()
     assert page.ask("e => e.store.run") == "rows"
     page.ask("e => e.lessons.leave()")

@@ -335,12 +335,12 @@ def test_a_lost_delta_is_asked_for_again(visit: Any) -> None:
         const feed = e.feed.bind(e);
         e.feed = (text) => {
             const d = JSON.parse(text);
-            if (d.run && !d.whole && e.loses(d)) e.lost += 1;
+            if (d.run && "paced" in d && e.loses(d, e.counted++)) e.lost += 1;
             else feed(text);
         };
     }""")
-    for lost in ("d.seq === 2", "d.seq > 0 && d.state === 'done'", "d.seq < 4"):
-        page.ask(f"e => {{ e.lost = 0; e.loses = (d) => {lost}; }}")
+    for lost in ("n === 2", "d.seq > 0 && d.state === 'done'", "n < 4"):
+        page.ask(f"e => {{ e.lost = e.counted = 0; e.loses = (d, n) => {lost}; }}")
         page.run()
         assert page.ask("e => e.lost") > 0, lost
         assert page.ask("e => e.store.lanes.map((l) => l.tokens.length)") == [48, 48], lost

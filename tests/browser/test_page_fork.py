@@ -102,10 +102,12 @@ def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:
     page.run()
     page.ask("""e => {
         const feed = e.feed.bind(e);
-        e.feed = (text) => { const d = JSON.parse(text); if (!(d.joins && d.seq === 0)) feed(text); };
+        e.lost = 0;
+        e.feed = (text) => { const d = JSON.parse(text); if (!("paced" in d && d.ev.length) || e.lost++) feed(text); };
     }""")
     page.ask(AT_A_CONTEST)
     fork(page, "New seed", 3)
+    assert page.ask("e => e.lost") > 1
     assert page.ask("e => e.store.lanes[1].tokens.length") == 24
 
 

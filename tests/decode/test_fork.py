@@ -13,7 +13,7 @@ from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, Prefill, Round, RunEnd, RunStart
-from draftscope_app.engine.messages import Job
+from draftscope_app.engine.jobs import RunJob
 from draftscope_app.page.runs import forks
 from draftscope_app.page.runs.forks import ForkRequest
 from draftscope_app.reports.lanes import lanes
@@ -115,9 +115,9 @@ def test_a_replayed_fork_shows_what_was_given_to_it(pair: DecodingEngine) -> Non
 # What the page asks for.
 
 
-def asked(events: list[AnyEvent], **changes: object) -> Job:
+def asked(events: list[AnyEvent], **changes: object) -> RunJob:
     words = {"lane": "speculative", "round": 2, "slot": 0, "token": 80} | changes
-    return forks.job(ForkRequest.of(words), events, "r9")
+    return forks.job(ForkRequest.of(words), events)
 
 
 @pytest.fixture(scope="module")
@@ -134,23 +134,23 @@ def test_a_fork_is_the_lanes_own_run_with_another_seed_and_what_is_left(raced: l
     rounds = [event for event in raced if isinstance(event, Round) and event.lane == "speculative"]
     before = [token for event in rounds[:2] for token in event.emitted]
     job = asked(raced)
-    ((name, values),) = job.lanes
+    ((name, values),) = job.lanes.items()
     assert job.fork_point == ForkPoint("speculative", 2, (*before, rounds[2].nodes[0].token, 80), forced=True)
     assert (name, job.joins, job.prompt) == ("fork 1", "r8", PROMPT)
-    assert (values["drafter"], values["shape"], values["seed"]) == ("sampled-tree", [2, 2], 7)
-    assert values["max_new_tokens"] == 30 - len(before) - 2
+    assert (values.drafter, values.model_dump()["shape"], values.seed) == ("sampled-tree", (2, 2), 7)
+    assert values.max_new_tokens == 30 - len(before) - 2
     assert asked(raced, slot=-1, token=None).fork_point == ForkPoint("speculative", 2, tuple(before), forced=False)
 
 
 def test_a_fork_of_a_fork_begins_with_what_the_first_was_given(pair: DecodingEngine, raced: list[AnyEvent]) -> None:
     job = asked(raced, slot=-1)
-    ((name, values),) = job.lanes
-    first = pair.start(job.prompt, Settings.of(**values), run="r8", lane=name, fork_point=job.fork_point)
+    ((name, values),) = job.lanes.items()
+    first = pair.start(job.prompt, values, run="r8", lane=name, fork_point=job.fork_point)
     both = raced + list(first.events())
     second = asked(both, lane="fork 1", round=0, slot=-1, token=90)
     assert second.fork_point is not None and job.fork_point is not None
     assert second.fork_point.token_ids == (*job.fork_point.token_ids, 90)
-    assert second.lanes[0][0] == "fork 2"
+    assert list(second.lanes) == ["fork 2"]
 
 
 @pytest.mark.parametrize(

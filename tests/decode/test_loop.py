@@ -17,7 +17,7 @@ from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 from draftscope import DraftscopeError
 from draftscope.base import cores
-from draftscope.base.steps import Together, said
+from draftscope.base.steps import Together, said, stoppable
 from draftscope.base.text import Ending, Transcript
 from draftscope.decode.calibrate import quick_curve
 from draftscope.decode.engine import DecodingEngine, Run
@@ -281,7 +281,7 @@ def test_the_race_advances_the_lane_that_is_behind(pair: DecodingEngine) -> None
 
 def test_a_cancelled_race_ends_every_lane(pair: DecodingEngine) -> None:
     seen: list[object] = []
-    for event in race(lanes(pair, max_new_tokens=200), cancelled=lambda: len(seen) > 9):
+    for event in stoppable(race(lanes(pair, max_new_tokens=200)), lambda: len(seen) > 9):
         seen.append(event)
     ends = [event for event in seen if isinstance(event, RunEnd)]
     assert [(event.lane, event.reason) for event in ends] == [("plain", "cancelled"), ("draft", "cancelled")]
@@ -299,7 +299,7 @@ def test_a_long_prompt_is_told_in_parts_and_can_be_stopped_between_them(
     ends = [event.end for event in parts.events if isinstance(event, Prefill)]
     assert ends == sorted(ends) and parts.metrics.stage_ms and parts.round_events[0].start == ends[-1]
     seen: list[AnyEvent] = []
-    for event in race(lanes(pair), cancelled=lambda: len(seen) > 3):
+    for event in stoppable(race(lanes(pair)), lambda: len(seen) > 3):
         seen.append(event)
     assert not any(isinstance(event, Round) for event in seen)
     assert [event.reason for event in seen if isinstance(event, RunEnd)] == ["cancelled", "cancelled"]
@@ -316,7 +316,7 @@ def test_solo_runs_alternate_and_can_be_cancelled(pair: DecodingEngine) -> None:
         ("draft", 2),
     ]
     assert [len(event.other_cores) for event in events] == [1, 1, 2, 2]
-    assert not list(said(solo_runs(pair, PROMPT, both, cancelled=lambda: True)))
+    assert not list(stoppable(solo_runs(pair, PROMPT, both), lambda: True))
 
 
 def test_the_work_of_other_processes_is_counted_and_the_own_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,7 +339,7 @@ def test_v_by_rows_belongs_to_the_drafting_lane_and_can_be_cancelled(
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     monkeypatch.setattr(pair, "_curve", Together(lambda: quick_curve(pair)))
     both = {"plain": Settings.of(drafter="plain"), "fast": Settings.of()}
-    assert not list(said(verify_costs(pair, both, cancelled=lambda: True)))
+    assert not list(stoppable(verify_costs(pair, both), lambda: True))
     assert not list(verify_costs(pair, {"plain": both["plain"]}))
     (event,) = said(verify_costs(pair, both, "r"))
     assert (event.run, event.lane) == ("r", "fast")

@@ -12,8 +12,9 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Cancelled, Steps, Together, last, mapped, said, stoppable
 from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
-from draftscope_app.engine.messages import Job
-from draftscope_app.engine.play import events_of
+from draftscope.drafters.settings import Settings
+from draftscope_app.engine.jobs import RunJob
+from draftscope_app.engine.work import steps_of
 
 
 def counted(most: int, taken: list[int]) -> Steps[int, str]:
@@ -31,9 +32,7 @@ def test_the_result_and_the_steps_are_handed_on() -> None:
 
 def test_a_step_is_the_last_once_it_is_cancelled() -> None:
     taken: list[int] = []
-    with pytest.raises(Cancelled):
-        last(stoppable(counted(9, taken), lambda: len(taken) > 2))
-    assert taken == [0, 1, 2]
+    assert list(stoppable(counted(9, taken), lambda: len(taken) > 2)) == taken == [0, 1, 2]
     assert not isinstance(Cancelled(), Exception)  # work that outlives errors does not outlive this
 
 
@@ -79,10 +78,10 @@ def test_what_sequoia_chooses_by_is_measured_in_steps(pair: DecodingEngine, monk
     monkeypatch.setattr(costs, "load_saved", lambda _: None)
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer)
     pulse, most, steps = engine.target.pulse, 0, 0  # most forwards in one step
-    settings = {"drafter": "sequoia", "temperature": 1.0, "max_new_tokens": 4}
+    settings = Settings.of(drafter="sequoia", temperature=1.0, max_new_tokens=4)
     events: list[str] = []
     first = before = pulse.forwards
-    for event in events_of(engine, Job("r1", "abc", (("speculative", settings),)), lambda: False, lambda: None):
+    for event in steps_of(engine, RunJob(id="r1", prompt="abc", lanes={"speculative": settings})):
         most, before = max(most, pulse.forwards - before), pulse.forwards
         steps += event is None
         events += [] if event is None else [json.loads(event.model_dump_json())["kind"]]
@@ -97,10 +96,10 @@ def test_what_sequoia_chooses_by_is_measured_in_steps(pair: DecodingEngine, monk
 def test_who_stops_a_run_that_measures_waits_for_no_end(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "load_saved", lambda _: None)
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer)
-    settings = {"drafter": "sequoia", "temperature": 1.0, "max_new_tokens": 4}
+    settings = Settings.of(drafter="sequoia", temperature=1.0, max_new_tokens=4)
     asked = iter([False] * 5 + [True] * 9)
-    steps = events_of(engine, Job("r1", "abc", (("speculative", settings),)), lambda: next(asked), lambda: None)
-    assert list(steps) == [None] * 5
+    steps = steps_of(engine, RunJob(id="r1", prompt="abc", lanes={"speculative": settings}))
+    assert list(stoppable(steps, lambda: next(asked))) == [None] * 5
     assert engine._calibrating._running is None
 
 
@@ -114,6 +113,5 @@ def test_a_tokenizer_that_panics_in_a_run_ends_that_run_with_a_sentence(
         raise PanicException("index out of bounds")
 
     monkeypatch.setattr("draftscope.decode.race.race", panic)
-    lanes = (("plain", {"drafter": "plain"}),)
     with pytest.raises(DraftscopeError, match="tokenizer of 'byte-target' cannot be used"):
-        list(events_of(pair, Job("r1", "abc", lanes), lambda: False, lambda: None))
+        list(steps_of(pair, RunJob(id="r1", prompt="abc", lanes={"plain": Settings.of(drafter="plain")})))

@@ -27,7 +27,7 @@ from draftscope.drafters.registry import OWN
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.drafters.table import options_table
 from draftscope_app.engine.admission import Admission
-from draftscope_app.engine.messages import DrafterChoice
+from draftscope_app.engine.jobs import DrafterChoice
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import controls
 from draftscope_app.page.panel import panel
@@ -274,7 +274,7 @@ def test_an_option_of_another_package_is_read_from_the_page_and_its_address(echo
     query = {"drafter": "echo", "echo_back": "9", "echo_twice": "true", "echo_names": "x, y", "echo_cap": "4"}
     chosen, sentence = controls.from_query(query, controls.defaults())
     assert sentence == ""
-    (_, values) = controls.lanes(chosen, choice)[1]
+    values = controls.lanes(chosen, choice)[controls.LANE].model_dump()
     assert {name: values[name] for name in EchoOptions.__annotations__} == {
         "echo_back": 9, "echo_mode": "soft", "echo_gain": 0.5, "echo_twice": True, "echo_names": ("x", "y"),
         "echo_cap": 4,

@@ -27,7 +27,7 @@ from draftscope.models.probe import probed
 from draftscope.trace import events
 from draftscope.verify.tree import DraftTree
 from draftscope_app.cli.main import main
-from draftscope_app.engine.status import introduced
+from draftscope_app.engine.opening import introduced
 from tests.conftest import byte_tokenizer, letters, random_llama
 from tests.decode.test_distribution import WARPED, caught, distribution
 

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections import Counter
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import said
+from draftscope.base.steps import said, stoppable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure import joint, sampled
-from draftscope.measure.check import checked
+from draftscope.measure.check import Checked, checked
 from draftscope.measure.compare import ComparedLane, compare
 from draftscope.measure.findings import Progress
 from draftscope.measure.greedy import TESTS, GreedyTest
 from draftscope.measure.joint import along, exact_joint
 from draftscope.verify.sampling import Sampling
-from draftscope_app.engine.messages import DrafterChoice
-from draftscope_app.engine.sessions import Answer
+from draftscope_app.engine.jobs import DrafterChoice
 from draftscope_app.page.controls import defaults
-from draftscope_app.page.runs import tasks
+from draftscope_app.page.tasks import compare as tasks
 
 SHORT = {"max_new_tokens": 8, "seed": 2}
 
@@ -66,9 +65,9 @@ def test_a_drafter_that_cannot_run_says_why_once_and_the_others_go_on(pair: Deco
 
 def test_a_comparison_is_cancelled_within_a_round(pair: DecodingEngine) -> None:
     asked = itertools.count()
-    events = list(said(compare(pair, "abc", lanes(plain={}, draft={}), 3, cancelled=lambda: next(asked) >= 9)))
-    assert [event.lane for event in events] == ["plain"]  # its 8 rounds, and none of the next run was finished
-    assert next(asked) <= 11
+    steps = list(stoppable(compare(pair, "abc", lanes(plain={}, draft={}), 3), lambda: next(asked) >= 10))
+    assert [event.lane for event in said(steps)] == ["plain"]  # its 8 rounds, and none of the next run was finished
+    assert len(steps) == 10
 
 
 def test_a_comparison_changes_no_token_and_is_read_back(pair: DecodingEngine) -> None:
@@ -153,17 +152,17 @@ def test_a_drafter_with_a_rule_of_its_own_is_checked_by_it(tiny: DecodingEngine)
     assert last.verdict
 
 
-def test_a_check_ends_within_a_round_when_it_is_watched_so(tiny: DecodingEngine) -> None:
-    calls = itertools.count()
+def test_a_check_ends_within_a_round_when_it_is_stopped(tiny: DecodingEngine) -> None:
+    told: list[Checked | None] = []
+    steps = checked(tiny, Settings.of(drafter="ngram"), samples=600)
+    tested = itertools.count()
+    for event in stoppable(steps, lambda: told[-1:] != [] and len(so_far(told)) == 5 and next(tested) >= 2):
+        told.append(event)
+    assert len(so_far(told)) == 5 and next(tested) == 3  # stopped two rounds into the distribution test
 
-    def watch() -> None:
-        if next(calls) >= 7:  # five tests, and two rounds of the distribution test
-            raise KeyError
 
-    events = checked(tiny, Settings.of(drafter="ngram"), samples=600, watch=watch)
-    with pytest.raises(KeyError):
-        list(events)
-    assert next(calls) == 8
+def so_far(told: Sequence[Checked | None]) -> list[dict[str, Any]]:
+    return next(event.findings for event in reversed(told) if event is not None)
 
 
 def test_where_rounding_decides_what_top_k_keeps_the_prefix_is_one_outcome(tiny: DecodingEngine) -> None:
@@ -197,13 +196,13 @@ def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
         choice("mamba", "gamma", available=False),
     ]  # fmt: skip
     job = tasks.comparison(defaults() | {"prompt": "x", "gamma": 6, "drafter": "plain"}, known, 2048)
-    assert [name for name, _ in job.lanes] == ["plain", "draft", "ngram"]
-    assert job.lanes[2][1]["gamma"] == 6
-    assert "rule" not in job.lanes[2][1]
-    assert job.compares == tasks.REPEATS
-    assert tasks.about(job)["lanes"] == 3
+    assert list(job.lanes) == ["plain", "draft", "ngram"]
+    assert job.lanes["ngram"].model_dump()["gamma"] == 6
+    assert "rule" not in job.lanes["ngram"].model_dump()
+    assert job.repeats == tasks.REPEATS
+    assert tasks.about_comparison(job)["lanes"] == 3
     typed = tasks.comparison(defaults() | {"prompt": "x", "typed": "and"}, known, 2048)
-    assert [name for name, _ in typed.lanes][-1] == "typed"
+    assert list(typed.lanes)[-1] == "typed"
     with pytest.raises(DraftscopeError, match="no drafter to compare"):
         tasks.comparison(defaults() | {"prompt": "x"}, [], 2048)
 
@@ -211,28 +210,18 @@ def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
 def test_drafters_for_another_tokenizer_are_compared_only_without_a_draft_of_the_same() -> None:
     others = [choice("plain"), choice("slem", "gamma"), choice("tli", "gamma")]
     controls = defaults() | {"prompt": "x"}
-    assert [name for name, _ in tasks.comparison(controls, others, 2048).lanes] == ["plain", "slem", "tli"]
+    assert list(tasks.comparison(controls, others, 2048).lanes) == ["plain", "slem", "tli"]
     job = tasks.comparison(controls, [*others, choice("draft", "gamma")], 2048)
-    assert [name for name, _ in job.lanes] == ["plain", "draft"]
+    assert list(job.lanes) == ["plain", "draft"]
 
 
 def test_the_shown_runs_drafter_and_rule_are_checked(pair: DecodingEngine) -> None:
     events = pair.decode("abc", rule="lenient", lenience=0.3, temperature=1.0, max_new_tokens=4, seed=9).events
     job = tasks.check(events)
-    assert job.lanes == (
-        (
-            "check",
-            {"drafter": "draft", "rule": "lenient", "lenience": 0.3, "agreement": 3, "draft_length": "fixed",
-             "confidence": 0.4, "seed": 9},
-        ),
-    )  # fmt: skip
-    assert job.checks == tasks.SAMPLES
+    assert tasks.about_check(job)["asked"] == {
+        "drafter": "draft", "rule": "lenient", "lenience": 0.3, "agreement": 3, "draft_length": "fixed",
+        "confidence": 0.4, "seed": 9,
+    }  # fmt: skip
+    assert job.samples == tasks.SAMPLES
     with pytest.raises(DraftscopeError, match="Nothing was drafted"):
         tasks.check(pair.decode("abc", "plain", max_new_tokens=2).events)
-
-
-def test_an_answer_is_one_json_object_with_the_events_as_they_were_written() -> None:
-    lines = ['{"lane": "plain"}', '{"lane": "draft"}']
-    answer = Answer("run", "compare", {"seed": 3}, lines, state="solo")
-    told = {"state": "solo", "place": 2, "about": {"seed": 3}, "note": "", "ev": [{"lane": "plain"}, {"lane": "draft"}]}
-    assert json.loads(tasks.told(answer, 2))["compare"] == told

@@ -32,7 +32,7 @@ from draftscope.models.loading import converted as converting
 from draftscope.models.loading.checkpoints import CheckpointOptions, end_of_text, find, load_model, load_tokenizer
 from draftscope.models.loading.converted import converted
 from draftscope.models.model import Model
-from draftscope_app.engine.status import introduced
+from draftscope_app.engine.opening import introduced
 from tests.support import gguf_files
 
 HOW = CheckpointOptions(torch.float32, torch.device("cpu"))

@@ -32,8 +32,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import html
-from draftscope_app.engine.messages import Happened, Job
-from draftscope_app.engine.sessions import new_run_id
+from draftscope_app.engine.jobs import RunJob, new_id
 from draftscope_app.page.bundle import presets
 from draftscope_app.page.controls import LANE
 from draftscope_app.serve.server import Served, serve
@@ -109,17 +108,16 @@ def watched(browser: Any, url: str, query: str) -> dict[str, float]:
 
 
 def unwatched(engine: Any, prompt: str, tokens: int) -> dict[str, float]:
-    """The same race, asked of the engine process; what it says is only drained."""
+    """The same race, asked of the engine process; nobody reads it meanwhile."""
     common = {"temperature": 0.0, "max_new_tokens": tokens, "seed": 0}
-    lanes = ("plain", common | {"drafter": "plain"}), (LANE, common | {"drafter": "draft", "gamma": 4})
-    handle = engine.run(Job(new_run_id(), prompt, lanes))
-    clocks = dict.fromkeys(("plain", LANE), 0.0)
-    while not handle.done:
-        for message in handle.drain():
-            event = json.loads(message.line) if isinstance(message, Happened) else {}
-            if event.get("kind") == "round":
-                clocks[event["lane"]] += event["end"] - event["start"]
+    lanes = {"plain": Settings.of(**common, drafter="plain"), LANE: Settings.of(**common, drafter="draft", gamma=4)}
+    answer = engine.run(RunJob(id=new_id(), prompt=prompt, lanes=lanes))
+    clocks = dict.fromkeys(lanes, 0.0)
+    while not answer.over:
         time.sleep(0.05)
+    for event in map(json.loads, answer.lines):
+        if event["kind"] == "round":
+            clocks[event["lane"]] += event["end"] - event["start"]
     return clocks
 
 

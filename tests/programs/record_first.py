@@ -15,7 +15,6 @@ from draftscope import load
 from draftscope.base.assets import assets
 from draftscope.base.steps import said
 from draftscope.decode.race import race, solo_runs, verify_costs
-from draftscope.drafters.settings import Settings
 from draftscope.models.loading.known import known
 from draftscope.trace import files
 from draftscope_app.engine.opening import OPENS_ON
@@ -34,7 +33,7 @@ def record(
     chosen = controls.defaults() | opening.settings(chat=known(target) is not None) | {"max_new_tokens": tokens}
     prompt = chosen["prompt"]
     engine = load(target, draft)
-    lanes = {name: Settings.of(**values) for name, values in controls.lanes(chosen, None)}
+    lanes = controls.lanes(chosen, None)
     runs = [engine.start(prompt, settings, run="first", lane=lane) for lane, settings in lanes.items()]
     events = list(race(runs))
     events += said(solo_runs(engine, prompt, lanes, "first", repeats=3))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import said
+from draftscope.base.steps import said, stoppable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.servers.adapter import Chunk, Request
@@ -23,8 +23,8 @@ from draftscope.servers.wire import WireLimits
 from draftscope.trace import files, html, metrics, tables
 from draftscope.trace.events import AnyEvent, Burst, DraftProbs, Round, RunEnd, RunStart, Served, TargetProbs
 from draftscope.trace.validate import ImpossibleError, validate
-from draftscope_app.engine.messages import HERE, Job
-from draftscope_app.engine.play import events_of
+from draftscope_app.engine.jobs import AnyJob, AuditJob, RaceJob
+from draftscope_app.engine.work import steps_of
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.reports.lanes import lanes as read_lanes
 from draftscope_app.reports.lanes import origin
@@ -172,14 +172,15 @@ def raced_start() -> RunStart:
 # As jobs of the engine process.
 
 
-def job(*urls: str, audits: int = 0, **values: object) -> Job:
-    settings = {"drafter": "plain", "max_new_tokens": 6, "raw": True} | values
-    lanes = tuple((name, settings) for name in ("one", "two")[: len(urls)])
-    return Job("r1", " w1 w2", lanes, servers=urls, repeats=1, audits=audits)
+def job(*urls: str, audits: int = 0, **values: object) -> AnyJob:
+    settings = Settings.of(**{"drafter": "plain", "max_new_tokens": 6, "raw": True} | values)
+    asked = {"id": "r1", "prompt": " w1 w2", "urls": dict(zip(("one", "two"), urls, strict=False))}
+    asked["lanes"] = dict.fromkeys(asked["urls"], settings)
+    return AuditJob(**asked, samples=audits) if audits else RaceJob(**asked)
 
 
-def played(engine: DecodingEngine, asked: Job, cancelled: Callable[[], bool] = lambda: False) -> list:
-    return list(said(events_of(engine, asked, cancelled, lambda: None)))
+def played(engine: DecodingEngine, asked: AnyJob) -> list:
+    return list(said(steps_of(engine, asked)))
 
 
 def test_the_engine_races_servers_with_another_tokenizer_without_p(pair: DecodingEngine) -> None:
@@ -198,11 +199,11 @@ def test_the_engine_itself_is_a_lane_beside_a_server(pair: DecodingEngine) -> No
     encode = lambda text: pair.tokenizer.encode(text, add_special_tokens=False)  # noqa: E731
     habits = Habits(write=writer(pair), encode=encode)
     with stub(habits) as url:
-        lanes = (
-            ("server", {"drafter": "plain"} | settings),
-            ("draft, here", {"drafter": "draft", "gamma": 3} | settings),
-        )
-        events = played(pair, Job("r1", "Once upon", lanes, servers=(url, HERE), repeats=2))
+        lanes = {
+            "server": Settings.of(drafter="plain", **settings),
+            "draft, here": Settings.of(drafter="draft", gamma=3, **settings),
+        }
+        events = played(pair, RaceJob(id="r1", prompt="Once upon", lanes=lanes, urls={"server": url}, repeats=2))
     validate(events)
     sent = [body for path, body in habits.asked if path == "/v1/completions"]
     assert [(body["prompt"], body["seed"], body["temperature"]) for body in sent] == [
@@ -228,8 +229,11 @@ def test_the_engine_itself_is_a_lane_beside_a_server(pair: DecodingEngine) -> No
 
 def test_the_engine_leaves_a_race_of_servers_with_another_tokenizer(pair: DecodingEngine) -> None:
     with stub(Habits()) as url:
-        lanes = (("server", {"drafter": "plain", "raw": True}), ("draft, here", {"drafter": "draft", "raw": True}))
-        events = played(pair, Job("r1", " w1 w2", lanes, servers=(url, HERE)))
+        lanes = {
+            "server": Settings.of(drafter="plain", raw=True),
+            "draft, here": Settings.of(drafter="draft", raw=True),
+        }
+        events = played(pair, RaceJob(id="r1", prompt=" w1 w2", lanes=lanes, urls={"server": url}))
     validate(events)
     assert "another tokenizer than the first server" in of(events, RunEnd, "draft, here")[0].message
     assert of(events, RunEnd, "server")[0].reason == "length"
@@ -258,6 +262,6 @@ def test_an_audit_is_stopped_between_two_waves(pair: DecodingEngine) -> None:
     with stub(Habits()) as one, stub(Habits()) as two:
         told = []
         asked = job(one, two, audits=100_000, temperature=1.0)
-        for event in said(events_of(pair, asked, lambda: len(told) > 2, lambda: None)):
+        for event in said(stoppable(steps_of(pair, asked), lambda: len(told) > 2)):
             told.append(event)
     assert not told[-1].verdict

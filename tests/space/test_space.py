@@ -28,9 +28,9 @@ from draftscope.trace import files as tracefile
 from draftscope_app.cli.main import main
 from draftscope_app.engine import config as environment
 from draftscope_app.engine.admission import Admission
+from draftscope_app.engine.answers import Answer
 from draftscope_app.engine.config import Environment, Limits, names
-from draftscope_app.engine.handle import RunHandle
-from draftscope_app.engine.messages import Asker, Command, EngineStatus, Job
+from draftscope_app.engine.jobs import AnyJob, Asker, Command, EngineStatus, RunJob
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.space import entry
 from draftscope_app.space.folder import build, read
@@ -349,16 +349,16 @@ class NoEngine:
     """An engine that only counts."""
 
     def __init__(self) -> None:
-        self.status, self.jobs = EngineStatus("ready", "stand-in"), list[Job]()
+        self.status, self.jobs = EngineStatus("ready", "stand-in"), list[AnyJob]()
 
     def __len__(self) -> int:
         return len(self.jobs)
 
     silent = ""
 
-    def run(self, job: Job) -> RunHandle:
+    def run(self, job: AnyJob, log: Any = None) -> Answer:
         self.jobs.append(job)
-        return RunHandle(self, job)
+        return Answer(self, job)  # type: ignore[arg-type]
 
     def send(self, command: Command) -> None:
         """Nobody obeys."""
@@ -375,11 +375,11 @@ def test_one_run_more_than_the_cap_is_refused_but_not_ones_own() -> None:
     admission = Admission(NoEngine(), Limits(most_runs=2))  # type: ignore[arg-type]
     older = Older()
     for name in ("r1", "r2"):
-        admission.admit(Job(name, "a", ()))
+        admission.admit(RunJob(id=name, prompt="a"))
     with pytest.raises(DraftscopeError, match="2 runs are decoded or waiting here"):
-        admission.admit(Job("r3", "a", ()))
+        admission.admit(RunJob(id="r3", prompt="a"))
     assert not older.stopped
-    admission.admit(Job("r4", "a", ()), older)  # type: ignore[arg-type]
+    admission.admit(RunJob(id="r4", prompt="a"), older)  # type: ignore[arg-type]
     assert older.stopped
 
 
@@ -387,17 +387,17 @@ def test_a_visitor_and_an_address_have_a_share_of_the_queue() -> None:
     """One client filled it, and everybody else was refused."""
     admission = Admission(NoEngine(), Limits(most_runs_visitor=2, most_runs_address=3))  # type: ignore[arg-type]
     page, another, caller = Asker("10.0.0.1", "page"), Asker("10.0.0.1", "another"), Asker("10.0.0.1")
-    first = admission.admit(Job("r1", "a", ()), asker=page)
-    second = admission.admit(Job("r2", "a", ()), asker=page)
+    first = admission.admit(RunJob(id="r1", prompt="a"), asker=page)
+    second = admission.admit(RunJob(id="r2", prompt="a"), asker=page)
     with pytest.raises(DraftscopeError, match=r"2 runs of yours .* at most 2 of one visitor"):
-        admission.admit(Job("r3", "a", ()), asker=page)
-    admission.admit(Job("r4", "a", ()), first, page)  # in place of their older one
-    admission.admit(Job("r5", "a", ()), asker=caller)
+        admission.admit(RunJob(id="r3", prompt="a"), asker=page)
+    admission.admit(RunJob(id="r4", prompt="a"), first, page)  # in place of their older one
+    admission.admit(RunJob(id="r5", prompt="a"), asker=caller)
     with pytest.raises(DraftscopeError, match=r"3 runs of your address .* at most 3 of one address"):
-        admission.admit(Job("r6", "a", ()), asker=another)
-    admission.admit(Job("r7", "a", ()), asker=Asker("10.0.0.2", "page"))
+        admission.admit(RunJob(id="r6", prompt="a"), asker=another)
+    admission.admit(RunJob(id="r7", prompt="a"), asker=Asker("10.0.0.2", "page"))
     second.state = "done"
-    assert admission.admit(Job("r8", "a", ()), asker=another).job.asker == another
+    assert admission.admit(RunJob(id="r8", prompt="a"), asker=another).job.asker == another
 
 
 def test_a_server_that_is_ending_takes_none() -> None:
@@ -406,7 +406,7 @@ def test_a_server_that_is_ending_takes_none() -> None:
     admission.end()
     assert not admission.ready
     with pytest.raises(DraftscopeError, match="The server is ending"):
-        admission.admit(Job("r1", "a", ()))
+        admission.admit(RunJob(id="r1", prompt="a"))
 
 
 def test_visitors_who_never_say_that_they_left_are_forgotten_unless_they_wait() -> None:

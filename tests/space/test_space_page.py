@@ -262,7 +262,7 @@ def test_a_visitor_reaches_nothing_of_another(visit: Any, space: Space, tmp_path
     mine.run()
     other.ready()
     other.page.click("#ds-stop")
-    other.page.evaluate("() => Draftscope.again()")
+    other.page.evaluate("() => Draftscope.fetchRest(0)")
     with other.outer.expect_download() as download:
         other.menu("share")
         other.page.click("#ds-save")

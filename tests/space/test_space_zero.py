@@ -14,7 +14,7 @@ import pytest
 
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import select
-from draftscope_app.engine.messages import Asker, Job, Step
+from draftscope_app.engine.jobs import Asker, RunJob, Step
 from draftscope_app.engine.zero import SETUP_S, ZeroEngine, seconds
 from tests.support.runs import PATIENCE_S, Seen, job
 
@@ -107,7 +107,7 @@ def test_both_ways_decode_the_same_tokens(pair_folders: tuple[Path, Path], engin
 def test_stop_reaches_the_worker(engine: ZeroEngine) -> None:
     seen = Seen(engine.run(job(tokens=480)))
     seen.until(lambda s: bool(s.rounds("speculative")))
-    seen.handle.stop()
+    seen.answer.stop()
     seen.done()
     assert set(seen.ends.values()) == {"cancelled"}
     assert sum(len(r["emitted"]) for r in seen.rounds("plain")) < 480
@@ -118,11 +118,11 @@ def test_steps_are_handed_out_of_what_was_decoded_ahead(engine: ZeroEngine) -> N
     for rounds in (1, 2, 3):
         seen.until(lambda s, n=rounds: len(s.rounds("speculative")) == n and s.states[-1] == "stepping")  # type: ignore[misc]
         time.sleep(0.3)
-        assert len(seen.look().rounds("speculative")) == rounds
-        engine.send(Step(seen.handle.job.run))
+        assert len(seen.rounds("speculative")) == rounds
+        engine.send(Step(seen.answer.job.id))
     seen.until(lambda s: len(s.rounds("speculative")) == 4)
     assert Seen(engine.run(job())).done().ends.keys() == {"plain", "speculative"}  # it holds up nobody
-    seen.handle.stop()
+    seen.answer.stop()
     seen.done()
     assert len(engine) == 0
 
@@ -130,10 +130,10 @@ def test_steps_are_handed_out_of_what_was_decoded_ahead(engine: ZeroEngine) -> N
 def test_a_run_can_be_stepped_to_its_end(engine: ZeroEngine) -> None:
     seen = Seen(engine.run(job(tokens=12, steps=1)))
     deadline = time.monotonic() + PATIENCE_S
-    while "done" not in seen.look().states:
+    while "done" not in seen.states:
         assert time.monotonic() < deadline
         if seen.states[-1:] == ["stepping"]:
-            seen.handle.step()
+            seen.answer.step()
         time.sleep(0.02)
     assert set(seen.ends.values()) <= {"length", "eos"}
     assert set(seen.ends) == {"plain", "speculative"}
@@ -142,20 +142,20 @@ def test_a_run_can_be_stepped_to_its_end(engine: ZeroEngine) -> None:
 def test_runs_wait_in_order_and_a_waiting_one_can_be_stopped(engine: ZeroEngine) -> None:
     first, second = Seen(engine.run(job(tokens=200))), Seen(engine.run(job(tokens=200)))
     third = Seen(engine.run(job(tokens=8)))
-    assert engine.place(third.handle) == 2
-    second.handle.stop()
+    assert engine.place(third.answer) == 2
+    second.answer.stop()
     assert second.done().events == []
     third.done()
-    assert "done" in first.look().states
+    assert "done" in first.states
 
 
 def test_visitors_take_turns_run_by_run(engine: ZeroEngine) -> None:
     """They were decoded in order of arrival, whoever asked."""
     calls = [Seen(engine.run(job(tokens=60, asker=Asker("10.0.0.1")))) for _ in range(4)]
     mine = Seen(engine.run(job(tokens=4, asker=Asker("10.0.0.2", "page"))))
-    assert engine.place(mine.handle) == 1
+    assert engine.place(mine.answer) == 1
     mine.done()
-    assert sum("done" in call.look().states for call in calls) <= 1
+    assert sum("done" in call.states for call in calls) <= 1
     for call in calls:
         call.done()
 
@@ -182,9 +182,8 @@ def test_models_that_cannot_be_loaded_are_one_sentence(tmp_path: Path) -> None:
 
 
 def test_the_time_asked_for_follows_the_request() -> None:
-    def wish(tokens: int, solo: int) -> Job:
-        lanes = tuple((name, {"max_new_tokens": tokens}) for name in ("plain", "speculative"))
-        return Job("r1", "a", lanes, None, solo)
+    def wish(tokens: int, solo: int) -> RunJob:
+        return job(tokens=tokens, solo=solo)
 
     few, many, most = (seconds(wish(*wished), 0) for wished in ((16, 0), (128, 3), (2048, 3)))
     assert SETUP_S < few < many < most == 120

@@ -1,4 +1,4 @@
-"""Runs in the engine process, as tests ask for them and watch them."""
+"""Jobs in the engine process, as tests ask for them and watch them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from draftscope_app.engine.handle import RunHandle
-from draftscope_app.engine.messages import NOBODY, Asker, Entered, Happened, Job, Noted, Refused
-from draftscope_app.engine.sessions import new_run_id
+from draftscope.drafters.settings import Settings
+from draftscope_app.engine.answers import Answer
+from draftscope_app.engine.jobs import NOBODY, Asker, RunJob, Update, new_id
 
 PATIENCE_S = 120.0
 
@@ -21,46 +21,51 @@ def job(
     prompt: str = "abc",
     asker: Asker = NOBODY,
     **settings: Any,
-) -> Job:
+) -> RunJob:
     common = {"max_new_tokens": tokens, "temperature": 1.0}
-    lanes = (
-        ("plain", common | {"drafter": "plain"}),
-        ("speculative", common | {"drafter": "draft", "gamma": 3} | settings),
-    )
-    return Job(new_run_id(), prompt, lanes, steps, solo, asker=asker)
+    lanes = {
+        "plain": Settings.of(**common, drafter="plain"),
+        "speculative": Settings.of(**common | {"drafter": "draft", "gamma": 3} | settings),
+    }
+    return RunJob(id=new_id(), prompt=prompt, lanes=lanes, steps=steps, solo_repeats=solo, asker=asker)
 
 
 class Seen:
-    """Everything a handle has said so far."""
+    """Everything that an answer has held so far: its events, states and notes."""
 
-    def __init__(self, handle: RunHandle) -> None:
-        self.handle = handle
-        self.events: list[dict[str, Any]] = []
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
         self.states: list[str] = []
-        self.sentences: list[str] = []
         self.notes: list[str] = []
+        self.sentences: list[str] = []  # why it could not go on
+        self._take = answer.take
+        answer.take = self._heed  # type: ignore[method-assign]
+        if answer.state != "queued" or answer.note is not None:
+            self._note(Update(answer.job.id, state=answer.state, note=answer.note))
 
-    def look(self) -> Seen:
-        for message in self.handle.drain():
-            if isinstance(message, Happened):
-                self.events.append(json.loads(message.line))
-            elif isinstance(message, Entered):
-                self.states.append(message.state)
-            elif isinstance(message, Noted):
-                self.notes.append(message.sentence)
-            elif isinstance(message, Refused):
-                self.sentences.append(message.sentence)
-        return self
+    def _heed(self, update: Update) -> None:
+        self._note(update)
+        self._take(update)
+
+    def _note(self, update: Update) -> None:
+        if update.note is not None:
+            (self.sentences if update.state == "done" else self.notes).append(update.note)
+        if update.state not in (None, "queued"):
+            self.states.append(str(update.state))
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in list(self.answer.lines) if line]
 
     def until(self, true: Callable[[Seen], bool]) -> Seen:
         deadline = time.monotonic() + PATIENCE_S
-        while not true(self.look()):
+        while not true(self):
             assert time.monotonic() < deadline, (self.states, self.sentences, len(self.events))
             time.sleep(0.005)
         return self
 
     def done(self) -> Seen:
-        return self.until(lambda s: "done" in s.states)
+        return self.until(lambda s: s.answer.over)
 
     def rounds(self, lane: str) -> list[dict[str, Any]]:
         return [e for e in self.events if e["kind"] == "round" and e["lane"] == lane]

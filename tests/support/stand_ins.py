@@ -10,59 +10,59 @@ from pathlib import Path
 
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine.beats import Beats
-from draftscope_app.engine.messages import Change, Entered, LoadFailed, Loading, Ready, Start
+from draftscope_app.engine.jobs import Change, EngineStatus, Start, Update
 
 
 def dies_on_the_first_run(pipe: Connection, load: LoadSettings, *_: object) -> None:
-    pipe.send(Ready("stand-in", ()))
+    pipe.send(EngineStatus("ready", "stand-in"))
     while isinstance(command := pipe.recv(), Start):
-        pipe.send(Entered(command.job.run, "running"))
+        pipe.send(Update(command.job.id, state="running"))
         os._exit(7)
 
 
 def never_comes_up(pipe: Connection, load: LoadSettings, *_: object) -> None:
-    pipe.send(Loading("about to fail"))
+    pipe.send(EngineStatus("loading", "about to fail"))
     os._exit(3)
 
 
 def never_listens(pipe: Connection, load: LoadSettings, *_: object) -> None:
-    pipe.send(Ready("stand-in", ()))
+    pipe.send(EngineStatus("ready", "stand-in"))
     threading.Event().wait()
 
 
 def does_nothing(pipe: Connection, load: LoadSettings, *_: object) -> None:
-    pipe.send(Ready("stand-in", ()))
+    pipe.send(EngineStatus("ready", "stand-in"))
     pipe.recv()
 
 
 def cannot_load(pipe: Connection, load: LoadSettings, *_: object) -> None:
-    pipe.send(LoadFailed(f"'{load.target}' cannot be loaded."))
+    pipe.send(EngineStatus("failed", f"'{load.target}' cannot be loaded."))
     pipe.recv()
 
 
 def decodes_for_ever(pipe: Connection, load: LoadSettings, *_: object) -> None:
     """Hears nothing that it is sent but the start of a run, and that run never ends."""
-    pipe.send(Ready("stand-in", ()))
+    pipe.send(EngineStatus("ready", "stand-in"))
     with suppress(EOFError):
         while True:
             if isinstance(command := pipe.recv(), Start):
-                pipe.send(Entered(command.job.run, "running"))
+                pipe.send(Update(command.job.id, state="running"))
 
 
 def dies_while_it_loads_others(pipe: Connection, load: LoadSettings, *_: object) -> None:
-    pipe.send(Ready("stand-in", ()))
+    pipe.send(EngineStatus("ready", "stand-in"))
     if isinstance(pipe.recv(), Change):
-        pipe.send(Loading("other models"))
+        pipe.send(EngineStatus("loading", "other models"))
         os._exit(9)
 
 
 def is_caught_in_a_call(pipe: Connection, load: LoadSettings, beats: Beats) -> None:
     """Answers while it waits for a run; the run never ends, reads no command, and gets nowhere."""
-    pipe.send(Ready("stand-in", ()))
+    pipe.send(EngineStatus("ready", "stand-in"))
     with beats.unwatched():
         command = pipe.recv()
     assert isinstance(command, Start)
-    pipe.send(Entered(command.job.run, "running"))
+    pipe.send(Update(command.job.id, state="running"))
     while True:
         pass
 
@@ -73,5 +73,5 @@ def comes_up_the_sixth_time(pipe: Connection, load: LoadSettings, *_: object) ->
     (starts / str(len(list(starts.iterdir())))).touch()
     if len(list(starts.iterdir())) < 6:
         os._exit(3)
-    pipe.send(Ready("stand-in", ()))
+    pipe.send(EngineStatus("ready", "stand-in"))
     pipe.recv()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from draftscope.base.errors import DraftscopeError
 from draftscope.claims.claim import Claim
 from draftscope_app.engine import commands
 
@@ -32,18 +33,18 @@ def run(claims: Iterable[Claim], root: Path, seconds: float, say: Say) -> None:
         say(f"Running {command} ...")
         folder.mkdir(parents=True, exist_ok=True)
         if reason := _run(command, folder, left):
-            say(f"{command} gave no results: {reason}.")
+            say(reason)
 
 
 def _run(command: str, folder: Path, seconds: float) -> str:
     """Runs one command; returns why it gave no results, or nothing."""
+
+    async def run() -> None:
+        async for _ in commands.running(command, folder, seconds):
+            pass
+
     try:
-        done = subprocess.run(
-            commands.arguments(command, folder), capture_output=True, text=True, timeout=seconds, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return "the time was over"
-    why = commands.reason(done.returncode, done.stderr)
-    if not why:
-        commands.keep(command, folder, done.stdout)
-    return why
+        asyncio.run(run())
+    except DraftscopeError as error:
+        return str(error)
+    return ""

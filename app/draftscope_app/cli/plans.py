@@ -89,7 +89,7 @@ def for_target(
 ) -> dict[str, list[Prompt]]:
     """`selected`, or the shipped questions of the same kinds where the target answers in a chat: a text to continue is
     no question. A file of prompts stays as it is."""
-    from draftscope_app.engine.status import chats
+    from draftscope_app.engine.opening import chats
 
     if prompts is not None or not chats(engine):
         return selected

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError, quoted
+from draftscope_app.engine.answers import Answer, Engine, Log
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.handle import RunHandle
-from draftscope_app.engine.interface import Engine
-from draftscope_app.engine.messages import NOBODY, Asker, Job
+from draftscope_app.engine.jobs import NOBODY, AnyJob, Asker
 
 
 class Admission:
@@ -19,17 +17,20 @@ class Admission:
     def __init__(self, engine: Engine, limits: Limits) -> None:
         self.engine, self.limits = engine, limits
         self._ending = False
-        self._admitted: list[RunHandle] = []  # that may not be over yet
+        self._admitted: list[Answer] = []  # that may not be over yet
 
-    def admit(self, job: Job, instead_of: RunHandle | None = None, asker: Asker = NOBODY) -> RunHandle:
-        """Takes a job of `asker` into the queue. `instead_of` is their older run: it is stopped and does not count.
+    def admit(
+        self, job: AnyJob, instead_of: Answer | None = None, asker: Asker = NOBODY, log: Log | None = None
+    ) -> Answer:
+        """Takes a job of `asker` into the queue. `instead_of` is their older one: it is stopped and does not count. The
+        events are added to the `log`, or to one of its own.
 
         Raises `DraftscopeError` where a text is too long, the queue or the visitor's or address's share of it is full,
         or the server is ending.
         """
         if self._ending:
             raise DraftscopeError("The server is ending; run again in a minute.")
-        for values in ({"prompt": job.prompt}, *(settings for _, settings in job.lanes)):
+        for values in ({"prompt": job.prompt}, *(settings.model_dump() for settings in job.lanes.values())):
             refuse_long(values, self.limits.most_text)
             refuse_halves(values)
         others = len(self.engine) - (instead_of is not None)
@@ -40,14 +41,14 @@ class Admission:
         self._refuse_too_many(asker, instead_of)
         if instead_of is not None:
             instead_of.stop()
-        handle = self.engine.run(replace(job, asker=asker))
-        self._admitted.append(handle)
-        return handle
+        answer = self.engine.run(job.model_copy(update={"asker": asker}), log)
+        self._admitted.append(answer)
+        return answer
 
-    def _refuse_too_many(self, asker: Asker, instead_of: RunHandle | None) -> None:
+    def _refuse_too_many(self, asker: Asker, instead_of: Answer | None) -> None:
         """Raises `DraftscopeError` where so many runs of this visitor, or of this address, are here already."""
-        self._admitted = [handle for handle in self._admitted if not handle.over and not handle.stopped]
-        askers = [handle.job.asker for handle in self._admitted if handle is not instead_of]
+        self._admitted = [one for one in self._admitted if not one.over and not one.stopped]
+        askers = [one.job.asker for one in self._admitted if one is not instead_of]
         limits = self.limits
         shares = [(askers.count(asker), limits.most_runs_visitor, "runs of yours", "visitor")]
         if asker.address:

@@ -1,4 +1,4 @@
-"""Which models a server opens on if it was told none."""
+"""Which models a server opens on, and what it says of those that it has loaded."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.models.loading.known import known
+from draftscope_app.engine.jobs import DrafterChoice, EngineStatus
+from draftscope_app.engine.plural import count
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
+    from draftscope.models.model import Model
 
 OPENS_ON = "smollm2"  # a name in the table of known models
 
@@ -72,3 +75,40 @@ def loading(load: LoadSettings) -> str:
 def _title(name: str) -> str:
     found = known(name)
     return found.title if found is not None else name
+
+
+def ready(engine: DecodingEngine, seconds: float, place: str = "", instead: str = "") -> EngineStatus:
+    """Its models were loaded in so many seconds. `place` takes the place of the device's name; `instead` says why these
+    models are loaded and no others."""
+    sentence = f"{instead} {introduced(engine, seconds, place)}".lstrip()
+    choices = (
+        DrafterChoice(d.name, d.title, d.exact, d.available, d.why_not, tuple(d.uses)) for d in engine.drafters()
+    )
+    return EngineStatus("ready", sentence, tuple(choices), chat=chats(engine))
+
+
+def introduced(engine: DecodingEngine, seconds: float, place: str = "") -> str:
+    """One sentence for the page's header."""
+    sizes = " + ".join(_sized(model) for model in engine.models)
+    if engine.foreign is not None:
+        sizes += f" + {_sized(engine.foreign.model)}, drafting through text"
+    return f"{sizes}, loaded in {seconds:.1f} s on {place or _place(engine)}"
+
+
+def chats(engine: DecodingEngine) -> bool:
+    """Whether the target reads its prompt in a chat template."""
+    return bool(getattr(engine.tokenizer, "chat_template", None))
+
+
+def _sized(model: Model) -> str:
+    weights = f", {model.weights}" if model.weights else ""
+    return f"{model.name} ({model.layers} × {model.hidden}{weights})"
+
+
+def _place(engine: DecodingEngine) -> str:
+    import torch
+
+    device = engine.target.device
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"a CPU, {count(torch.get_num_threads(), 'thread')}"

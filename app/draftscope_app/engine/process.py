@@ -1,4 +1,4 @@
-"""The engine in a process of its own, as the page sees it: jobs in, messages out, and no failure that hangs.
+"""The engine in a process of its own, as the page sees it: jobs in, updates out, and no failure that hangs.
 
 Decoding in the page's own interpreter would distort the very jitter that the page exists to show. So it runs in a
 spawned process. One thread here sends commands to it and one reads its messages: neither the event loop nor a visitor
@@ -22,25 +22,9 @@ from queue import SimpleQueue
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import worker
+from draftscope_app.engine.answers import Answer, Log, place_of
 from draftscope_app.engine.beats import LOOK_S, QUIET_S, SILENT_S, Beats, Number, Watch
-from draftscope_app.engine.handle import RunHandle, place_of
-from draftscope_app.engine.messages import (
-    Change,
-    ChangeFailed,
-    Command,
-    EngineStatus,
-    Entered,
-    Job,
-    LoadFailed,
-    Loading,
-    Message,
-    Noted,
-    Quit,
-    Ready,
-    Refused,
-    RunMessage,
-    Start,
-)
+from draftscope_app.engine.jobs import AnyJob, Change, Command, EngineStatus, Message, Quit, Start, Update
 from draftscope_app.engine.notice import Notice
 
 MOST_CRASHES = 3  # in a row, each within CRASH_WINDOW_S of its start; after more there is a pause before the next start
@@ -67,10 +51,9 @@ class EngineProcess:
         self._silent_s = silent_s
         self.changed = Notice()
         self._next_load: LoadSettings | None = None  # becomes `load` once it has been loaded
-        self._settled = self.status  # the latest status that was not "loading"
         self._target = target
         self._context = multiprocessing.get_context("spawn")
-        self._runs: dict[str, RunHandle] = {}
+        self._answers: dict[str, Answer] = {}  # of jobs that are not over
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._crashes = 0  # in a row
@@ -79,19 +62,19 @@ class EngineProcess:
         self._commands: Commands = SimpleQueue()
         self._spawn()
 
-    def run(self, job: Job) -> RunHandle:
+    def run(self, job: AnyJob, log: Log | None = None) -> Answer:
         """Takes a job into the queue."""
-        handle = RunHandle(self, job)
+        answer = Answer(self, job, log)
         with self._lock:  # not while a crashed process is being replaced
             failed = self.status.phase == "failed"
             if not failed:
-                self._runs[job.run] = handle
+                self._answers[job.id] = answer
                 self._commands.put(Start(job))
         if failed:
-            self._end(handle, self.status.sentence)
+            self._end(answer, self.status.sentence)
         elif self.silent:
-            handle.deliver(Noted(job.run, self.silent))
-        return handle
+            answer.take(Update(job.id, note=self.silent))
+        return answer
 
     def change(self, load: LoadSettings) -> None:
         """Loads other models in place of those that are loaded; where that fails these stay, and `status` says why.
@@ -101,21 +84,21 @@ class EngineProcess:
         with self._lock:
             if self.status.phase == "loading":
                 raise DraftscopeError("Models are being loaded already; wait until that is done.")
-            if self._runs:
+            if self._answers:
                 raise DraftscopeError("Runs are being decoded or wait here; load other models when they are over.")
-            self._settled, self._next_load = self.status, load
+            self._next_load = load
             self.status = EngineStatus("loading", "The engine is loading other models.")
             self._commands.put(Change(load))
         self.changed.give()
 
-    def place(self, handle: RunHandle) -> int:
-        """How many turns come before this run's first one."""
+    def place(self, answer: Answer) -> int:
+        """How many turns come before this job's first one."""
         with self._lock:
-            return place_of(handle, self._runs)
+            return place_of(answer, self._answers)
 
     def __len__(self) -> int:
         """Runs that are decoded or wait."""
-        return len(self._runs)
+        return len(self._answers)
 
     def send(self, command: Command) -> None:
         """Passes a command on. Never waits: the engine process may be busy, and the pipe full."""
@@ -138,9 +121,9 @@ class EngineProcess:
             process = self._process
             self._commands.put(Quit())
             self._commands.put(None)
-            lost, self._runs = list(self._runs.values()), {}
-        for handle in lost:
-            self._end(handle, "The server is ending; run again in a minute.")
+            lost, self._answers = list(self._answers.values()), {}
+        for answer in lost:
+            self._end(answer, "The server is ending; run again in a minute.")
         process.join(END_S)
         if process.is_alive():
             process.kill()
@@ -179,9 +162,9 @@ class EngineProcess:
             return
         self.silent = f"{SILENT} It is ended and started again after {self._silent_s:g} s." if silent else ""
         with self._lock:
-            waiting = list(self._runs.values())
-        for handle in waiting:
-            handle.deliver(Noted(handle.job.run, self.silent))
+            waiting = list(self._answers.values())
+        for answer in waiting:
+            answer.take(Update(answer.job.id, note=self.silent))
         self.changed.give()
 
     def _read_all(self, pipe: Connection, over: threading.Event) -> None:
@@ -197,29 +180,21 @@ class EngineProcess:
                 self._crashed()
 
     def _take(self, message: Message) -> None:
-        if isinstance(message, Loading):
-            self.status = EngineStatus("loading", message.sentence)
-        elif isinstance(message, Ready):
-            self.load, self._next_load = self._next_load or self.load, None
-            self.status = EngineStatus(
-                "ready", message.sentence, message.drafters, refused=self._refused, chat=message.chat
-            )
-            self._refused = ""
-        elif isinstance(message, ChangeFailed):
+        if isinstance(message, Update):
+            with self._lock:
+                answer = self._answers.get(message.id)
+                if message.state == "done":
+                    self._answers.pop(message.id, None)
+            if answer is not None:
+                answer.take(message)
+            return
+        if message.phase != "loading":
+            if message.phase == "ready" and not message.refused:
+                self.load = self._next_load or self.load
             self._next_load = None
-            self.status = replace(self._settled, refused=message.sentence)
-        elif isinstance(message, LoadFailed):
-            self.status = EngineStatus("failed", message.sentence)
-        else:
-            self._deliver(message)
-
-    def _deliver(self, message: RunMessage) -> None:
-        with self._lock:
-            handle = self._runs.get(message.run)
-            if isinstance(message, Entered) and message.state == "done":
-                self._runs.pop(message.run, None)
-        if handle is not None:
-            handle.deliver(message)
+        if message.phase == "ready" and self._refused:
+            message, self._refused = replace(message, refused=self._refused), ""
+        self.status = message
 
     def _crashed(self) -> None:
         """Every run of a dead process ends with a sentence, and a new process takes its place: at once, or after a
@@ -243,11 +218,11 @@ class EngineProcess:
             self._next_load = None
             self.status = status
             self._killed, self.silent = False, ""
-            lost, self._runs = list(self._runs.values()), {}
+            lost, self._answers = list(self._answers.values()), {}
             self._commands.put(None)
             self._commands = SimpleQueue()
-        for handle in lost:
-            self._end(handle, sentence)
+        for answer in lost:
+            self._end(answer, sentence)
         self.changed.give()
         self._closing.wait(pause)
         with self._lock:
@@ -256,10 +231,9 @@ class EngineProcess:
                 self._spawn()
         self.changed.give()
 
-    def _end(self, handle: RunHandle, sentence: str) -> None:
-        """A run that never reached the engine, or was lost with it, ends with one sentence."""
-        handle.deliver(Refused(handle.job.run, sentence))
-        handle.deliver(Entered(handle.job.run, "done"))
+    def _end(self, answer: Answer, sentence: str) -> None:
+        """A job that never reached the engine, or was lost with it, ends with one sentence."""
+        answer.take(Update(answer.job.id, state="done", note=sentence))
         self.changed.give()
 
 

@@ -10,7 +10,7 @@ from draftscope_app.engine.beats import SILENT_S
 
 if TYPE_CHECKING:
     from draftscope.base.load_settings import LoadSettings
-    from draftscope_app.engine.interface import Engine
+    from draftscope_app.engine.answers import Engine
 
 Profile = Literal["zero", "own"]
 

@@ -6,119 +6,81 @@ tab; for so long (`AWAY_S`) the run of a page that was closed goes on.
 
 from __future__ import annotations
 
-import itertools
 import re
-import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hmac import compare_digest
-from typing import Any, Literal
+from typing import Any
 
 from draftscope.base.errors import DraftscopeError
+from draftscope_app.engine.answers import Answer, Log, later
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.handle import RunHandle, later
-from draftscope_app.engine.messages import Asker, State
+from draftscope_app.engine.jobs import Asker
 
 MOST_VISITORS = 256
-AWAY_S = 30.0  # how long a closed page's visitor is kept, and with them their run
+AWAY_S = 30.0  # how long a closed page's visitor is kept, and with them their job
 TOKEN = re.compile(r"[0-9a-f]{32,64}")  # 128 bits or more, so that nobody can guess another tab's
-REMOVED = (
-    "This run is no longer on the server, which keeps the latest runs of its visitors only; run it again, or load the "
-    "file that you saved."
-)
-
-_numbers = itertools.count(1)
-
-
-@dataclass
-class Shown:
-    """The run that a page shows: its trace, line by line as it came. `sent` counts its deltas.
-
-    `run` is empty for a run that was loaded from a file. Lines of a fork follow those of the run that it joins.
-    """
-
-    run: str = ""
-    lines: list[str] = field(default_factory=list)
-    sent: int = 0
-    size: int = 0  # bytes in memory
-    removed: bool = False  # to make room for other visitors' runs
-
-    def add(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.lines.append(line)
-            self.size += sys.getsizeof(line)
-
-    def require(self) -> None:
-        """Raises `DraftscopeError` where the run was removed."""
-        if self.removed:
-            raise DraftscopeError(REMOVED)
-
-
-@dataclass
-class Answer:
-    """What a page knows of its comparison, check or audit: the events so far, with the settings they are about."""
-
-    run: str
-    kind: Literal["compare", "check", "audit", "load"]
-    about: dict[str, Any]
-    lines: list[str] = field(default_factory=list)
-    heard: int = 0  # events, of which a check and an audit keep the last
-    state: State = "queued"
-    note: str = ""  # why there is none
-    aside: str | None = None  # about its turns, or the engine's silence
 
 
 @dataclass
 class Visitor:
     """One open page."""
 
-    shown: Shown = field(default_factory=Shown)
-    answer: Answer | None = None  # of the latest comparison, check or audit
-    handle: RunHandle | None = None
-    calls: set[RunHandle] = field(default_factory=set)  # of the API, beside the page's run
+    shown: Log = field(default_factory=Log)  # the run that it shows
+    cards: dict[str, Answer] = field(default_factory=dict)  # the latest measurement of each kind
+    latest: Answer | None = None  # of all that it asked for
+    calls: set[Answer] = field(default_factory=set)  # of the API, beside it
     token: str = ""  # of the tab, by which it is found again after a reload; empty: it cannot be
     left_at: float | None = None  # when the page was closed, on the monotonic clock
 
-    def replace(self, handle: RunHandle | None) -> None:
-        """A new run takes the place of the one in progress."""
-        if self.handle is not None:
-            self.handle.stop()
-        self.handle = handle
+    def replace(self, answer: Answer | None) -> None:
+        """A new job takes the place of the one in progress."""
+        if self.latest is not None:
+            self.latest.stop()
+        self.latest = answer
+        if answer is not None and not answer.job.is_run:
+            self.cards[answer.job.kind] = answer
 
     @property
     def keep_s(self) -> float:
-        """How long a run goes on that nobody reads any more."""
+        """How long a job goes on that nobody reads any more."""
         return AWAY_S if self.token else 0.0
 
     def leave(self) -> None:
         """The page was closed. Whatever it asked for goes on for a while, in case of a reload."""
         self.left_at = left = time.monotonic()
-        for handle in list(self.calls):
-            handle.stop()
+        for answer in list(self.calls):
+            answer.stop()
         if self.active is not None and self.token:
-            later(AWAY_S, self._end, left)
+            later(AWAY_S, lambda: self.replace(None) if self.left_at == left else None)
         else:
             self.replace(None)
 
-    def _end(self, left: float) -> None:
-        if self.left_at == left:
-            self.replace(None)
-
     @contextmanager
-    def call(self, handle: RunHandle) -> Iterator[None]:
-        """A run that this visitor waits for in one call."""
-        self.calls.add(handle)
+    def call(self, answer: Answer) -> Iterator[None]:
+        """A job that this visitor waits for in one call."""
+        self.calls.add(answer)
         try:
             yield
         finally:
-            self.calls.discard(handle)
+            self.calls.discard(answer)
 
     @property
-    def active(self) -> RunHandle | None:
-        return self.handle if self.handle is not None and self.handle.state != "done" else None
+    def active(self) -> Answer | None:
+        return self.latest if self.latest is not None and not self.latest.over else None
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is kept of it."""
+        return self.shown.size + sum(answer.log.size for answer in self.cards.values())
+
+    def forget(self) -> None:
+        """Makes room for others."""
+        self.shown = Log(removed=True)
+        self.cards.clear()
 
     @property
     def idle(self) -> bool:
@@ -156,7 +118,7 @@ class Visitors:
             own = self._visitors.pop(session, None)
             before = next((name for name, one in self._visitors.items() if compare_digest(one.token, token)), None)
             known = self._visitors.pop(before) if before else None
-            if known is not None and own is not None and own.handle is not None:  # a run was started meanwhile
+            if known is not None and own is not None and own.latest is not None:  # a run was started meanwhile
                 known.replace(None)
                 known = None
             visitor = self._put(session, known or own or Visitor())
@@ -178,7 +140,7 @@ class Visitors:
         self._make_room(visitor)
         return visitor
 
-    def show(self, session: str | None, shown: Shown) -> None:
+    def show(self, session: str | None, shown: Log) -> None:
         """A visitor's page shows another run from now on."""
         self.of(session).shown = shown
         self.of(session)  # makes room for it
@@ -210,20 +172,16 @@ class Visitors:
 
     def _make_room(self, latest: Visitor) -> None:
         """Removes runs of idle visitors, the longest unheard of first, until all fit; never the `latest` visitor's."""
-        size = sum(visitor.shown.size for visitor in self._visitors.values())
+        size = sum(visitor.size for visitor in self._visitors.values())
         for visitor in self._visitors.values():
             if size <= self._most_bytes:
                 return
-            if visitor.shown.size and visitor.idle and visitor is not latest:
-                size -= visitor.shown.size
-                visitor.shown = Shown(removed=True)
+            if visitor.size and visitor.idle and visitor is not latest:
+                size -= visitor.size
+                visitor.forget()
 
 
 def asker_of(request: Any, session: str | None) -> Asker:
     """The visitor behind a request of Gradio's: a session of the page, or, without one, all calls of an address."""
     client = getattr(request, "client", None)
     return Asker(str(getattr(client, "host", "") or ""), session or "")
-
-
-def new_run_id() -> str:
-    return f"r{next(_numbers)}"

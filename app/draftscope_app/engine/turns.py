@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from draftscope_app.engine.messages import Asker
+from draftscope_app.engine.jobs import Asker
 
 TURN_S = 1.0  # of a run that others wait for, until its round is over
 RACES_FIRST = 4  # turns of races before one of a measurement that waits

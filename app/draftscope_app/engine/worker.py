@@ -1,34 +1,31 @@
-"""The engine process's loop: it loads the models once and advances one run at a time, round by round.
+"""The engine process's loop: it loads the models once and advances one job at a time, step by step.
 
 Whose turn it is, `turns.py` says. A run in steps waits without using the processor while others go on. Commands are
-read between rounds. `beats.py` tells the server that the loop goes round.
+read between steps. `beats.py` tells the server that the loop goes round.
 """
 
 from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
-from draftscope.trace.events import Round, RunEnd
-from draftscope_app.engine import messages
+from draftscope_app.engine import jobs
 from draftscope_app.engine.beats import Beats, Silent
+from draftscope_app.engine.jobs import EngineStatus, Update
 from draftscope_app.engine.memory import Trimmer
-from draftscope_app.engine.opening import loading, opened
-from draftscope_app.engine.play import Event, events_of, sentence_of
-from draftscope_app.engine.status import chats, choices, introduced
+from draftscope_app.engine.opening import loading, opened, ready
 from draftscope_app.engine.turns import Turns
+from draftscope_app.engine.work import Work
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
 
-ALL = 10**9  # rounds: more than a run has
 IDLE_STEPS_S = 15 * 60  # a run in steps ends by itself after this long without a step
 IN_TURNS = (
     "Other visitors and this run take turns. Its times count only its own work; after a turn of theirs a round may be "
@@ -44,23 +41,22 @@ def main(pipe: Connection, load: LoadSettings, beats: Beats | None = None) -> No
 
 @dataclass(eq=False)
 class _Running:
-    """A run that is here. `steps`: rounds that it may still decode; None for a run that is not in steps."""
+    """A job that is here. `steps`: rounds that it may still decode; None for one that is not in steps."""
 
-    job: messages.Job
+    job: jobs.AnyJob
+    work: Work
     steps: int | None
-    events: Iterator[Event | None]
-    state: messages.State = "queued"
-    stopped: bool = False
-    touched: float = 0.0
+    touched: float
+    state: jobs.State = "queued"
     noted: bool = False  # that it takes turns
 
     @property
-    def asker(self) -> messages.Asker:
+    def asker(self) -> jobs.Asker:
         return self.job.asker
 
     @property
     def ready(self) -> bool:
-        return self.steps is None or self.steps > 0 or self.stopped
+        return self.steps is None or self.steps > 0 or self.work.stopping
 
     @property
     def begun(self) -> bool:
@@ -74,32 +70,33 @@ class _Running:
 class _Worker:
     def __init__(self, pipe: Connection, load: LoadSettings, beats: Beats) -> None:
         self._pipe, self._beats = pipe, beats
-        self._runs: dict[str, _Running] = {}  # in order of arrival
+        self._running: dict[str, _Running] = {}  # in order of arrival
         self._turns = Turns[_Running]()
         self._latest: _Running | None = None  # whose turn it was
         self._trimmer = Trimmer()
-        self._lab: DecodingEngine | None = None
+        self._engine: DecodingEngine | None = None
+        self._status = EngineStatus()  # of the engine that is loaded
         self._threads = 1  # of its forwards
         self._load(load)
 
     def _load(self, load: LoadSettings) -> None:
         with self._beats.unwatched():
             self._load_models(load)
-        if self._lab is not None:
-            self._beats.watch([model.pulse for model in self._lab.models])
+        if self._engine is not None:
+            self._beats.watch([model.pulse for model in self._engine.models])
 
     def _load_models(self, load: LoadSettings) -> None:
         began = time.monotonic()
-        if self._lab is None:
-            self._say(messages.Loading("The engine is starting: torch is being loaded."))
+        if self._engine is None:
+            self._pipe.send(EngineStatus("loading", "The engine is starting: torch is being loaded."))
         try:
             import torch
 
             import draftscope
 
-            self._say(messages.Loading(loading(load)))
-            engine, instead = opened(load) if self._lab is None else (draftscope.load(**asdict(load)), "")
-            drafters = choices(engine)
+            self._pipe.send(EngineStatus("loading", loading(load)))
+            engine, instead = opened(load) if self._engine is None else (draftscope.load(**asdict(load)), "")
+            status = ready(engine, time.monotonic() - began, instead=instead)
         except DraftscopeError as error:
             self._not_loaded(str(error))
             return
@@ -107,27 +104,25 @@ class _Worker:
             traceback.print_exc()
             self._not_loaded(f"The models could not be loaded ({type(error).__name__}: {error}).")
             return
-        self._lab, self._threads = engine, torch.get_num_threads()
-        self._say(
-            messages.Ready(introduced(engine, time.monotonic() - began, instead=instead), drafters, chats(engine))
-        )
+        self._engine, self._threads, self._status = engine, torch.get_num_threads(), status
+        self._pipe.send(status)
 
     def _not_loaded(self, sentence: str) -> None:
         """The models that were loaded before, if any, stay."""
-        if self._lab is None:
-            self._say(messages.LoadFailed(sentence))
+        if self._engine is None:
+            self._pipe.send(EngineStatus("failed", sentence))
             return
         import torch
 
         torch.set_num_threads(self._threads)
-        self._say(messages.ChangeFailed(sentence))
+        self._pipe.send(replace(self._status, refused=sentence))
 
     def serve(self) -> None:
         while True:
-            running = self._turns.next(self._runs.values())
-            self._read_commands(0.0 if running is not None else 30.0 if self._runs else None)
+            running = self._turns.next(self._running.values())
+            self._read_commands(0.0 if running is not None else 30.0 if self._running else None)
             self._end_forgotten()
-            if running is not None and running.job.run in self._runs:
+            if running is not None and running.job.id in self._running:
                 self._note_turns(running)
                 self._advance(running)
 
@@ -144,105 +139,71 @@ class _Worker:
             if not self._pipe.poll(0):
                 return
 
-    def _obey(self, command: messages.Command) -> None:
-        if isinstance(command, messages.Quit):
-            raise SystemExit  # no error of a run, wherever the command was read
-        if isinstance(command, messages.Start):
-            self._begin(command.job)
-            return
-        if isinstance(command, messages.Change):
-            self._load(command.load)
-            return
-        running = self._runs.get(command.run)
-        if running is None:
-            return
-        if isinstance(command, messages.Stop):
-            running.stopped = True
-            if running.state == "queued":  # nothing of it has been decoded
-                self._drop(running)
-        elif running.steps is not None:
-            running.steps += 1
-            running.touched = time.monotonic()
+    def _obey(self, command: jobs.Command) -> None:
+        match command:
+            case jobs.Quit():
+                raise SystemExit  # no error of a job, wherever the command was read
+            case jobs.Start(job):
+                self._begin(job)
+            case jobs.Change(load):
+                self._load(load)
+            case jobs.Stop(id) if id in self._running:
+                running = self._running[id]
+                running.work.stopping = True
+                if not running.begun:
+                    self._end(running, Update(id, state="done"))
+            case jobs.Step(id) if id in self._running and self._running[id].steps is not None:
+                running = self._running[id]
+                running.steps = (running.steps or 0) + 1
+                running.touched = time.monotonic()
 
-    def _begin(self, job: messages.Job) -> None:
-        if self._lab is None:
-            self._say(
-                messages.Refused(job.run, "No models are loaded, so nothing can run; see the message about loading.")
-            )
-            self._say(messages.Entered(job.run, "done"))
+    def _begin(self, job: jobs.AnyJob) -> None:
+        if self._engine is None:
+            sentence = "No models are loaded, so nothing can run; see the message about loading."
+            self._pipe.send(Update(job.id, state="done", note=sentence))
             return
-        running = _Running(job, job.steps, iter(()), touched=time.monotonic())
-        running.events = self._play(running)
-        self._runs[job.run] = running
+        steps = job.steps if isinstance(job, jobs.RunJob) else None
+        work = Work(self._engine, job, self._read_commands)
+        self._running[job.id] = _Running(job, work, steps, time.monotonic())
 
     # Whose turn it is.
 
     def _note_turns(self, running: _Running) -> None:
-        """Tells a visitor whose run has begun, and goes on while this one does."""
+        """Tells a visitor whose job has begun, and goes on while this one does."""
         latest, self._latest = self._latest, running
         if latest is None or latest is running or latest.noted or not (latest.begun and latest.ready):
             return
         if latest.state != "done" and latest.asker != running.asker:
             latest.noted = True
-            self._say(messages.Noted(latest.job.run, IN_TURNS))
+            self._pipe.send(Update(latest.job.id, note=IN_TURNS))
 
     def _end_forgotten(self) -> None:
-        for running in self._runs.values():
+        for running in self._running.values():
             if not running.ready and time.monotonic() - running.touched > IDLE_STEPS_S:
-                running.stopped = True
+                running.work.stopping = True
 
-    # One event further.
+    # One step further.
 
     def _advance(self, running: _Running) -> None:
-        job = running.job
         if running.state == "queued" or (running.state == "stepping" and running.ready):
-            self._enter(running, "running")
-        try:
-            event = next(running.events)
-        except StopIteration:
-            self._drop(running)
+            running.state = "running"
+            self._pipe.send(Update(running.job.id, state="running"))
+        update = running.work.advance()
+        if update is None:
             return
-        except Exception as error:
-            self._drop(running, sentence_of(error))
+        if update.state == "stepping":
+            running.steps = (running.steps or 0) - 1
+            if running.steps > 0:
+                update = replace(update, state=None)
+        if update.state == "done":
+            self._end(running, update)
             return
-        if event is None:
-            return
-        self._say(messages.Happened(job.run, event.model_dump_json(exclude_none=True)))
-        if isinstance(event, Round) and event.lane == job.lanes[-1][0]:
-            self._count_round(running)
-        elif isinstance(event, RunEnd) and event.lane == job.lanes[-1][0]:
-            running.steps = None if running.steps is None else ALL  # only the other lane is left
+        running.state = update.state or running.state
+        self._pipe.send(update)
 
-    def _count_round(self, running: _Running) -> None:
-        if running.steps is None:
-            return
-        running.steps -= 1
-        if running.steps == 0:
-            self._enter(running, "stepping")
-
-    def _play(self, running: _Running) -> Iterator[Event | None]:
-        assert self._lab is not None
-
-        def cancelled() -> bool:
-            self._read_commands()
-            return running.stopped
-
-        return events_of(self._lab, running.job, cancelled, lambda: self._enter(running, "solo"))
-
-    # Answers.
-
-    def _enter(self, running: _Running, state: messages.State) -> None:
-        if running.state != state:
-            running.state = state
-            self._say(messages.Entered(running.job.run, state))
-
-    def _drop(self, running: _Running, sentence: str = "") -> None:
-        self._runs.pop(running.job.run, None)
-        if sentence:
-            self._say(messages.Refused(running.job.run, sentence))
-        self._enter(running, "done")
-        running.events = iter(())  # its caches are free
+    def _end(self, running: _Running, update: Update) -> None:
+        del self._running[running.job.id]
+        running.state = "done"
+        self._pipe.send(update)
+        running.work.end()
         self._trimmer.run_is_over()
-
-    def _say(self, message: messages.Message) -> None:
-        self._pipe.send(message)

@@ -7,7 +7,6 @@ worker through shared memory. Without ZeroGPU, `spaces.GPU` does nothing and the
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import re
 import threading
@@ -21,19 +20,18 @@ from typing import TYPE_CHECKING, Any
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
-from draftscope.base.steps import said
-from draftscope_app.engine import messages as jobs
-from draftscope_app.engine.handle import RunHandle, place_of
+from draftscope_app.engine import jobs
+from draftscope_app.engine.answers import Answer, Log, place_of
+from draftscope_app.engine.jobs import EngineStatus, Update
 from draftscope_app.engine.notice import Notice
-from draftscope_app.engine.opening import opened
-from draftscope_app.engine.play import events_of, sentence_of
-from draftscope_app.engine.status import chats, choices, introduced
+from draftscope_app.engine.opening import opened, ready
 from draftscope_app.engine.turns import Turns
+from draftscope_app.engine.work import Work
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
 
-SLOTS = 1024  # runs at the same time; each has a flag that stops it
+SLOTS = 1024  # jobs at the same time; each has a flag that stops it
 BATCH_S = 0.1  # between batches out of the worker
 SETUP_S, SECONDS_A_TOKEN, MOST_S = 6.0, 0.02, 120.0  # of one call: assumed, not measured
 ALL = 10**9  # rounds: more than a run has
@@ -42,215 +40,211 @@ TAG = re.compile(r"<[^>]+>")
 Lend = Callable[..., Callable[..., Any]]  # `spaces.GPU`
 
 
-def seconds(job: jobs.Job, _slot: int) -> int:
-    """How long a GPU is asked for, from the number of tokens that a run may write in all its lanes and repeats."""
-    tokens = sum(int(settings.get("max_new_tokens", 128)) for _, settings in job.lanes)
-    whole = SETUP_S + SECONDS_A_TOKEN * tokens * (1 + job.solo_repeats + job.compares)
-    return round(MOST_S if job.checks or job.advises else min(MOST_S, whole))
+def seconds(job: jobs.AnyJob, _slot: int) -> int:
+    """How long a GPU is asked for, from the number of tokens that a job may write in all its lanes and repeats."""
+    tokens = sum(settings.max_new_tokens for settings in job.lanes.values())
+    match job:
+        case jobs.RunJob():
+            runs = 1 + job.solo_repeats
+        case jobs.CompareJob():
+            runs = job.repeats
+        case _:
+            return round(MOST_S)
+    return round(min(MOST_S, SETUP_S + SECONDS_A_TOKEN * tokens * runs))
 
 
 class ZeroEngine:
-    """What `EngineProcess` is elsewhere: decodes whole runs, one at a time, whose visitors take turns."""
+    """What `EngineProcess` is elsewhere: does whole jobs, one at a time, whose visitors take turns."""
 
     def __init__(self, load: LoadSettings, lend: Lend, place: str = "") -> None:
         self.load = load
         self.silent = ""  # it is in this process, which answers
         self.changed = Notice()
-        self._runs: dict[str, RunHandle] = {}
-        self._slots: dict[str, int] = {}
-        self._budgets: dict[str, _StepBudget] = {}  # of the runs in steps
+        self._waiting: list[_Waiting] = []  # in order of arrival
+        self._here: dict[str, _Waiting] = {}  # the same, and those that have begun
         self._lock = threading.RLock()
-        self._flags = multiprocessing.get_context("fork").RawArray("b", SLOTS)  # set: that slot's run is to stop
+        self._flags = multiprocessing.get_context("fork").RawArray("b", SLOTS)  # set: that slot's job is to stop
         self._free = deque(range(SLOTS))
-        self._lab, self.status = _loaded(load, place)
+        self._engine, self.status = _loaded(load, place)
         self._lent = lend(duration=seconds)(self._batches)
         self._turns = Turns[_Waiting]()
-        self._waiting: list[_Waiting] = []
         self._decoding = ThreadPoolExecutor(max_workers=1, thread_name_prefix="draftscope-run")
 
-    # Runs.
+    # Jobs.
 
-    def run(self, job: jobs.Job) -> RunHandle:
+    def run(self, job: jobs.AnyJob, log: Log | None = None) -> Answer:
         """Takes a job into the queue, with the context of the visitor's request, which holds their quota."""
-        handle = RunHandle(self, job)
-        if self._lab is None:
-            self._deliver(handle, jobs.Refused(job.run, self.status.sentence), jobs.Entered(job.run, "done"))
-            return handle
+        answer = Answer(self, job, log)
+        if self._engine is None:
+            answer.take(Update(job.id, state="done", note=self.status.sentence))
+            return answer
         with self._lock:
-            self._runs[job.run] = handle
-            slot = self._slots[job.run] = self._free.popleft()
+            slot = self._free.popleft()
             self._flags[slot] = 0
-            if job.steps is not None:
-                self._budgets[job.run] = _StepBudget(handle, job.steps)
-            self._waiting.append(_Waiting(handle, slot, copy_context()))
+            waiting = self._here[job.id] = _Waiting(answer, slot, copy_context())
+            self._waiting.append(waiting)
         self._decoding.submit(self._decode_next)
-        return handle
+        return answer
 
     def send(self, command: jobs.Command) -> None:
         """A step or a stop."""
         if not isinstance(command, jobs.Step | jobs.Stop):
             return
         with self._lock:
-            handle, budget = self._runs.get(command.run), self._budgets.get(command.run)
-            if handle is None:
+            here = self._here.get(command.id)
+            if here is None:
                 return
-            if isinstance(command, jobs.Stop):
-                if command.run in self._slots:  # it is still decoded
-                    self._flags[self._slots[command.run]] = 1
-                if budget is not None:
-                    budget.close()
-                if handle.state in ("queued", "stepping"):
-                    self._deliver(handle, jobs.Entered(command.run, "done"))
-            elif budget is not None:
-                self._deliver(handle, *budget.add())
+            if isinstance(command, jobs.Step):
+                self._deliver(here, *here.add_round())
+                return
+            if here.slot is not None:  # it is still decoded
+                self._flags[here.slot] = 1
+            here.hand_out_all()
+            if here.answer.state in ("queued", "stepping"):
+                self._deliver(here, Update(command.id, state="done"))
 
     def change(self, load: LoadSettings) -> None:  # noqa: ARG002 - every engine has it
         """Raises `DraftscopeError`: the models are on the device from the start."""
         raise DraftscopeError("On ZeroGPU other models cannot be loaded; start a server of your own for them.")
 
-    def place(self, handle: RunHandle) -> int:
-        """How many turns come before this run's first one."""
+    def place(self, answer: Answer) -> int:
+        """How many turns come before this job's first one."""
         with self._lock:
-            return place_of(handle, self._runs)
+            return place_of(answer, {id: here.answer for id, here in self._here.items()})
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self._here)
 
     def close(self) -> None:
         self._flags[:] = [1] * SLOTS
         self._decoding.shutdown(wait=True, cancel_futures=True)
 
-    # A run, as the page's process sees it.
+    # A job, as the page's process sees it.
 
     def _decode_next(self) -> None:
-        """Decodes the whole run of the visitor whose turn it is."""
+        """Does the whole job of the visitor whose turn it is."""
         with self._lock:
             chosen = self._turns.next(self._waiting)
             assert chosen is not None  # there is a call of this for each that waits
             self._waiting.remove(chosen)
-        chosen.context.run(self._decode, chosen.handle, chosen.slot)
+        chosen.context.run(self._decode, chosen)
 
-    def _decode(self, handle: RunHandle, slot: int) -> None:
-        run = handle.job.run
+    def _decode(self, here: _Waiting) -> None:
+        job, slot = here.answer.job, here.slot
+        assert slot is not None
+        end = Update(job.id, state="done")  # unless the worker has said so
         try:
-            if handle.state != "done":
-                for batch in self._lent(handle.job, slot):
-                    self._take(handle, batch)
+            if not here.answer.over:
+                for batch in self._lent(job, slot):
+                    self._take(here, batch)
         except Exception as error:  # no GPU, no quota left, or the worker died
             sentence = TAG.sub("", str(getattr(error, "message", error)))
-            self._take(handle, [jobs.Refused(run, f"No GPU decoded this run ({sentence}).")])
+            end = Update(job.id, state="done", note=f"No GPU decoded this run ({sentence}).")
         finally:
             with self._lock:
-                self._slots.pop(run, None)
+                here.slot = None
                 self._free.append(slot)
-            self._take(handle, [jobs.Entered(run, "done")])
+            self._take(here, [end])
 
-    def _take(self, handle: RunHandle, batch: list[jobs.RunMessage]) -> None:
+    def _take(self, here: _Waiting, batch: list[Update]) -> None:
         with self._lock:
-            budget = self._budgets.get(handle.job.run)
-            self._deliver(handle, *(batch if budget is None else budget.put(batch)))
+            self._deliver(here, *here.put(batch))
 
-    def _deliver(self, handle: RunHandle, *messages: jobs.RunMessage) -> None:
-        """Nothing is delivered once a run is over."""
-        for message in messages if handle.state != "done" else ():
-            handle.deliver(message)
-            if isinstance(message, jobs.Entered) and message.state == "done":
-                self._runs.pop(handle.job.run, None)
-                self._budgets.pop(handle.job.run, None)
+    def _deliver(self, here: _Waiting, *updates: Update) -> None:
+        """Nothing is delivered once a job is over."""
+        for update in updates:
+            if here.answer.over:
                 break
+            here.answer.take(update)
+        if here.answer.over:
+            self._here.pop(here.answer.job.id, None)
         self.changed.give()
 
-    # A run, in the worker.
+    # A job, in the worker.
 
-    def _batches(self, job: jobs.Job, slot: int) -> Iterator[list[jobs.RunMessage]]:
-        """All messages of a run, a few at a time: each batch crosses a process."""
-        batch: list[jobs.RunMessage] = []
+    def _batches(self, job: jobs.AnyJob, slot: int) -> Iterator[list[Update]]:
+        """All updates of a job, a few at a time: each batch crosses a process."""
+        batch = [Update(job.id, state="running")]
         sent = time.monotonic()
-        for message in self._messages(job, lambda: bool(self._flags[slot])):
-            batch.append(message)
+        for update in self._updates(job, slot):
+            batch.append(update)
             if time.monotonic() - sent >= BATCH_S:
                 yield batch
                 batch, sent = [], time.monotonic()
         yield batch
 
-    def _messages(self, job: jobs.Job, cancelled: Callable[[], bool]) -> Iterator[jobs.RunMessage]:
-        assert self._lab is not None
-        states: list[jobs.State] = ["running"]
-        try:
-            for event in said(events_of(self._lab, job, cancelled, lambda: states.append("solo"))):
-                yield from (jobs.Entered(job.run, state) for state in states)
-                states.clear()
-                yield jobs.Happened(job.run, event.model_dump_json(exclude_none=True))
-        except Exception as error:
-            yield jobs.Refused(job.run, sentence_of(error))
-        yield jobs.Entered(job.run, "done")
+    def _updates(self, job: jobs.AnyJob, slot: int) -> Iterator[Update]:
+        assert self._engine is not None
+
+        def look() -> None:
+            work.stopping = bool(self._flags[slot])
+
+        work = Work(self._engine, job, look)
+        update = None
+        while update is None or update.state != "done":
+            look()
+            update = work.advance()
+            if update is not None:
+                yield update
 
 
 @dataclass(eq=False)
 class _Waiting:
-    """A run that waits for its turn, with the context of the visitor's request."""
+    """A job that is here, with the context of the visitor's request. Updates of a run in steps are kept, and handed out
+    for as many rounds as were asked for."""
 
-    handle: RunHandle
-    slot: int
+    answer: Answer
+    slot: int | None  # None once nothing of it is decoded any more
     context: Context
     ready = True
     begun = False
 
+    def __post_init__(self) -> None:
+        job = self.answer.job
+        self._rounds = (job.steps if isinstance(job, jobs.RunJob) else None) or ALL
+        self._kept: deque[Update] = deque()
+
     @property
     def asker(self) -> jobs.Asker:
-        return self.handle.job.asker
+        return self.answer.job.asker
 
     @property
     def measures(self) -> bool:
-        return not self.handle.job.is_run
+        return not self.answer.job.is_run
 
-
-class _StepBudget:
-    """The messages of a run in steps, handed out for as many rounds as were asked for."""
-
-    def __init__(self, handle: RunHandle, rounds: int) -> None:
-        self._job, self._rounds = handle.job, rounds
-        self._kept: deque[jobs.RunMessage] = deque()
-
-    def put(self, batch: list[jobs.RunMessage]) -> list[jobs.RunMessage]:
+    def put(self, batch: list[Update]) -> list[Update]:
+        """Takes these; gives what the rounds cover."""
         self._kept += batch
-        return self._due() if self._rounds else []
+        return self._due()
 
-    def add(self) -> list[jobs.RunMessage]:
+    def add_round(self) -> list[Update]:
+        if self._rounds == ALL:
+            return []
         self._rounds += 1
-        return [jobs.Entered(self._job.run, "running"), *self._due()]
+        return [Update(self.answer.job.id, state="running"), *self._due()]
 
-    def close(self) -> None:
-        """Drops the messages that wait; whatever still comes is handed out at once."""
+    def hand_out_all(self) -> None:
+        """Drops the updates that wait; whatever still comes is handed out at once."""
         self._kept.clear()
         self._rounds = ALL
 
-    def _due(self) -> list[jobs.RunMessage]:
-        """What the budget covers: a round of the drafting lane costs one, and after that lane's end nothing does."""
-        due: list[jobs.RunMessage] = []
+    def _due(self) -> list[Update]:
+        due: list[Update] = []
         while self._kept and self._rounds:
-            message = self._kept.popleft()
-            due.append(message)
-            if not isinstance(message, jobs.Happened):
-                continue
-            event = json.loads(message.line)
-            if event["lane"] != self._job.lanes[-1][0]:
-                continue
-            if event["kind"] == "round":
+            update = self._kept.popleft()
+            if update.state == "stepping" and self._rounds != ALL:
                 self._rounds -= 1
-                if not self._rounds:
-                    due.append(jobs.Entered(self._job.run, "stepping"))
-            elif event["kind"] == "run_end":
-                self._rounds = ALL
+            if update.state == "stepping" and self._rounds:
+                update = Update(update.id, update.line)
+            due.append(update)
         return due
 
 
-def _loaded(load: LoadSettings, place: str) -> tuple[DecodingEngine | None, jobs.EngineStatus]:
+def _loaded(load: LoadSettings, place: str) -> tuple[DecodingEngine | None, EngineStatus]:
     """The models and their status, or None and why they could not be loaded."""
     began = time.monotonic()
     try:
         engine, instead = opened(load)
     except DraftscopeError as error:
-        return None, jobs.EngineStatus("failed", str(error))
-    sentence = introduced(engine, time.monotonic() - began, place, instead)
-    return engine, jobs.EngineStatus("ready", sentence, choices(engine), chat=chats(engine))
+        return None, EngineStatus("failed", str(error))
+    return engine, ready(engine, time.monotonic() - began, place, instead)

@@ -18,7 +18,7 @@ from draftscope.base.settings import GeneralSettings
 from draftscope.drafters.options import known_options
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.messages import DrafterChoice
+from draftscope_app.engine.jobs import DrafterChoice
 
 LANE = "speculative"  # the drafting lane's name; the other one is "plain"
 
@@ -100,7 +100,7 @@ def _from_text(text: str, default: Any) -> Any:
 
 def lanes(
     controls: Controls, drafter: DrafterChoice | None, most_tokens: int = Limits.most_tokens
-) -> tuple[tuple[str, dict[str, Any]], ...]:
+) -> dict[str, Settings]:
     """The lanes to race, validated: plain beside the chosen drafter, or plain alone."""
     common = {name: as_setting(name, field, controls[name]) for name, field in general().items()}
     if common["max_new_tokens"] > most_tokens:
@@ -110,26 +110,21 @@ def lanes(
         )
     if drafter is not None and not drafter.available:
         raise DraftscopeError(f"The drafter '{drafter.name}' cannot run here: {drafter.why_not}; choose another.")
-    plain = checked("plain", common | {"drafter": "plain"})
+    plain = Settings.of(**common, drafter="plain")
     if controls["drafter"] == "plain":
-        return (plain,)
+        return {"plain": plain}
     uses = drafter.uses if drafter is not None else tuple(options())
     read = {name: field for name, field in options().items() if is_read(name, uses, controls)}
     own = {name: as_setting(name, field, controls[name]) for name, field in read.items()}
     if controls["drafter"] == "typed" and not controls["typed"]:
         raise DraftscopeError("The typed draft is empty; write how you think the text goes on.")
-    return plain, checked(LANE, common | {"drafter": controls["drafter"]} | own)
+    return {"plain": plain, LANE: Settings.of(**common, drafter=controls["drafter"], **own)}
 
 
 def is_read(name: str, uses: Collection[str], values: Mapping[str, Any]) -> bool:
     """Whether a drafter that `uses` these options reads that one while they have these values."""
     other, wanted = read_with().get(name, ("", ()))
     return name in uses and (not other or (other in uses and values[other] in wanted))
-
-
-def checked(lane: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    Settings.of(**values)
-    return lane, values
 
 
 def as_setting(name: str, field: FieldInfo, value: Any) -> Any:

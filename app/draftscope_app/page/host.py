@@ -20,9 +20,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files, html
 from draftscope.trace.events import AnyEvent
-from draftscope_app.engine.sessions import REMOVED
+from draftscope_app.engine.answers import REMOVED
 from draftscope_app.page.runs import lessons
-from draftscope_app.page.runs.feed import note, whole
+from draftscope_app.page.runs.feed import note, rest
 from draftscope_app.page.shared import Shared
 
 ServerFunction = Callable[..., Awaitable[Any]]
@@ -45,11 +45,11 @@ def functions(shared: Shared) -> list[ServerFunction]:
     async def lesson(name: Any) -> str:
         return lessons.told(name) if isinstance(name, str) else note(UNREADABLE)
 
-    async def again(_: Any, request: gr.Request) -> str:
+    async def again(start: Any, request: gr.Request) -> str:
         visitor = shared.visitors.of(await start_batch(request))
         if visitor.shown.removed:
             return note(REMOVED)
-        return whole(visitor) if visitor.shown.run else ""
+        return rest(visitor, start if isinstance(start, int) and start > 0 else 0) if visitor.shown.run else ""
 
     async def save(asked: Any, request: gr.Request) -> dict[str, str]:
         try:

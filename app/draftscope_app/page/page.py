@@ -19,14 +19,12 @@ from draftscope_app.page import bundle, controls, host, opening
 from draftscope_app.page.advice.listener import AdviceListeners
 from draftscope_app.page.experiments.listener import ExperimentListeners
 from draftscope_app.page.layout import Widgets, lay_out
-from draftscope_app.page.listeners import settings
+from draftscope_app.page.listeners import settings, tasks
 from draftscope_app.page.listeners.engine import EngineListeners
 from draftscope_app.page.listeners.files import FileListeners
 from draftscope_app.page.listeners.runs import RunListeners
-from draftscope_app.page.listeners.servers import ServerListeners
-from draftscope_app.page.listeners.tasks import TaskListeners
 from draftscope_app.page.runs.feed import recording
-from draftscope_app.page.runs.servers import KnownServers
+from draftscope_app.page.servers import KnownServers
 from draftscope_app.page.shared import Shared
 
 UPLOADS_S = 3600  # how long an uploaded file is kept, and how often old ones are deleted
@@ -75,10 +73,8 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
     settings.attach(widgets, shared.defaults, query)
     runs = RunListeners(shared, widgets)
     found = runs.attach(query)
-    TaskListeners(shared, widgets).attach(found)
-    if shared.servers.offered:
-        ServerListeners(shared, widgets).attach(runs)
+    tasks.attach(shared, widgets, runs, found)
     FileListeners(shared, widgets).attach()
-    AdviceListeners(shared, widgets.advice).attach()
+    AdviceListeners(shared, widgets.advice).attach(found)
     ExperimentListeners(widgets.experiments).attach()
     EngineListeners(shared, widgets).attach(demo)

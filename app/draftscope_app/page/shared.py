@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import gradio as gr
+
+from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import EVENT, AnyEvent
 from draftscope_app.engine.admission import Admission
-from draftscope_app.engine.messages import DrafterChoice
-from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.answers import Answer, Log
+from draftscope_app.engine.jobs import AnyJob, DrafterChoice
+from draftscope_app.engine.sessions import Visitors, asker_of
 from draftscope_app.page.controls import Controls
-from draftscope_app.page.runs.servers import KnownServers
+from draftscope_app.page.servers import KnownServers
 
 PRIVATE: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}  # of every listener of the page
 
@@ -33,6 +38,23 @@ class Shared:
         shown = self.visitors.of(session).shown
         shown.require()
         return [EVENT.validate_json(text) for text in shown.lines] if shown.lines else list(self.first)
+
+    def begin(self, request: Any, job: Callable[[], AnyJob], replaces: bool = False, log: Log | None = None) -> Answer:
+        """Begins a job for the visitor who sent the request. It `replaces` what goes on of theirs, or is refused.
+
+        Raises `DraftscopeError` where it cannot begin.
+        """
+        visitor = self.visitors.of(request.session_hash)
+        if visitor.active is not None and not replaces:
+            raise DraftscopeError("A run of yours is still going on; wait for its end, or press Stop.")
+        answer = self.admission.admit(job(), visitor.active, asker_of(request, request.session_hash), log)
+        visitor.replace(answer)
+        return answer
+
+    def stop(self, request: gr.Request) -> None:
+        """Ends what goes on for the visitor."""
+        if active := self.visitors.of(request.session_hash).active:
+            active.stop()
 
     def drafter(self, name: str) -> DrafterChoice | None:
         return next((d for d in self.admission.engine.status.drafters if d.name == name), None)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 from collections.abc import Callable
@@ -18,14 +17,12 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.events import EVENT, AnyEvent
 from draftscope_app.engine.admission import Admission, refuse_halves, refuse_long, text_of
-from draftscope_app.engine.handle import RunHandle
-from draftscope_app.engine.interface import Engine
-from draftscope_app.engine.messages import Happened, Job, Refused
-from draftscope_app.engine.sessions import Visitors, asker_of, new_run_id
+from draftscope_app.engine.answers import Answer, Engine, follow, watch
+from draftscope_app.engine.jobs import RunJob, new_id
+from draftscope_app.engine.sessions import Visitors, asker_of
 from draftscope_app.page.listeners.engine import able
 from draftscope_app.reports import lanes
 
-PERIOD_S = 0.05  # events that come in less time are taken together
 OPENING = """Continues a prompt by speculative decoding and returns the text, its tokens and what the run measured.
 
 Parameters:
@@ -52,10 +49,10 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
                 raise DraftscopeError(
                     f"max_new_tokens = {settings.max_new_tokens}: this server writes at most {most} tokens a run."
                 )
-            lane = (settings.drafter, settings.model_dump())
-            handle = admission.admit(Job(new_run_id(), prompt, (lane,)), asker=asker_of(request, None))
-            with visitors.of(request.session_hash).call(handle):
-                events = await _events(admission.engine, handle)
+            job = RunJob(id=new_id(), prompt=prompt, lanes={settings.drafter: settings})
+            answer = admission.admit(job, asker=asker_of(request, None))
+            with visitors.of(request.session_hash).call(answer):
+                events = await _events(admission.engine, answer)
         except DraftscopeError as error:
             raise gr.Error(str(error), print_exception=False) from None
         return json.loads(lanes.as_json(lanes.lanes(events)[0].decoded()))
@@ -87,35 +84,21 @@ def _offered() -> dict[str, FieldInfo]:
 
 async def _usual(engine: Engine) -> str:
     """A chain of the draft model, or the nearest drafter that can run; known once the models are loaded."""
-    while True:
-        changes = engine.changed.count
-        if engine.status.phase != "loading":
+    async for status in watch(engine.changed, lambda: engine.status):
+        if status.phase != "loading":
             break
-        await engine.changed.wait(changes)
     return able(Settings.of().drafter, engine.status.drafters)
 
 
-async def _events(engine: Engine, handle: RunHandle) -> list[AnyEvent]:
+async def _events(engine: Engine, answer: Answer) -> list[AnyEvent]:
     """All events of a run. A caller who leaves ends it."""
-    events: list[AnyEvent] = []
-    try:
-        while True:
-            changes = engine.changed.count
-            over = handle.over  # read before the messages, so that none is left
-            for message in handle.drain():
-                if isinstance(message, Refused):
-                    raise DraftscopeError(message.sentence)
-                if isinstance(message, Happened):
-                    events.append(EVENT.validate_json(message.line))
-            if over:
-                break
-            await asyncio.sleep(PERIOD_S)
-            await engine.changed.wait(changes)
-    finally:
-        handle.stop()
-    if not events:
+    async for _ in follow(engine, answer):
+        pass
+    if answer.refused:
+        raise DraftscopeError(str(answer.note))
+    if not answer.lines:
         raise DraftscopeError("The run was stopped before it began; try again.")
-    return events
+    return [EVENT.validate_json(line) for line in answer.lines]
 
 
 def _default(field: FieldInfo) -> Any:

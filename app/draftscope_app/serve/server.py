@@ -114,8 +114,7 @@ def _launch(
 ) -> gr.Blocks:
     import gradio
 
-    from draftscope_app.page import page, theme
-    from draftscope_app.page.runs import servers
+    from draftscope_app.page import page, servers, theme
     from draftscope_app.serve import api, calls
 
     async def launched() -> gr.Blocks:

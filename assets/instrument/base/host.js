@@ -51,8 +51,8 @@ export async function callServer(name, question) {
   return answer;
 }
 
-/** Asks for the whole run that is shown. */
-export const again = async () => receive(await callServer("again", null));
+/** Asks for the run that is shown from that event on. */
+export const fetchRest = async (from) => receive(await callServer("again", from));
 
 /** Asks for a lesson's recorded run. */
 export const requestLesson = async (name) => receive(await callServer("lesson", name));

@@ -1,56 +1,40 @@
-// Deltas of runs, handed on in their order: a hidden tab may lose some, and others overtake each other.
+// Events of the run that is shown, each once and in order: a hidden tab may lose deltas, and others overtake each other.
 
-const LOST_MS = 1000; // after so long a delta that has not come is lost
+const number = (run) => Number(String(run).slice(1)) || 0; // the host numbers runs
 
-export class DeltaOrder {
-  /** `take(delta)` gets each in its turn; `lost()` asks the host for the whole run. */
-  constructor(take, lost) {
-    Object.assign(this, { take, lost });
-    this.runs = new Map(); // run id -> {next, held}
+export class RunLog {
+  /** `fetchRest(from)` asks the host for the events from that place on. */
+  constructor(fetchRest) {
+    this.fetchRest = fetchRest;
+    this.runs = [{ run: "", have: 0 }]; // the one that is shown, and behind it one that has no event yet
   }
 
-  /** A run begins and takes the place of all others. */
-  begin(run) {
-    this.runs.clear();
-    this.expect(run);
+  /** True where a delta's run came later than those that are here: it takes their place once it has an event. */
+  begins(run) {
+    if (number(run) <= number(this.runs.at(-1).run)) return false;
+    this.runs = [...this.runs.filter(({ have }) => have), { run, have: 0 }];
+    return true;
   }
 
-  /** A run begins beside them: a fork. */
-  expect(run) {
-    this.runs.set(run, { next: 0, held: new Map() });
-  }
-
-  /** The run from its beginning, in one delta; `seq` says how many it stands for. */
-  rebuild({ run, seq }) {
-    const held = this.runs.get(run)?.held || new Map();
-    this.runs.clear();
-    this.runs.set(run, { next: seq, held: new Map([...held].filter(([own]) => own >= seq)) });
-  }
-
-  add(delta) {
-    if (!this.runs.has(delta.run) && this.isNewer(delta.run)) this.expect(delta.run); // its first delta was lost
-    const order = this.runs.get(delta.run);
-    if (!order) return;
-    order.held.set(delta.seq, delta);
-    while (order.held.has(order.next)) {
-      this.take(order.held.get(order.next));
-      order.held.delete(order.next++);
+  /** What is new in a delta, before which the run had `seq` events; null for one that comes too early or too late. */
+  fresh({ run, seq, ev, state }) {
+    const newest = this.runs.at(-1);
+    if (run !== newest.run || seq + ev.length < newest.have) return null;
+    if (seq > newest.have) {
+      this.fetch(newest.have);
+      return null;
     }
-    if (!order.held.size) return;
-    setTimeout(() => order.held.size && Math.min(...order.held.keys()) > order.next && this.lost(), LOST_MS);
+    const events = ev.slice(newest.have - seq);
+    newest.have = seq + ev.length;
+    if (newest.have) this.runs = [newest];
+    else if (state === "done" && this.runs.length > 1) this.runs.pop(); // it was refused
+    return events;
   }
 
-  /** A run is over, and `sent` deltas of it were sent. */
-  over(run, sent) {
-    setTimeout(() => {
-      const order = this.runs.get(run);
-      if (order ? order.next < sent : this.isNewer(run)) this.lost();
-    }, LOST_MS);
-  }
-
-  /** Runs are numbered by the host: r1, r2, ... */
-  isNewer(run) {
-    const number = (name) => Number(String(name).slice(1)) || 0;
-    return [...this.runs.keys()].every((known) => number(known) < number(run));
+  async fetch(from) {
+    if (this.fetching) return;
+    this.fetching = true;
+    await this.fetchRest(from);
+    this.fetching = false;
   }
 }

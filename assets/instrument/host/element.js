@@ -6,7 +6,7 @@
 import { fromAddress, setInAddress } from "../base/address.js";
 import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
-import { again, earlyDeltas, hostCan } from "../base/host.js";
+import { earlyDeltas, fetchRest, hostCan } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
 import { draftLane, fold, isFinished, newStore, ofServers, referenceLane } from "../base/store.js";
 import { themeCss } from "../base/theme.js";
@@ -31,7 +31,7 @@ import { LaneView } from "../run/lanes.js";
 import { StripView } from "../run/strip.js";
 import { nameDrafters } from "../run/titles.js";
 import { Cursor } from "./cursor.js";
-import { DeltaOrder } from "./deltas.js";
+import { RunLog } from "./deltas.js";
 import { doorNow, onDoor, openDoor } from "./doors.js";
 import { keyLine, pressKey } from "./keys.js";
 import { Lead } from "./lead.js";
@@ -59,7 +59,7 @@ export class Instrument extends HTMLElement {
     this.request = this.request.bind(this);
     this.transport = new Transport(this.request, () => this.cursor.followClock());
     this.cursor = new Cursor(this.transport, () => this.moved());
-    this.deltas = new DeltaOrder((delta) => this.take(delta), again);
+    this.log = new RunLog(fetchRest);
     this.store = newStore();
     this.lanes = [];
     this.makeViews();
@@ -240,7 +240,6 @@ export class Instrument extends HTMLElement {
     }
     if (delta.unable) showUnable(delta.unable);
     if (delta.engine !== undefined) showEngine(delta.engine);
-    if (delta.over) this.deltas.over(delta.over, delta.sent);
     if (delta.arrived) {
       this.arrived = true; // the controls hold the settings of the address
       settingsArrived();
@@ -253,7 +252,6 @@ export class Instrument extends HTMLElement {
     if (delta.load && this.servers.takeLoad(delta.load)) this.foundServers("load test");
     if (delta.lesson) this.lessons.arrive(delta.lesson, delta);
     else if (delta.run === undefined) this.request();
-    else if (delta.whole) this.rebuild(delta);
     else this.receiveRun(delta);
   }
 
@@ -270,23 +268,14 @@ export class Instrument extends HTMLElement {
 
   receiveRun(delta) {
     if (teaching() && delta.source === "recorded") return; // another prompt's run: what the link names is run here
-    if (delta.seq === 0 && delta.joins) {
-      this.joining = delta.joins === this.shownRun ? delta.run : null; // a fork's lane joins those that are shown
-      this.deltas.expect(delta.run);
-    } else if (delta.seq === 0) {
-      this.waiting = { run: delta.run, source: delta.source || "live", paced: Boolean(delta.paced) };
-      this.deltas.begin(delta.run);
+    if (this.log.begins(delta.run)) {
+      const paced = Boolean(delta.paced) && !delta.whole;
+      this.waiting = { run: delta.run, source: delta.source || "live", paced };
+      if (delta.whole && this.own) this.beginBehind();
     }
-    this.deltas.add(delta);
-  }
-
-  /** The run from its beginning, in one delta. */
-  rebuild(delta) {
-    this.deltas.rebuild(delta);
-    this.waiting = { run: delta.run, source: delta.source, paced: false };
-    if (this.own) this.beginBehind();
-    this.take(delta);
-    this.stepped = delta.state === "stepping";
+    const events = this.log.fresh(delta);
+    if (events) this.take({ ...delta, ev: events });
+    if (delta.whole) this.stepped = delta.state === "stepping";
   }
 
   /** Run was pressed: until the run has begun, what is shown is another one's. A step of a run goes on with it. */
@@ -311,13 +300,10 @@ export class Instrument extends HTMLElement {
     this.place = delta.place || 0;
     const events = delta.ev || [];
     if (events.length && this.waiting && this.waiting.run === delta.run) this.begin();
-    if (events.length && this.joining === delta.run) {
-      this.joining = null;
-      this.shownRun = delta.run;
-      if (!this.own) this.transport.toEnd(); // the fork is shown as it comes
-    }
     if (events.length && delta.run !== this.shownRun) return;
     const store = this.own || this.store;
+    const forks = store.over && events.some((event) => event.kind === "run_start");
+    if (forks && !this.own) this.transport.toEnd(); // a fork is shown as it comes
     for (const event of events) fold(store, event);
     if (this.sought && !this.own && isFinished(store)) this.seek();
     else if (events.length && store.run === "first") this.open();

@@ -1,7 +1,7 @@
 // All that may be called from outside: by the page's listeners, by an exported file. Nothing else is reachable.
 
 import { give } from "../base/given.js";
-import { again, askHost, attempted, connect, receive } from "../base/host.js";
+import { askHost, attempted, connect, fetchRest, receive } from "../base/host.js";
 import { exampled, openedOn, preset } from "../base/models.js";
 import { openDoors } from "./doors.js";
 import { Instrument } from "./element.js";
@@ -41,7 +41,7 @@ export const Draftscope = {
   lessonShown,
   connect,
   receive,
-  again,
+  fetchRest,
   ask: askHost,
   attempted,
   example: exampled, // between the page and the instrument

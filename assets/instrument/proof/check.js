@@ -4,10 +4,11 @@
 // was found, on how much, and how often such a test raises a false alarm; for a lossy rule, how far its distribution
 // lies from the target's.
 
-import { h, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { counted, formatFigure, formatProb, timeLeft } from "../base/format.js";
-import { askHost, hostCan, pressStop, say } from "../base/host.js";
+import { hostCan } from "../base/host.js";
 import { keep, recall } from "../base/kept.js";
+import { Task } from "../base/task.js";
 
 const MOST = 32; // checks kept
 const whole = (done) =>
@@ -39,72 +40,50 @@ const askedBy = (start, rule) =>
 export class CheckCard {
   constructor(repaint) {
     this.repaint = repaint;
-    this.answer = null;
+    this.task = new Task("check", "Check this pair and drafter");
     this.done = recall("checks", fits) || []; // the newest first
-    this.go = h("button", {
-      class: "small",
-      type: "button",
-      text: "Check this pair and drafter",
-      on: { click: () => this.ask() },
-    });
-    this.stop = h("button", {
-      class: "small",
-      type: "button",
-      text: "Cancel",
-      hidden: true,
-      on: { click: () => pressStop() },
-    });
-    this.progress = h("span", { class: "stated", role: "status" });
     this.result = h("div", { class: "block" });
     this.root = h(
       "div",
       { class: "block check" },
       h("h4", { text: "Checked by sampling" }),
-      h("div", { class: "controls" }, this.go, this.stop, this.progress),
+      this.task.root,
       this.result,
     );
   }
 
-  ask() {
-    this.asked = true;
-    askHost("check", null);
+  get answer() {
+    return this.task.answer;
   }
 
-  /** True where the answer goes on that this page did not ask for: it was reloaded meanwhile. */
+  /** True for one that goes on from before a reload. */
   take(answer) {
-    const found = !this.asked && !this.running && answer.state !== "done";
-    this.answer = answer;
+    const goesOn = this.task.take(answer);
     const last = answer.ev[answer.ev.length - 1];
     if (last && last.verdict) {
       const done = { ...last, of: answer.about?.asked };
       this.done = [done, ...this.done.filter((other) => asked(other) !== asked(done))].slice(0, MOST);
       keep("checks", this.done);
     }
-    if (answer.state === "done" && answer.note) say(answer.note);
     this.stamp = "";
     this.repaint();
-    return found;
+    return goesOn;
   }
 
   get running() {
-    return Boolean(this.answer) && this.answer.state !== "done";
+    return this.task.running;
   }
 
   /** `start`: of the shown run's drafting lane, if there is one. */
   paint(busy, start) {
     this.root.hidden = !hostCan("check");
-    this.go.disabled = busy || this.running || !start;
     const last = this.answer?.ev[this.answer.ev.length - 1];
+    this.task.paint(!busy && start, progressOf, last && !last.verdict ? "cancelled: no conclusion" : "");
     const own = start && this.done.find((done) => asked(done) === askedBy(start, done.rule));
     const others = start ? this.done.filter((done) => done !== own && done.models[0] === start.models[0].name) : [];
     const stamp = `${this.answer?.state}/${last?.findings.length}/${timeLeft(last?.seconds_left)}/${own?.created}/${others.map((done) => done.created)}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
-    this.stop.hidden = !this.running;
-    setText(
-      this.progress,
-      this.running ? progressOf(this.answer, last) : last && !last.verdict ? "cancelled: no conclusion" : "",
-    );
     const none =
       "Samples the whole decoding loop on this machine, with its caches, masks and random numbers, and compares it with the target's distribution. Takes a minute or more.";
     this.result.replaceChildren(
@@ -114,9 +93,7 @@ export class CheckCard {
   }
 }
 
-function progressOf(answer, last) {
-  if (answer.state === "queued")
-    return answer.place > 0 ? `in the queue, ${answer.place} ahead of you` : "in the queue";
+function progressOf({ ev: [last] }) {
   if (!last) return "starting";
   return [`${last.findings.length} of ${last.tests} tests`, timeLeft(last.seconds_left)].filter(Boolean).join(", ");
 }

@@ -5,8 +5,9 @@
 
 import { h, setText } from "../base/dom.js";
 import { formatFigure, formatFixed, formatProb, median, shorten } from "../base/format.js";
-import { askHost, hostCan, pressStop, say } from "../base/host.js";
+import { askHost, hostCan } from "../base/host.js";
 import { keep, recall } from "../base/kept.js";
+import { Task } from "../base/task.js";
 import { samplingWords } from "./provenance.js";
 
 /** Rows of a comparison: the last event of each lane, with what follows from it. Pure. */
@@ -54,22 +55,8 @@ export class CompareView {
     this.repaint = repaint;
     this.by = "times";
     this.down = true;
-    this.answer = null; // what is going on
+    this.task = new Task("compare", "Compare all drafters");
     this.done = recall("compare", fits); // the last one that was finished
-    this.go = h("button", {
-      class: "small",
-      type: "button",
-      text: "Compare all drafters",
-      on: { click: () => this.ask() },
-    });
-    this.stop = h("button", {
-      class: "small",
-      type: "button",
-      text: "Cancel",
-      hidden: true,
-      on: { click: () => pressStop() },
-    });
-    this.progress = h("span", { class: "stated", role: "status" });
     this.of = h("p", { class: "note" });
     this.table = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Drafters compared" });
     this.legend = h("p", { class: "sum" });
@@ -80,7 +67,7 @@ export class CompareView {
         class: "sum",
         text: "Runs every drafter available here on this prompt with these settings: whole runs, taking turns, nothing recorded.",
       }),
-      h("div", { class: "controls" }, this.go, this.stop, this.progress),
+      this.task.root,
       this.of,
       this.table,
       this.legend,
@@ -91,45 +78,34 @@ export class CompareView {
     return !hostCan("compare");
   }
 
-  ask() {
-    this.asked = true;
-    askHost("compare", null);
+  get answer() {
+    return this.task.answer;
   }
 
-  /** True where the answer goes on that this page did not ask for: it was reloaded meanwhile. */
+  /** True for one that goes on from before a reload. */
   take(answer) {
-    const found = !this.asked && !this.running && answer.state !== "done";
-    this.answer = answer;
+    const goesOn = this.task.take(answer);
     const whole = answer.state === "done" && !answer.note && answer.about && runsOf(answer) === wanted(answer);
     if (whole) {
       this.done = { about: answer.about, ev: answer.ev };
       keep("compare", this.done);
     }
-    if (answer.state === "done" && answer.note) say(answer.note);
     this.stamp = "";
     this.repaint();
-    return found;
+    return goesOn;
   }
 
   get running() {
-    return Boolean(this.answer) && this.answer.state !== "done";
+    return this.task.running;
   }
 
   paint({ busy }) {
-    this.go.disabled = busy || this.running;
+    const cut = this.answer && !this.answer.note && runsOf(this.answer) < wanted(this.answer);
+    const kept = this.done ? ": the last complete comparison is shown" : "";
+    this.task.paint(!busy, progressOf, cut ? `cancelled${kept}` : "");
     const stamp = `${this.running}/${this.answer?.ev.length}/${this.by}/${this.down}/${this.done?.about.created}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
-    this.stop.hidden = !this.running;
-    const cut = this.answer && !this.answer.note && runsOf(this.answer) < wanted(this.answer);
-    setText(
-      this.progress,
-      this.running
-        ? progressOf(this.answer)
-        : cut
-          ? `cancelled${this.done ? ": the last complete comparison is shown" : ""}`
-          : "",
-    );
     const shown = this.running && this.answer.ev.length ? this.answer : this.done;
     this.of.hidden = this.legend.hidden = this.table.hidden = !shown;
     if (!shown) return;
@@ -202,11 +178,7 @@ const runsOf = (answer) =>
   comparedRows(answer.ev).reduce((sum, row) => sum + (row.refused ? answer.about.repeats : row.runs), 0);
 const wanted = (answer) => answer.about.lanes * answer.about.repeats;
 
-function progressOf(answer) {
-  if (answer.state === "queued")
-    return answer.place > 0 ? `in the queue, ${answer.place} ahead of you` : "in the queue";
-  return `${runsOf(answer)} of ${wanted(answer)} runs`;
-}
+const progressOf = (answer) => `${runsOf(answer)} of ${wanted(answer)} runs`;
 
 function aboutWords(about) {
   const when = String(about.created).slice(0, 16).replace("T", " ");

@@ -3,6 +3,7 @@
 
 import { button, h, s, setText } from "../base/dom.js";
 import { counted, formatFigure, formatMs } from "../base/format.js";
+import { queueWords } from "../base/task.js";
 
 const BETS = {
   score: "mean log-probability",
@@ -90,8 +91,8 @@ export class AuditCard {
 }
 
 function progressWords(told, answer, running) {
-  if (running && answer.state === "queued")
-    return answer.place > 0 ? `in the queue, ${answer.place} ahead of you` : "in the queue";
+  const queued = running && queueWords(answer);
+  if (queued) return queued;
   const at = `T ${told.temperature} · a difference is called clear at ${formatFigure(told.needed)} nats of evidence: a false alarm once in ${Math.round(1 / told.false_alarm).toLocaleString("en")}, however often one looks`;
   if (!told.texts) return running ? `comparing greedy texts first · ${at}` : at;
   return `${counted(told.texts, "sample")} of at most ${told.samples}, ${formatMs(1000 * told.seconds)} · ${at}`;

@@ -2,6 +2,7 @@
 
 import { button, h, setText } from "../base/dom.js";
 import { counted, formatFigure, formatMs, formatProb } from "../base/format.js";
+import { queueWords } from "../base/task.js";
 import { saveFile } from "../draw/pictures.js";
 import { scrollable, table } from "../draw/tables.js";
 import { chart } from "./chart.js";
@@ -111,8 +112,8 @@ function progressWords(curve, answer, running) {
     return points.length < all
       ? `stopped after ${points.length} of ${counted(all, "point")} · ${asked}`
       : `${counted(all, "point")} · ${asked}${curve.created ? ` · ${curve.created.slice(0, 10)}` : ""}`;
-  if (answer?.state === "queued")
-    return answer.place > 0 ? `in the queue, ${answer.place} ahead of you` : "in the queue";
+  const queued = answer && queueWords(answer);
+  if (queued) return queued;
   if (!points.length && !curve.predicted_with)
     return `measuring what a round costs here, for the prediction · ${asked}`;
   return `point ${points.length + 1} of ${all} · ${asked}`;

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from draftscope.advise.question import Question
 from draftscope.base.prompts import Prompt
-from draftscope.base.steps import Cancelled, mapped, stoppable
+from draftscope.base.steps import mapped
 from draftscope.trace.events import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from draftscope.advise.advise import Progress
+    from draftscope.advise.probe import Watch
     from draftscope.decode.engine import DecodingEngine
 
 
@@ -39,13 +37,10 @@ class Advised(Record):
     report: dict[str, Any] | None = None
 
 
-def advised(engine: DecodingEngine, asked: Asked, cancelled: Callable[[], bool]) -> Iterator[Advised | None]:
-    """The events of an advice, until it is given or cancelled; None where there is nothing new to say."""
+def advised(engine: DecodingEngine, asked: Asked, watch: Watch) -> Iterator[Advised | None]:
+    """The events of an advice; None where there is nothing new to say. A timed run is never interrupted for others:
+    within one `watch` is called every round, and may raise `Cancelled`."""
     from draftscope.advise.advise import advising
-
-    def watch() -> None:
-        if cancelled():
-            raise Cancelled
 
     prompts = {kind: [Prompt(kind, text) for text in texts] for kind, texts in asked.prompts.items()}
     said: tuple[Any, ...] = ()
@@ -57,7 +52,5 @@ def advised(engine: DecodingEngine, asked: Asked, cancelled: Callable[[], bool])
             return None
         return Advised(stage=progress.stage.name.lower(), done=progress.done, left_s=progress.left_s)
 
-    steps = mapped(advising(engine, asked.question, prompts, asked.drafters, watch=watch), told)
-    with suppress(Cancelled):
-        report = yield from stoppable(steps, cancelled)
-        yield Advised(report=json.loads(report.as_json()))
+    report = yield from mapped(advising(engine, asked.question, prompts, asked.drafters, watch=watch), told)
+    yield Advised(report=json.loads(report.as_json()))

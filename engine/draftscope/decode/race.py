@@ -6,13 +6,12 @@ measurement; `solo_runs`, unrecorded whole runs in turn, are others of the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from draftscope.base.cores import OtherCores
 from draftscope.base.costs import PLAIN
-from draftscope.base.steps import Cancelled, stoppable
+from draftscope.base.steps import Cancelled, Steps
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, SoloRuns, VerifyCosts
 
@@ -22,31 +21,27 @@ if TYPE_CHECKING:
     from draftscope.decode.run import Run
 
 
-def never() -> bool:
-    return False
-
-
-def race(runs: Sequence[Run], cancelled: Callable[[], bool] = never) -> Iterator[AnyEvent]:
-    """The events of all lanes. `cancelled` is called before every round; cancelled lanes still end with a `RunEnd`.
-
-    A race that is cancelled before its first event has none: no lane ends without its `RunStart`.
-    """
+def race(runs: Sequence[Run]) -> Steps[AnyEvent, bool]:
+    """The events of all lanes, and whether it went to its end: `Cancelled` may be thrown in after any of them, and then
+    every lane that goes on still ends with a `RunEnd`, none without its `RunStart`."""
     streams = {index: run.events() for index, run in enumerate(runs)}
     begun: set[int] = set()
-    while streams:
-        behind = min(streams, key=lambda index: (runs[index].clock_ms, index))
-        if cancelled():
-            for index in streams if begun else ():
-                if index not in begun:
-                    yield next(streams[index])
-                yield runs[index].cancel()
-            return
-        begun.add(behind)
-        event = next(streams[behind], None)
-        if event is None:
-            del streams[behind]
-        else:
-            yield event
+    try:
+        while streams:
+            behind = min(streams, key=lambda index: (runs[index].clock_ms, index))
+            begun.add(behind)
+            event = next(streams[behind], None)
+            if event is None:
+                del streams[behind]
+            else:
+                yield event
+    except Cancelled:
+        for index in streams:
+            if index not in begun:
+                yield next(streams[index])
+            yield runs[index].cancel()
+        return False
+    return True
 
 
 def solo_runs(
@@ -55,7 +50,6 @@ def solo_runs(
     lanes: Mapping[str, Settings],
     run: str = "run",
     repeats: int = 3,
-    cancelled: Callable[[], bool] = never,
 ) -> Iterator[SoloRuns | None]:
     """Unrecorded whole runs of each lane alone, in the order A B A B. Yields a lane's times so far after each run, and
     None after each round."""
@@ -66,8 +60,6 @@ def solo_runs(
             alone = yield from engine.opening(prompt, settings, run=run, lane=lane, record=False)
             cores = OtherCores()
             for _ in alone.steps():
-                if cancelled():
-                    return
                 yield None
             seconds[lane].append(alone.clock_ms / 1e3)
             others[lane].append(cores.lap())
@@ -81,13 +73,12 @@ def solo_runs(
 
 
 def verify_costs(
-    engine: DecodingEngine, lanes: Mapping[str, Settings], run: str = "run", cancelled: Callable[[], bool] = never
+    engine: DecodingEngine, lanes: Mapping[str, Settings], run: str = "run"
 ) -> Iterator[VerifyCosts | None]:
-    """v by rows on this machine, for the lane that drafts; nothing if none does or if cancelled. None after each
-    forward that is measured for it."""
+    """v by rows on this machine, for the lane that drafts; nothing if none does. None after each forward that is
+    measured for it."""
     lane = next((name for name, settings in lanes.items() if settings.drafter != PLAIN), None)
     if lane is None:
         return
-    with suppress(Cancelled):
-        curve = yield from stoppable(engine.verify_curve(), cancelled)
-        yield VerifyCosts(run=run, lane=lane, **curve.model_dump())
+    curve = yield from engine.verify_curve()
+    yield VerifyCosts(run=run, lane=lane, **curve.model_dump())

@@ -60,11 +60,8 @@ class Checked(events.Record):
     verdict: str = ""
 
 
-def checked(
-    engine: DecodingEngine, settings: Settings, samples: int = 2048, watch: Callable[[], None] = lambda: None
-) -> Iterator[Checked | None]:
-    """`check` with the drafter and rule of these settings, as events; None where there is nothing new to say. `watch`
-    is called often and may raise."""
+def checked(engine: DecodingEngine, settings: Settings, samples: int = 2048) -> Iterator[Checked | None]:
+    """`check` with the drafter and rule of these settings, as events; None where there is nothing new to say."""
     info = drafters.find(settings.drafter)
     rule = info.rule_of(settings).name if "rule" in info.uses else None
     so_far = Checked(
@@ -83,7 +80,6 @@ def checked(
     yield so_far
     for each in steps(engine, info.name, samples, settings.seed, rule=rule, like=settings):
         if isinstance(each, Progress):
-            watch()
             so_far = so_far.model_copy(update=asdict(each))
             if monotonic() - told < PROGRESS_S:
                 yield None

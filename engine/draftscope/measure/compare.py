@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Literal
@@ -12,7 +12,6 @@ from pydantic import Field
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps
-from draftscope.decode.race import never
 from draftscope.drafters.settings import Settings
 from draftscope.trace import events
 
@@ -55,7 +54,6 @@ def compare(
     prompt: str,
     lanes: Mapping[str, Settings],
     repeats: int = 3,
-    cancelled: Callable[[], bool] = never,
 ) -> Iterator[ComparedLane | None]:
     """Runs the lanes in the order A B C A B C and yields a lane after each of its runs, and None after each round. A
     lane that cannot run says why once."""
@@ -66,24 +64,20 @@ def compare(
             if lane in refused:
                 continue
             try:
-                event = yield from _once(engine, prompt, lane, settings, measured[lane], cancelled)
+                event = yield from _once(engine, prompt, lane, settings, measured[lane])
             except DraftscopeError as error:
                 refused.add(lane)
                 event = _about(lane, settings).model_copy(update={"refused": str(error)})
-            if event is None:
-                return
             yield event
 
 
 def _once(
-    engine: DecodingEngine, prompt: str, lane: str, settings: Settings, so_far: _Measured, cancelled: Callable[[], bool]
-) -> Steps[None, ComparedLane | None]:
-    """One more whole run; None if it was cancelled."""
+    engine: DecodingEngine, prompt: str, lane: str, settings: Settings, so_far: _Measured
+) -> Steps[None, ComparedLane]:
+    """One more whole run."""
     run = yield from engine.opening(prompt, settings, lane=lane, record=False)
     rounds = 0
     for step in run.steps():
-        if cancelled():
-            return None
         yield None
         rounds += 1
         so_far.forwards += step.tree.forward_ms

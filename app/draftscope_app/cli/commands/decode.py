@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import stoppable
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
@@ -81,7 +82,7 @@ def _decode(lane: Run, shown: Watch, trace: Path | None) -> tuple[list[AnyEvent]
     events: list[AnyEvent] = []
     lost: DraftscopeError | None = None
     with interruptible() as interrupted:
-        coming = shown(_kept(race([lane], interrupted), events))
+        coming = shown(_kept(stoppable(race([lane]), interrupted), events))
         if trace is None:
             for _ in coming:
                 pass

@@ -1,27 +1,23 @@
-"""Measure and Stop of the card, and its file to save."""
+"""Measure and Stop of the card, its map, and its file to save."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.admission import refuse_long
-from draftscope_app.engine.handle import RunHandle
-from draftscope_app.engine.messages import Happened, Job, Noted, Refused
-from draftscope_app.engine.sessions import asker_of
+from draftscope_app.engine.answers import Answer, Part
+from draftscope_app.engine.jobs import AdviseJob
 from draftscope_app.page import notes
 from draftscope_app.page.advice import view, wanted
 from draftscope_app.page.advice.form import AdviceForm
-from draftscope_app.page.runs.feed import PERIOD_S
 from draftscope_app.page.shared import PRIVATE, Shared
+from draftscope_app.page.tasks.task import TaskListeners, Values
 from draftscope_app.reports.advice_map import drawn, what_if
 from draftscope_app.reports.advice_page import page
 
@@ -29,24 +25,28 @@ FILE = "draftscope-advice.html"
 
 
 class AdviceListeners:
+    """The task, and what is drawn of its answer."""
+
+    kind = "advise"
+
     def __init__(self, shared: Shared, form: AdviceForm) -> None:
         self.shared, self.form = shared, form
 
-    def attach(self) -> None:
+    def attach(self, found: Any) -> None:
         form = self.form
-        outputs = [form.answer, form.measure, form.stop, form.save, form.report, form.map.group]
+        outputs = [form.card, form.answer, form.measure, form.stop, form.save, form.report, form.map.group]
         drawn_to = [form.map.plot, form.map.note, form.map.group]
         form.card.expand(self.drafters, None, form.fields["drafters"], queue=False, **PRIVATE)
-        form.measure.click(
-            self.measure, set(form.fields.values()), outputs, concurrency_limit=None, preprocess=False, **PRIVATE
-        ).then(self.draw, [form.report, *form.map.inputs], drawn_to, **PRIVATE)
+        listeners = TaskListeners(self.shared, self)
+        for begun in listeners.attach(form.measure.click, set(form.fields.values()), outputs, found):
+            begun.then(self.draw, [form.report, *form.map.inputs], drawn_to, **PRIVATE)
         for control in form.map.inputs:
             changed = control.release if isinstance(control, gr.Slider) else control.change
             changed(
                 self.draw, [form.report, *form.map.inputs], drawn_to, preprocess=False, trigger_mode="always_last",
                 **PRIVATE,
             )  # fmt: skip
-        form.stop.click(self.stop, None, None, queue=False, **PRIVATE)
+        form.stop.click(self.shared.stop, None, None, queue=False, **PRIVATE)
 
     def drafters(self) -> Any:
         """Those that are loaded now."""
@@ -59,66 +59,26 @@ class AdviceListeners:
         figure, note = drawn(report, str(which), what_if(wanted.share(alpha), wanted.factor(draft_cost), str(machine)))
         return [figure, notes.muted(note), gr.update(visible=True)]
 
-    def stop(self, request: gr.Request) -> None:
-        active = self.shared.visitors.of(request.session_hash).active
-        if active is not None and active.job.advises is not None:
-            active.stop()
-
-    async def measure(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[list[Any]]:
-        """Progress, then the answer."""
-        visitor = self.shared.visitors.of(request.session_hash)
-        try:
-            if visitor.active is not None:
-                raise DraftscopeError("A run of yours is still going on; wait for its end, or press Stop.")
-            asker = asker_of(request, request.session_hash)
-            handle = self.shared.admission.admit(self._job(values), asker=asker)
-        except DraftscopeError as error:
-            yield self._shown(notes.refused(str(error)), running=False)
-            return
-        visitor.replace(handle)
-        async for text in self._answered(handle):
-            yield text
-
-    def _job(self, values: Mapping[Any, Any]) -> Job:
+    def job(self, values: Values, _: Any, __: str | None) -> AdviseJob:
         admission = self.shared.admission
         given = {name: values[widget] for name, widget in self.form.fields.items()}
         refuse_long(given, admission.limits.most_text)
         status = admission.engine.status
         return wanted.job(given, status.drafters, admission.limits, status.chat)
 
-    async def _answered(self, handle: RunHandle) -> AsyncIterator[list[Any]]:
-        """Progress as it comes, and at the end the answer, or why there is none."""
-        engine, shown, report, sentence, aside = self.shared.admission.engine, "", None, "", ""
-        event: dict[str, Any] | None = None
-        assert handle.job.advises is not None
-        seconds = handle.job.advises.question.seconds
-        try:
-            while True:
-                changes, over = engine.changed.count, handle.over
-                for message in handle.drain():
-                    if isinstance(message, Happened):
-                        event = json.loads(message.line)
-                        report = report or event.get("report")
-                    elif isinstance(message, Refused):
-                        sentence = message.sentence
-                    elif isinstance(message, Noted):
-                        aside = message.sentence
-                if over:
-                    break
-                text = view.progress(event, seconds) if event and not report else view.waiting(engine.place(handle))
-                text += notes.muted(aside) if aside else ""
-                if text != shown:
-                    shown = text
-                    yield self._shown(text, running=True)
-                await asyncio.sleep(PERIOD_S)
-                await engine.changed.wait(changes)
-        finally:
-            handle.stop()
-        if report is None:
-            yield self._shown(notes.refused(sentence) if sentence else view.stopped(), running=False)
-            return
-        file = await asyncio.to_thread(_saved, report)
-        yield self._shown(view.answer(report), running=False, found=(report, file))
+    def show(self, answer: Answer, part: Part) -> list[Any]:
+        """Progress, and at the end the answer, or why there is none."""
+        event = json.loads(answer.lines[-1]) if answer.lines else {}
+        if not answer.over:
+            seconds = answer.job.wish.question.seconds if isinstance(answer.job, AdviseJob) else 0.0
+            text = view.progress(event, seconds) if event.get("stage") else view.waiting(part.place)
+            return self._shown(text + (notes.muted(answer.note) if answer.note else ""), running=True)
+        if report := event.get("report"):
+            return self._shown(view.answer(report), running=False, found=(report, _saved(report)))
+        return self.refuse(str(answer.note)) if answer.refused else self._shown(view.stopped(), running=False)
+
+    def refuse(self, sentence: str) -> list[Any]:
+        return self._shown(notes.refused(sentence), running=False)
 
     def _shown(self, text: str, running: bool, found: tuple[view.Report, str] | None = None) -> list[Any]:
         """The answer's text, and which buttons can be pressed. The map of the last answer goes; its report can be saved
@@ -126,7 +86,7 @@ class AdviceListeners:
         report, file = found or (None, None)
         save = gr.update(value=file, interactive=True) if file else gr.skip()
         buttons = [gr.update(interactive=not running), gr.update(interactive=running)]
-        return [text, *buttons, save, report, gr.update(visible=False)]
+        return [gr.update(open=True), text, *buttons, save, report, gr.update(visible=False)]
 
 
 def _saved(report: view.Report) -> str:

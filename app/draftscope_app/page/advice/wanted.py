@@ -9,19 +9,18 @@ from typing import Any
 from draftscope.advise.events import Asked
 from draftscope.advise.question import Objective, Question
 from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.drafters.settings import Settings
 from draftscope_app.engine.admission import text_of
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.messages import DrafterChoice, Job
-from draftscope_app.engine.sessions import new_run_id
+from draftscope_app.engine.jobs import AdviseJob, DrafterChoice, new_id
 from draftscope_app.page import bundle
-from draftscope_app.page.controls import checked
 
 ALL_KINDS = "all"
 LEAST_S, USUAL_S, MOST_S = 5, 30, 120
 MOST_PROMPTS = 50
 
 
-def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limits, chat: bool = False) -> Job:
+def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limits, chat: bool = False) -> AdviseJob:
     """The question as a job; `chat`: the target answers in a chat.
 
     Raises `DraftscopeError` for a value that no question may have.
@@ -43,8 +42,9 @@ def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limit
         )
     prompts = own(values["own"]) or shipped(values["kind"], chat)
     asked = Asked(question, prompts, _drafters(values["drafters"], known))
-    lane = checked("advise", {"drafter": "plain", "max_new_tokens": question.length})
-    return Job(new_run_id(), "\n".join(text for texts in prompts.values() for text in texts), (lane,), advises=asked)
+    lane = Settings.of(drafter="plain", max_new_tokens=question.length)
+    prompt = "\n".join(text for texts in prompts.values() for text in texts)
+    return AdviseJob(id=new_id(), prompt=prompt, lanes={"advise": lane}, wish=asked)
 
 
 def own(text: Any) -> dict[str, list[str]]:

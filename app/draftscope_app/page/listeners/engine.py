@@ -9,8 +9,8 @@ from typing import Any
 import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.engine.messages import DrafterChoice, EngineStatus
-from draftscope_app.engine.sessions import new_run_id
+from draftscope_app.engine.answers import watch
+from draftscope_app.engine.jobs import DrafterChoice, EngineStatus, new_id
 from draftscope_app.page import opening
 from draftscope_app.page.controls import from_query, names
 from draftscope_app.page.layout import Widgets
@@ -54,7 +54,7 @@ class EngineListeners:
         values = [controls[name] if name in query else gr.skip() for name in names()]
         if "drafter" in query:  # the list may not have it yet
             values[names().index("drafter")] = self.offered(controls["drafter"])
-        text = json.dumps({"seq": new_run_id(), "arrived": True} | ({"note": sentence} if sentence else {}))
+        text = json.dumps({"seq": new_id(), "arrived": True} | ({"note": sentence} if sentence else {}))
         return [*values, text, *pictures(self.shared.first)]
 
     def leave(self, request: gr.Request) -> None:
@@ -63,16 +63,12 @@ class EngineListeners:
     async def watch_engine(self, request: gr.Request) -> AsyncIterator[Any]:
         """The engine's status while models load; then the drafters that it has."""
         asked = from_query(dict(request.query_params or {}), self.shared.defaults)[0]
-        last: EngineStatus | None = None
-        while True:
-            changes, status = self.engine.changed.count, self.engine.status
-            if status.phase != "loading" and not status.comes_back:
-                break
-            if status != last:
-                yield [engine_message(status), gr.skip()]
-            last = status
-            await self.engine.changed.wait(changes)
-        yield [engine_message(status), self.offered(asked["drafter"]) if status.drafters else gr.skip()]
+        async for status in watch(self.engine.changed, lambda: self.engine.status):
+            over = status.phase != "loading" and not status.comes_back
+            offered = self.offered(asked["drafter"]) if over and status.drafters else gr.skip()
+            yield [engine_message(status), offered]
+            if over:
+                return
 
     async def load_models(self, target: str, draft: str, revision: str, drafter: str) -> AsyncIterator[Any]:
         """Loads other models; where that fails, one sentence says why and nothing changes."""
@@ -120,4 +116,4 @@ def engine_message(status: EngineStatus) -> str:
         more["unable"] = [[d.title, d.why_not] for d in status.drafters if not d.available]
     if status.phase == "failed":
         more["note"] = status.sentence
-    return json.dumps({"seq": new_run_id(), **more})
+    return json.dumps({"seq": new_id(), **more})

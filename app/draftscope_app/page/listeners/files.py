@@ -8,7 +8,7 @@ import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files
-from draftscope_app.engine.sessions import Shown
+from draftscope_app.engine.answers import Log
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs.feed import note, recording
@@ -40,7 +40,7 @@ class FileListeners:
             return [note(str(error)), *nothing]
         events = [event for event in read.events if event.run == read.events[0].run]
         several = "" if len(events) == len(read.events) else "The file holds several runs; the first is shown."
-        shown = Shown()
+        shown = Log()
         shown.add(files.line(event) for event in events)
         self.shared.visitors.of(request.session_hash).replace(None)
         self.shared.visitors.show(request.session_hash, shown)

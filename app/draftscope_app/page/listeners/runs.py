@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.engine.messages import Job
-from draftscope_app.engine.sessions import asker_of, new_run_id
-from draftscope_app.page.controls import Controls, lanes
+from draftscope_app.engine.answers import Log
+from draftscope_app.engine.jobs import AnyJob, RunJob, new_id
+from draftscope_app.page import servers
+from draftscope_app.page.controls import lanes
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs import forks
-from draftscope_app.page.runs.feed import note, settled, stream, whole
+from draftscope_app.page.runs.feed import note, rest, stream
 from draftscope_app.page.shared import PRIVATE, Shared
+from draftscope_app.page.tasks.task import sent_by
 
 SOLO_REPEATS = 3  # whole runs of each lane after a race
 
@@ -43,88 +45,95 @@ class RunListeners:
         widgets.run.click(self.run, set(values), **streams).then(self.after, **after)
         widgets.step.click(self.step, set(values), **streams).then(self.after, **after)
         widgets.instrument.fork(self.fork, None, **streams).then(self.after, **after)
+        if self.shared.servers.offered:
+            widgets.instrument.race(self.race, set(values), **streams).then(self.after, **after)
         found = widgets.instrument.resume(self.resume, None, **streams)
         found.then(self.after, **after)
         # Plots of the last run must not stay beside a new one; after a refused run, `after` restores them.
         widgets.run.click(None, None, plots, js=f"() => {json.dumps([None] * len(plots))}")
         # An update that arrives while the drawer opens is lost, so an opened drawer asks for its plots.
         widgets.drawer.expand(self.drawn, queue=False, **after)
-        widgets.stop.click(self.stop, None, None, queue=False, **PRIVATE)
+        widgets.stop.click(self.shared.stop, None, None, queue=False, **PRIVATE)
         return found
 
     async def run(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[str]:
-        async for text in self._start(values, request, None):
+        async for text in self._begun(request, lambda: self._job(values, None)):
             yield text
 
     async def step(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[Any]:
         """One more round of the run in steps, or the first round of a new one."""
         active = self.shared.visitors.of(request.session_hash).active
-        if active is not None and active.job.steps is not None:
+        if active is not None and isinstance(active.job, RunJob) and active.job.steps is not None:
             active.step()
             yield gr.skip()
             return
-        async for text in self._start(values, request, 1):
+        async for text in self._begun(request, lambda: self._job(values, 1)):
             yield text
 
-    async def _start(self, values: Mapping[Any, Any], request: gr.Request, steps: int | None) -> AsyncIterator[str]:
-        shared = self.shared
-        visitor = shared.visitors.of(request.session_hash)
-        try:
-            job = self._job(self.widgets.read(values, self.shared.admission.limits.most_text), steps)
-            handle = shared.admission.admit(job, visitor.active, asker_of(request, request.session_hash))
-        except DraftscopeError as error:
-            yield note(str(error))
-            return
-        visitor.replace(handle)
-        async for text in stream(shared.admission.engine, visitor, handle):
+    async def race(self, values: Mapping[Any, Any], event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
+        """A race of servers, shown as a run."""
+        async for text in self._begun(request, lambda: self.ask_servers(values, sent_by(event))):
             yield text
-
-    def _job(self, controls: Controls, steps: int | None) -> Job:
-        most = self.shared.admission.limits.most_tokens
-        pair = lanes(controls, self.shared.drafter(controls["drafter"]), most)
-        solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
-        return Job(new_run_id(), controls["prompt"], pair, steps, solo)
 
     async def fork(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
         """Forks a lane of the shown live run at one token, as a new lane."""
-        shared = self.shared
-        visitor = shared.visitors.of(request.session_hash)
-        try:
+        visitor = self.shared.visitors.of(request.session_hash)
+
+        def job() -> RunJob:
             visitor.shown.require()
             if not visitor.shown.run or visitor.active is not None:
                 raise DraftscopeError("Only a live run that is over can be forked; press Run, and wait for its end.")
-            wanted = forks.ForkRequest.of(sent(event))
-            job = forks.job(wanted, shared.events(request.session_hash), new_run_id())
-            handle = shared.admission.admit(job, asker=asker_of(request, request.session_hash))
+            return forks.job(forks.ForkRequest.of(sent_by(event)), self.shared.events(request.session_hash))
+
+        async for text in self._begun(request, job, visitor.shown):
+            yield text
+
+    async def _begun(
+        self, request: gr.Request, job: Callable[[], AnyJob], log: Log | None = None
+    ) -> AsyncIterator[str]:
+        shared = self.shared
+        try:
+            answer = shared.begin(request, job, replaces=True, log=log)
         except DraftscopeError as error:
             yield note(str(error))
             return
-        visitor.replace(handle)
-        async for text in stream(shared.admission.engine, visitor, handle):
+        async for text in stream(shared.admission.engine, shared.visitors.of(request.session_hash), answer):
             yield text
+
+    def _job(self, values: Mapping[Any, Any], steps: int | None) -> RunJob:
+        limits = self.shared.admission.limits
+        controls = self.widgets.read(values, limits.most_text)
+        pair = lanes(controls, self.shared.drafter(controls["drafter"]), limits.most_tokens)
+        solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
+        return RunJob(id=new_id(), prompt=controls["prompt"], lanes=pair, steps=steps, solo_repeats=solo)
+
+    def ask_servers(self, values: Mapping[Any, Any], sent: Any) -> AnyJob:
+        """What the Servers view asks for."""
+        limits, wanted = self.shared.admission.limits, servers.ServersRequest.of(sent)
+        controls = self.widgets.read(values, limits.most_text)
+        drafter = self.shared.drafter(controls["drafter"])
+        return servers.job(wanted, self.shared.servers, controls, drafter, limits.most_tokens)
 
     async def resume(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[Any]:
         """A page has opened: the run of its tab from before a reload, what has happened so far and what follows."""
-        shared, token = self.shared, sent(event)
+        shared, token = self.shared, sent_by(event)
         try:
             visitor = shared.visitors.claim(request.session_hash or "", token if isinstance(token, str) else "")
         except DraftscopeError as error:
             yield note(str(error))
             return
-        yield whole(visitor) if visitor.shown.run else gr.skip()
-        handle = visitor.active
-        if handle is not None and handle.job.is_run:
-            async for text in stream(shared.admission.engine, visitor, handle):
+        shown, latest = visitor.shown, visitor.active
+        start = len(shown.lines) if latest is not None and latest.log is shown else None
+        yield rest(visitor, whole=True) if shown.run else gr.skip()
+        if latest is not None and latest.job.is_run:
+            async for text in stream(shared.admission.engine, visitor, latest, start):
                 yield text
 
-    def stop(self, request: gr.Request) -> None:
-        active = self.shared.visitors.of(request.session_hash).active
-        if active is not None:
-            active.stop()
-
     def after(self, request: gr.Request) -> list[Any]:
-        """How many deltas the page should have received, and the plots of the run that is shown."""
-        return [settled(self.shared.visitors.of(request.session_hash)), *self.drawn(request)[1:]]
+        """How many events the page should have received, and the plots of the run that is shown."""
+        visitor = self.shared.visitors.of(request.session_hash)
+        text = rest(visitor, len(visitor.shown.lines)) if visitor.shown.run else gr.skip()
+        return [text, *self.drawn(request)[1:]]
 
     def drawn(self, request: gr.Request) -> list[Any]:
         """The plots of the run that is shown; or one sentence."""
@@ -132,11 +141,3 @@ class RunListeners:
             return [gr.skip(), *pictures(self.shared.events(request.session_hash))]
         except DraftscopeError as error:
             return [note(str(error)), *[gr.skip()] * len(self.widgets.plots)]
-
-
-def sent(event: gr.EventData) -> Any:
-    """The data that `Draftscope.ask` sends; None for an event without it."""
-    try:
-        return event.asked
-    except (AttributeError, TypeError):
-        return None

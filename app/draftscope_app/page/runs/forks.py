@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.fork import ForkPoint
+from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Round, RunStart
-from draftscope_app.engine.messages import Job
-from draftscope_app.page.controls import checked
+from draftscope_app.engine.jobs import RunJob, new_id
 from draftscope_app.page.plots.views import by_lane
 
 MOST_LANES = 4
@@ -36,8 +36,8 @@ class ForkRequest(BaseModel):
             raise DraftscopeError("The page asked for a fork that cannot be read; reload it and try again.") from None
 
 
-def job(asked: ForkRequest, events: Sequence[AnyEvent], run: str) -> Job:
-    """The fork as a job named `run`: the lane's own settings, another seed, and what its length still allows."""
+def job(asked: ForkRequest, events: Sequence[AnyEvent]) -> RunJob:
+    """The fork as a job: the lane's own settings, another seed, and what its length still allows."""
     lanes = by_lane(events)
     own = lanes.get(asked.lane, [])
     start = next((event for event in own if isinstance(event, RunStart)), None)
@@ -58,7 +58,9 @@ def job(asked: ForkRequest, events: Sequence[AnyEvent], run: str) -> Job:
     values = dict(start.settings) | {"seed": seed, "max_new_tokens": left}
     name = f"fork {sum(1 for lane in lanes if lane.startswith('fork ')) + 1}"
     fork_point = ForkPoint(asked.lane, asked.round, given, asked.token is not None)
-    return Job(run, start.prompt, (checked(name, values),), fork_point=fork_point, joins=start.run)
+    return RunJob(
+        id=new_id(), prompt=start.prompt, lanes={name: Settings.of(**values)}, fork_point=fork_point, joins=start.run
+    )
 
 
 def _before(asked: ForkRequest, own: Sequence[AnyEvent]) -> list[int]:

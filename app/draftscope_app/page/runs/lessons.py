@@ -15,7 +15,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.glossary import GLOSSARY
-from draftscope_app.engine.sessions import new_run_id
+from draftscope_app.engine.jobs import new_id
 from draftscope_app.page.runs.feed import delta, note
 
 SUFFIX = ".jsonl.gz"
@@ -72,7 +72,7 @@ def as_delta(
 ) -> str:
     """A lesson's run as the page hears it."""
     lines = map(files.line, run)
-    return delta(0, new_run_id(), lines, lesson=name, sweep=list(sweep), audits=list(audits))
+    return delta(0, new_id(), lines, lesson=name, sweep=list(sweep), audits=list(audits))
 
 
 def _folder() -> Path:

@@ -14,8 +14,8 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope.models.loading.embedded import PAIR
 from draftscope.models.loading.known import KNOWN
 from draftscope_app.engine.admission import refuse_long
-from draftscope_app.engine.interface import Engine
-from draftscope_app.engine.messages import EngineStatus
+from draftscope_app.engine.answers import Engine, watch
+from draftscope_app.engine.jobs import EngineStatus
 
 PERIOD_S = 1.0  # between two sentences that count the seconds
 MOST_NAME = 500  # characters of a hub id, a folder or a revision
@@ -81,10 +81,12 @@ async def changes(engine: Engine, load: LoadSettings) -> AsyncIterator[EngineSta
     """The engine's status, with the seconds so far, until the models are loaded or could not be."""
     engine.change(load)
     began = time.monotonic()
-    while True:
-        changes, status = engine.changed.count, engine.status
+
+    def read() -> EngineStatus:
+        status, so_far = engine.status, f"{time.monotonic() - began:.0f} s so far."
+        return replace(status, sentence=f"{status.sentence} {so_far}") if status.phase == "loading" else status
+
+    async for status in watch(engine.changed, read, PERIOD_S):
+        yield status
         if status.phase != "loading":
-            yield status
             return
-        yield replace(status, sentence=f"{status.sentence} {time.monotonic() - began:.0f} s so far.")
-        await engine.changed.wait(changes, PERIOD_S)

@@ -5,18 +5,18 @@ A page sends names, never addresses, except to add one. Only loopback and listed
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.drafters.settings import Settings
 from draftscope.servers.addresses import named, permitted
 from draftscope.servers.programs.registry import asked_programs, titles
 from draftscope_app.engine.admission import refuse_long
-from draftscope_app.engine.messages import HERE, DrafterChoice, Job
-from draftscope_app.engine.sessions import new_run_id
-from draftscope_app.page.controls import Controls, lanes
+from draftscope_app.engine.jobs import AuditJob, DrafterChoice, LoadJob, RaceJob, new_id
+from draftscope_app.page.controls import LANE, Controls, lanes
 
 MOST = 16  # servers that a page knows
 MOST_NAME = 500  # characters of a name and an address
@@ -74,12 +74,12 @@ class KnownServers:
         """There is something to show."""
         return self.can_add or bool(self._urls)
 
-    def urls(self, names: Sequence[str]) -> tuple[str, ...]:
+    def urls(self, names: Sequence[str]) -> dict[str, str]:
         """Raises `DraftscopeError` for a name that is not known."""
         for name in names:
             if name not in self._urls:
                 raise DraftscopeError(f"There is no server '{quoted(name)}' here; reload the page.")
-        return tuple(self._urls[name] for name in names)
+        return {name: self._urls[name] for name in names}
 
     def add(self, written: Any) -> None:
         """Takes `NAME=URL` or `URL`. Raises `DraftscopeError` where that is not allowed or may not be called."""
@@ -111,33 +111,31 @@ def listed(written: str) -> tuple[tuple[str, str], ...]:
 
 def job(
     asked: ServersRequest, known: KnownServers, controls: Controls, drafter: DrafterChoice | None, most_tokens: int
-) -> Job:
+) -> RaceJob | AuditJob | LoadJob:
     """What the view asked for, with the page's prompt and sampling settings; `drafter` is the chosen one."""
     if asked.kind != "audit" and len(set(asked.names)) < len(asked.names):
         raise DraftscopeError("A server can take part once; choose different ones.")
     names = asked.names if asked.kind != "audit" else [asked.names[0], *([asked.against] if asked.against else [])]
     if asked.kind == "audit" and asked.against == asked.names[0]:
         raise DraftscopeError("A server cannot be audited against itself; choose another one.")
-    urls = known.urls(names)
-    plain: Mapping[str, Any] = lanes({**controls, "drafter": "plain"}, None, most_tokens)[0][1]
-    every = tuple((name, dict(plain)) for name in names)
-    if asked.kind == "race":
-        chosen = lanes(controls, drafter, most_tokens)[-1][1] if "drafter" in asked.here else plain
-        here = _here(asked, plain, chosen)
-        urls += (HERE,) * len(here)
-        return Job(new_run_id(), controls["prompt"], (*every, *here.items()), servers=urls, repeats=REPEATS)
+    urls, prompt = known.urls(names), controls["prompt"]
+    plain = lanes({**controls, "drafter": "plain"}, None, most_tokens)["plain"]
+    every = dict.fromkeys(names, plain)
     if asked.kind == "load":
-        return Job(new_run_id(), controls["prompt"], every, servers=urls, loads=points(asked.most))
-    return Job(new_run_id(), "", every, servers=urls, audits=SAMPLES)
+        return LoadJob(id=new_id(), prompt=prompt, lanes=every, urls=urls, points=points(asked.most))
+    if asked.kind == "audit":
+        return AuditJob(id=new_id(), lanes=every, urls=urls, samples=SAMPLES)
+    chosen = lanes(controls, drafter, most_tokens).get(LANE, plain) if "drafter" in asked.here else plain
+    return RaceJob(id=new_id(), prompt=prompt, lanes=every | _here(asked, plain, chosen), urls=urls, repeats=REPEATS)
 
 
-def _here(asked: ServersRequest, plain: Mapping[str, Any], chosen: Mapping[str, Any]) -> Mapping[str, dict[str, Any]]:
+def _here(asked: ServersRequest, plain: Settings, chosen: Settings) -> dict[str, Settings]:
     """The lanes of a race that the engine here decodes, by name: plain, and the drafter that was chosen.
 
     Raises `DraftscopeError` where a server has such a name.
     """
     wanted = [chosen if each == "drafter" else plain for each in asked.here]
-    found = {f"{settings['drafter']} (here)": dict(settings) for settings in wanted}
+    found = {f"{settings.drafter} (here)": settings for settings in wanted}
     if taken := [name for name in found if name in asked.names]:
         raise DraftscopeError(f"A server is called '{quoted(taken[0])}', as a lane of this engine is; rename it.")
     return found

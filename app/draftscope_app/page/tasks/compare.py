@@ -1,0 +1,59 @@
+"""The comparison of all drafters on one prompt, and the check of the shown run's drafter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.drafters.settings import Settings
+from draftscope.trace.events import AnyEvent, RunStart
+from draftscope_app.engine.jobs import CheckJob, CompareJob, DrafterChoice, new_id
+from draftscope_app.page.controls import LANE, Controls, lanes
+
+OTHER_TOKENIZER = ("slem", "tli")  # drafters for a draft model with another tokenizer
+REPEATS = 3  # whole runs of each drafter in a comparison
+SAMPLES = 2048  # of each distribution test, as on the command line
+CHECKED = ("rule", "lenience", "agreement", "draft_length", "confidence", "seed")  # of the shown run's settings
+
+
+def comparison(controls: Controls, drafters: Sequence[DrafterChoice], most_tokens: int) -> CompareJob:
+    """Plain decoding and every available drafter, each with those of these settings that it reads."""
+    able = [d for d in drafters if d.available and d.name != "plain" and (d.name != "typed" or controls["typed"])]
+    if any(d.name == "draft" for d in able):  # the draft has the target's tokenizer
+        able = [d for d in able if d.name not in OTHER_TOKENIZER]
+    if not able:
+        raise DraftscopeError("There is no drafter to compare yet; wait until the engine has loaded its models.")
+    chosen = {d.name: lanes({**controls, "drafter": d.name}, d, most_tokens) for d in able}
+    plain = chosen[able[0].name]["plain"]
+    named = {name: both[LANE] for name, both in chosen.items()}
+    return CompareJob(id=new_id(), prompt=controls["prompt"], lanes={"plain": plain} | named, repeats=REPEATS)
+
+
+def about_comparison(job: CompareJob) -> dict[str, Any]:
+    """Its settings, shown beside its answer."""
+    plain = job.lanes["plain"]
+    return {
+        "prompt": job.prompt[:200],
+        **{name: getattr(plain, name) for name in ("temperature", "top_k", "top_p", "min_p", "seed")},
+        "tokens": plain.max_new_tokens,
+        "lanes": len(job.lanes),
+        "repeats": job.repeats,
+    }
+
+
+def check(events: Sequence[AnyEvent]) -> CheckJob:
+    """The check of the shown run's drafter and rule."""
+    starts = [event for event in events if isinstance(event, RunStart) and event.drafter != "plain"]
+    if not starts:
+        raise DraftscopeError("Nothing was drafted in this run, so there is nothing to check; choose another drafter.")
+    start = starts[0]
+    values: dict[str, Any] = {name: start.settings[name] for name in CHECKED if name in start.settings}
+    settings = Settings.of(**{"drafter": start.drafter} | values)
+    return CheckJob(id=new_id(), prompt=start.prompt, lanes={"check": settings}, samples=SAMPLES)
+
+
+def about_check(job: CheckJob) -> dict[str, Any]:
+    """What was asked for, by which a card knows the check of the same settings again."""
+    (settings,) = job.lanes.values()
+    return {"asked": settings.model_dump(exclude_unset=True)}

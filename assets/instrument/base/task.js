@@ -1,0 +1,46 @@
+// What a card asks the host for: a button that begins it, one that stops it, and how the answer stands.
+
+import { button, h, setText } from "./dom.js";
+import { askHost, pressStop, say } from "./host.js";
+
+/** How an answer stands before there is anything of it; empty once it has begun. */
+export function queueWords({ state, place }) {
+  if (state === "waiting") return "waiting for the engine";
+  if (state !== "queued") return "";
+  return place > 0 ? `in the queue, ${place} ahead of you` : "in the queue";
+}
+
+export class Task {
+  constructor(kind, words) {
+    this.kind = kind;
+    this.answer = null;
+    this.go = button(words, () => this.ask());
+    this.stop = button("Cancel", () => pressStop(), { hidden: true });
+    this.progress = h("span", { class: "stated", role: "status" });
+    this.root = h("div", { class: "controls" }, this.go, this.stop, this.progress);
+  }
+
+  ask() {
+    this.asked = true;
+    askHost(this.kind, null);
+  }
+
+  get running() {
+    return Boolean(this.answer) && this.answer.state !== "done";
+  }
+
+  /** True where the answer goes on that this page did not ask for: it was reloaded meanwhile. */
+  take(answer) {
+    const goesOn = !this.asked && !this.running && answer.state !== "done";
+    this.answer = answer;
+    if (answer.state === "done" && answer.note) say(answer.note);
+    return goesOn;
+  }
+
+  /** `progress` says how far it is, `over` how it ended. */
+  paint(able, progress, over) {
+    this.go.disabled = !able || this.running;
+    this.stop.hidden = !this.running;
+    setText(this.progress, this.running ? queueWords(this.answer) || progress(this.answer) : over);
+  }
+}

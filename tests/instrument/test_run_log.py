@@ -1,0 +1,76 @@
+"""Deltas of runs as a page may get them: lost, late, twice, of an older run, of one that is refused, of a fork."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from draftscope.base.assets import assets
+from tests.support.node import NODE
+
+PLAY = """
+import { readFileSync } from "node:fs";
+const { file, deltas } = JSON.parse(readFileSync(0, "utf8"));
+const { RunLog } = await import(file);
+const [asked, told] = [[], []];
+const log = new RunLog(async (from) => asked.push(from));
+for (const [run, seq, ev, state] of deltas) {
+  const begins = log.begins(run);
+  told.push([begins, log.fresh({ run, seq, ev, state })]);
+  await null;
+}
+process.stdout.write(JSON.stringify({ asked, told }));
+"""
+GO, END = "running", "done"
+
+
+def play(deltas: list[Any]) -> tuple[list[Any], list[int]]:
+    """Of each delta: whether its run begins, and what is new in it; and from which places the rest was asked for."""
+    if NODE is None:
+        pytest.skip("no node here")
+    file = (assets() / "instrument" / "host" / "deltas.js").resolve().as_uri()
+    done = subprocess.run(
+        [str(NODE), "--input-type=module", "--eval", PLAY],
+        input=json.dumps({"file": file, "deltas": deltas}), capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    answer = json.loads(done.stdout)
+    return [tuple(each) for each in answer["told"]], answer["asked"]
+
+
+CASES: dict[str, tuple[list[Any], list[Any], list[int]]] = {  # deltas, what is new in each, from where is asked
+    "order": (
+        [("r1", 0, [], GO), ("r1", 0, [0, 1], GO), ("r1", 2, [2], END)], [[], [0, 1], [2]], [],
+    ),
+    "gap": (
+        [("r1", 0, [0], GO), ("r1", 2, [2], GO), ("r1", 1, [1, 2], GO)], [[0], None, [1, 2]], [1],
+    ),
+    "its first was lost": (
+        [("r1", 2, [2], GO), ("r1", 0, [0, 1, 2], GO)], [None, [0, 1, 2]], [0],
+    ),
+    "late": (
+        [("r1", 0, [0, 1], GO), ("r1", 0, [0], GO), ("r1", 1, [1, 2], GO)], [[0, 1], None, [2]], [],
+    ),
+    "the last was lost": (
+        [("r1", 0, [0], END), ("r1", 3, [], END)], [[0], None], [1],
+    ),
+    "older": (
+        [("r1", 0, [0], GO), ("r2", 0, [], GO), ("r1", 1, [1], END)], [[0], [], None], [],
+    ),
+    "refused, fork": (
+        [("r1", 0, [0], END), ("r2", 0, [], END), ("r1", 1, [1], GO)], [[0], [], [1]], [],
+    ),
+    "fork": (
+        [("r1", 0, [0], END), ("r1", 1, [], "queued"), ("r1", 1, [1], END)], [[0], [], [1]], [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("deltas", "new", "asked_from"), CASES.values(), ids=CASES)
+def test_every_event_is_shown_once_and_in_order(deltas: list[Any], new: list[Any], asked_from: list[int]) -> None:
+    told, asked = play(deltas)
+    assert [fresh for _, fresh in told] == new and asked == asked_from
+    runs = [run for run, *_ in deltas]
+    assert [begins for begins, _ in told] == [run not in runs[:place] for place, run in enumerate(runs)]
