@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from draftscope.base.assets import assets
-from draftscope.base.cache import cache_folder
+from draftscope.base.assets import cache_folder
 
 WEIGHTS, PACKED = "model.safetensors", "model.safetensors.xz"
 
