@@ -11,5 +11,5 @@ class ExitCode(IntEnum):
     OK = 0
     FAILED = 1  # a check found a difference, or the run failed
     BAD_INPUT = 2  # one sentence on stderr says what is wrong and what to do
-    UNDECIDED = 3  # a check found no difference, and too little was drafted to find one
+    UNDECIDED = 3  # a check drafted too little to find a difference, or other work disturbed a measurement
     INTERRUPTED = 130  # by Ctrl-C, as shells report it; also training that stopped early and can continue
