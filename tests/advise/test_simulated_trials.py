@@ -104,7 +104,7 @@ def test_nine_of_ten_end_in_a_verdict_and_hardly_any_is_wrong(ratio: float, temp
     assert verdicts[right] >= 0.9 * TRIALS, verdicts
     assert TRIALS - verdicts[right] - verdicts[Verdict.OPEN] <= 0.05 * TRIALS, verdicts
     near = sum(abs(one.ratio.median / ratio - 1) <= FAR for _, one, _ in found)
-    assert near >= 0.95 * TRIALS  # a measurement, like a prediction by the same costs, is within 10% of the truth
+    assert near >= 0.9 * TRIALS  # a measurement, like a prediction by the same costs, is within 10% of the truth
     assert max(seconds for _, _, seconds in found) < 1.1 * SECONDS + 10  # the turn that was begun is ended
 
 

@@ -9,6 +9,7 @@ is noise. Its trimmed mean forgets runs that something disturbed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -100,37 +101,64 @@ def measured(
 
 
 def _measured(question: Question, foreseen: Predicted, pairs: Sequence[Pair], texts: int) -> Measured:
-    kinds = dict.fromkeys(run.case.kind for run, _ in pairs)
-    by_kind = {kind: [pair for pair in pairs if pair[0].case.kind == kind] for kind in kinds}
+    found = _Ratios.of(question, pairs)
+    tail = question.objective is Objective.TAIL
     return Measured(
         candidate=foreseen.candidate,
-        ratio=ratio_of(question, pairs, texts=texts),
-        look=ratio_of(question, pairs, LOOK, texts),
+        ratio=_tail(pairs, LEVEL) if tail else found.interval(LEVEL, texts),
+        look=_tail(pairs, LOOK) if tail else found.interval(LOOK, texts),
         predicted=foreseen.ratio.median,
         predicted_tau=foreseen.tau.median,
-        prompts=len({run.case for run, _ in pairs}),
+        prompts=len(set(found.cases)),
         runs=len(pairs),
         tokens=len(pairs[0][0].ids[0]),
-        tau=float(np.exp(np.mean([np.log(_tau(run)[0]) for run, _ in pairs]))) if pairs[0][0].rounds else None,
-        by_kind={kind: ratio_of(question, own).median for kind, own in by_kind.items()},
+        tau=float(np.exp(np.log(found.taus).mean())) if pairs[0][0].rounds else None,
+        by_kind={kind: found.of_kind(kind).interval(LEVEL).median for kind in dict.fromkeys(found.kinds)},
     )
 
 
-def ratio_of(question: Question, pairs: Sequence[Pair], level: float = LEVEL, texts: int = 0) -> Interval:
+def ratio_of(question: Question, pairs: Sequence[Pair], texts: int = 0) -> Interval:
     """Plain's value of the objective over the candidate's, with its interval: on these prompts, or on all `texts` that
     there are if those are more. Of a tail all answers are taken together, since a quantile of a single run says
     little."""
     if question.objective is Objective.TAIL:
-        return _tail(pairs, level)
-    taus = np.array([_tau(own) for own, _ in pairs])
-    logs = np.array([_log_ratio(question, pair) for pair in pairs])
-    prompts = {case: [own.case == case for own, _ in pairs] for case in dict.fromkeys(own.case for own, _ in pairs)}
-    by_prompt = [float(np.log(taus[at, 0]).mean()) for at in prompts.values()]
-    chance = float(np.sqrt(taus[:, 1].sum())) / len(pairs) if question.temperature > 0 else 0.0
-    unseen = float(np.sqrt(np.var(by_prompt) / len(by_prompt) * (1 - len(by_prompt) / max(texts, len(by_prompt)))))
-    cost, reach = _trimmed(logs - np.log(taus[:, 0]), level, float(np.hypot(chance, unseen)))
-    middle = float(np.mean(by_prompt)) + cost
-    return Interval(*(float(np.exp(each)) for each in (middle, middle - reach, middle + reach)))
+        return _tail(pairs, LEVEL)
+    return _Ratios.of(question, pairs).interval(LEVEL, texts)
+
+
+@dataclass(frozen=True)
+class _Ratios:
+    """What counts of pairs of runs: logarithms of their ratios, tokens a round, and the chance in these."""
+
+    cases: list[Case]
+    logs: NDArray[np.float64]
+    taus: NDArray[np.float64]
+    chances: NDArray[np.float64]  # variance of the logarithm of a tau by chance: none at temperature 0
+
+    @classmethod
+    def of(cls, question: Question, pairs: Sequence[Pair]) -> _Ratios:
+        taus = np.array([_tau(own) for own, _ in pairs])
+        logs = np.array([_log_ratio(question, pair) for pair in pairs])
+        return cls([own.case for own, _ in pairs], logs, taus[:, 0], taus[:, 1] * (question.temperature > 0))
+
+    @property
+    def kinds(self) -> list[str]:
+        return [case.kind for case in self.cases]
+
+    def of_kind(self, kind: str) -> _Ratios:
+        at = np.array([each == kind for each in self.kinds])
+        cases = [case for case in self.cases if case.kind == kind]
+        return _Ratios(cases, self.logs[at], self.taus[at], self.chances[at])
+
+    def interval(self, level: float, texts: int = 0) -> Interval:
+        prompts = {case: place for place, case in enumerate(dict.fromkeys(self.cases))}
+        whose = np.array([prompts[case] for case in self.cases])
+        by_prompt = np.bincount(whose, np.log(self.taus)) / np.bincount(whose)
+        unseen = np.var(by_prompt) / len(prompts) * (1 - len(prompts) / max(texts, len(prompts)))
+        chance = self.chances.sum() / len(self.cases) ** 2
+        cost, reach = _trimmed(self.logs - np.log(self.taus), level, float(np.sqrt(chance + unseen)))
+        middle = float(by_prompt.mean()) + cost
+        return Interval(*(float(np.exp(each)) for each in (middle, middle - reach, middle + reach)))
 
 
 def _trimmed(values: NDArray[np.float64], level: float, more: float) -> tuple[float, float]:
