@@ -135,8 +135,8 @@ def advising(
     def rank(probed: Mapping[str, Probed]) -> Mapping[str, float]:
         at_hand = known(probed, range(len(single)))
         ratios = [
-            (steady_ratio(each, own, at_hand.costs, question.concurrency), each.drafter)
-            for each, own in at_hand.observed.items()
+            (steady_ratio(entry, own, at_hand.costs, question.concurrency), entry.drafter)
+            for entry, own in at_hand.observed.items()
         ]
         return {drafter: ratio for ratio, drafter in sorted(ratios)}
 
@@ -250,14 +250,14 @@ def _proven(
     plan = BenchPlan(
         temperatures=(question.temperature,), batches=(question.concurrency,), tokens=tokens, repeats=1, peers=False
     )
-    seen = {each: known.observed[each].first(tokens) for each in contenders}
-    foreseen = {each.candidate: each for each in predict(question, seen, known.costs, known.prefill, tokens)}
+    seen = {entry: known.observed[entry].first(tokens) for entry in contenders}
+    foreseen = {entry.candidate: entry for entry in predict(question, seen, known.costs, known.prefill, tokens)}
     screening = proof.run(engine, plan, contenders, texts[:prompts], warm_up=True, watch=watch)
     runs, notes = yield from _counted(_lengths(screening), Stage.PROOF, until)
     screened = proof.measured(question, runs, foreseen)
     if not screened:
         raise DraftscopeError(f"No candidate could be measured. {' '.join(notes)}")
-    best = max(screened, key=lambda each: each.ratio.median * each.predicted).candidate
+    best = max(screened, key=lambda entry: entry.ratio.median * entry.predicted).candidate
     plan = replace(plan, repeats=MOST_REPEATS, seconds=max(LEAST_PROOF * question.seconds, until - perf_counter()))
 
     def result(runs: Sequence[BenchRun]) -> list[Measured]:
@@ -279,12 +279,12 @@ def _lengths(steps: Steps[list[BenchRun], Found]) -> Steps[int, Found]:
 def _contenders(predicted: Sequence[Predicted]) -> list[Candidate]:
     taken: list[Candidate] = []
     least = NEAR * predicted[0].ratio.median
-    for each in predicted:
-        if each.ratio.median < least:
+    for entry in predicted:
+        if entry.ratio.median < least:
             break
-        same = sum(other.drafter == each.candidate.drafter for other in taken)
+        same = sum(other.drafter == entry.candidate.drafter for other in taken)
         if same < EACH and len(taken) < CONTENDERS:
-            taken.append(each.candidate)
+            taken.append(entry.candidate)
     return taken
 
 
@@ -298,8 +298,8 @@ def _affordable(
     screening = seconds * SCREENING / (1 - PROBING)
     turn = (seconds - screening) / min(texts, ENOUGH)
     tokens = max(min(question.length, LEAST_TOKENS), min(question.length, int((turn / 2 - before) / step)))
-    each = 2 * (len(contenders) + 1) * (tokens * step + before)
-    return tokens, max(1, min(4, int(screening / each)))
+    entry = 2 * (len(contenders) + 1) * (tokens * step + before)
+    return tokens, max(1, min(4, int(screening / entry)))
 
 
 def _alone(engine: DecodingEngine) -> list[str]:
@@ -317,10 +317,10 @@ def _reported(
 ) -> AdviceReport:
     decision = decide(measured)
     candidate = decision.chosen.candidate
-    chosen = next(each for each in predicted if each.candidate == candidate)
-    costs = known.costs.scaled({each.candidate.drafter: each.predicted / each.ratio.median for each in measured})
-    proven = {each.candidate.drafter for each in measured}
-    observed = {each: own for each, own in known.observed.items() if each.drafter in proven}
+    chosen = next(entry for entry in predicted if entry.candidate == candidate)
+    costs = known.costs.scaled({entry.candidate.drafter: entry.predicted / entry.ratio.median for entry in measured})
+    proven = {entry.candidate.drafter for entry in measured}
+    observed = {entry: own for entry, own in known.observed.items() if entry.drafter in proven}
     (again,) = predict(question, {candidate: observed[candidate]}, costs, known.prefill)
     ends = limits.limits(again, observed, costs, known.prefill, question.concurrency)
     plan = limits.schedule(candidate, observed, costs, question.concurrency)
@@ -349,7 +349,7 @@ def _surface(
     engine: DecodingEngine, predicted: Sequence[Predicted], candidate: Candidate, known: Known, costs: CalibratedCosts
 ) -> Surface | None:
     """Of the chosen drafter, or, if it makes trees, of the best one that makes chains."""
-    chains = [each.candidate for each in predicted if each.candidate.gamma is not None]
+    chains = [entry.candidate for entry in predicted if entry.candidate.gamma is not None]
     chain = candidate if candidate.gamma is not None else next(iter(chains), None)
     if chain is None or chain.gamma is None:
         return None
@@ -368,7 +368,7 @@ def _head_of(engine: DecodingEngine, candidate: Candidate) -> NamedHead | None:
 
 
 def _bytes(network: Module) -> int:
-    return sum(each.numel() * each.element_size() for each in network.parameters())
+    return sum(entry.numel() * entry.element_size() for entry in network.parameters())
 
 
 def _ready(engine: DecodingEngine, decision: Decision, plan: Sequence[ScheduleRange]) -> list[servers.Ready]:

@@ -53,14 +53,14 @@ def curve(terms: Terms, readers: int = 1, length: int = 128) -> list[CurvePoint]
     """Every draft length from 0 (plain decoding) on, for `readers` answers of `length` tokens that are written
     together; they verify readers x (gamma + 1) rows."""
     plain = _rows_cost(terms, readers)
-    found = []
+    gathered = []
     for gamma in range(MOST_GAMMA + 1):
         kept = [terms.acceptance[min(place, len(terms.acceptance) - 1)] for place in range(gamma)]
         tau = 1 + float(np.cumprod(kept).sum())
         cost = (gamma * terms.c + _rows_cost(terms, readers * (gamma + 1)) + terms.o * (gamma > 0)) / plain
         before = readers * terms.before * (gamma > 0) / (length * plain)
-        found.append(CurvePoint(gamma, tau, cost, 1 / (cost / tau + before)))
-    return found
+        gathered.append(CurvePoint(gamma, tau, cost, 1 / (cost / tau + before)))
+    return gathered
 
 
 def best(points: Sequence[CurvePoint]) -> CurvePoint:
@@ -70,16 +70,16 @@ def best(points: Sequence[CurvePoint]) -> CurvePoint:
 
 def calibrated_terms(calibration: Calibration, drafter: str, acceptance: Sequence[float]) -> Terms:
     """Costs measured on this machine."""
-    own, plain = calibration.rounds_of(drafter), calibration.plain_ms
+    drafting, plain = calibration.rounds_of(drafter), calibration.plain_ms
     rest = calibration.rounds_of(PLAIN).overhead
     rows = tuple(calibration.curve.widths)
     return Terms(
         drafter=drafter,
         acceptance=tuple(acceptance),
-        c=(own.step + own.accept_step) / plain,
-        o=(own.overhead - rest) / plain,
+        c=(drafting.step + drafting.accept_step) / plain,
+        o=(drafting.overhead - rest) / plain,
         rows=rows,
-        v=tuple((calibration.verify_ms(each) + rest) / plain for each in rows),
+        v=tuple((calibration.verify_ms(entry) + rest) / plain for entry in rows),
         source=f"measured on this machine, {calibration.measured_for.target}",
     )
 
@@ -87,17 +87,17 @@ def calibrated_terms(calibration: Calibration, drafter: str, acceptance: Sequenc
 def recorded_terms(events: Iterable[AnyEvent]) -> Terms | None:
     """Of the first lane with a drafter in a recorded race with plain decoding; None where costs were not recorded."""
     every = list(events)
-    names = {each.lane: each for each in every if isinstance(each, RunStart)}
+    names = {entry.lane: entry for entry in every if isinstance(entry, RunStart)}
     lane = next((name for name, start in names.items() if start.drafter != PLAIN), None)
-    plains = [each for each in every if isinstance(each, Round) and names[each.lane].drafter == PLAIN]
-    rounds = [each for each in every if isinstance(each, Round) and each.lane == lane and each.depth > 0]
-    costs = next((each for each in every if isinstance(each, VerifyCosts)), None)
+    plains = [entry for entry in every if isinstance(entry, Round) and names[entry.lane].drafter == PLAIN]
+    rounds = [entry for entry in every if isinstance(entry, Round) and entry.lane == lane and entry.depth > 0]
+    costs = next((entry for entry in every if isinstance(entry, VerifyCosts)), None)
     if lane is None or costs is None or not rounds or not plains:
         return None
-    plain, forward = median(map(_ms, plains)), median(each.timings.verify for each in plains)
+    plain, forward = median(map(_ms, plains)), median(entry.timings.verify for entry in plains)
     rest = plain - forward
-    steps = median(sum(each.timings.propose) / each.depth for each in rounds)
-    beside = median(_ms(each) - sum(each.timings.propose) - each.timings.verify for each in rounds)
+    steps = median(sum(entry.timings.propose) / entry.depth for entry in rounds)
+    beside = median(_ms(entry) - sum(entry.timings.propose) - entry.timings.verify for entry in rounds)
     model = names[lane].models[0].name
     return Terms(
         drafter=names[lane].drafter,
@@ -105,24 +105,24 @@ def recorded_terms(events: Iterable[AnyEvent]) -> Terms | None:
         c=steps / plain,
         o=max(0.0, (beside - rest) / plain),
         rows=tuple(costs.widths),
-        v=tuple((each * forward + rest) / plain for each in costs.v),
+        v=tuple((entry * forward + rest) / plain for entry in costs.v),
         source=f"recorded with {model} on {names[lane].device}",
     )
 
 
-def _ms(each: Round) -> float:
-    timings = each.timings
+def _ms(entry: Round) -> float:
+    timings = entry.timings
     return sum(timings.propose) + timings.verify + timings.accept + timings.commit + timings.host
 
 
 def _acceptance(rounds: Sequence[Round]) -> list[float]:
     """By position, given that all before was accepted; as far as at least one round came."""
-    found = []
-    for place in range(max(each.depth for each in rounds)):
-        reached = [each.accepted > place for each in rounds if each.depth > place and each.accepted >= place]
+    gathered = []
+    for place in range(max(entry.depth for entry in rounds)):
+        reached = [entry.accepted > place for entry in rounds if entry.depth > place and entry.accepted >= place]
         if reached:
-            found.append(sum(reached) / len(reached))
-    return found
+            gathered.append(sum(reached) / len(reached))
+    return gathered
 
 
 def _rows_cost(terms: Terms, rows: int) -> float:

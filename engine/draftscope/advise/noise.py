@@ -20,16 +20,16 @@ def spread(round_ms: Sequence[float]) -> float:
 
 def sentences(company: Company, plain_ms: Sequence[float], calibrated_ms: float) -> list[str]:
     """What makes the costs uncertain, if anything: other processes, uneven rounds, an old calibration."""
-    found = []
+    lines = []
     if company.disturbs or spread(plain_ms) > SPREAD:
-        found.append(
+        lines.append(
             f"This machine is noisy: {company}, and the middle half of plain's rounds differ by "
             f"{spread(plain_ms):.0%}. Only ratios within the same repeat are reliable; stop other work and ask again."
         )
     now = float(np.median(plain_ms))
     if not 1 / CHANGED < now / calibrated_ms < CHANGED:
-        found.append(
+        lines.append(
             f"A round of plain decoding takes {now:.2f} ms, and took {calibrated_ms:.2f} ms when this pair was "
             "calibrated. Costs are scaled to what is measured now; 'draftscope calibrate --again' measures them anew."
         )
-    return found
+    return lines

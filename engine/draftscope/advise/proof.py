@@ -48,7 +48,7 @@ def run(
 
     Yields the runs so far.
     """
-    systems = [DrafterSystem(engine, label, watch) for label in (PLAIN, *(each.label for each in contenders))]
+    systems = [DrafterSystem(engine, label, watch) for label in (PLAIN, *(entry.label for entry in contenders))]
     bench = Bench(plan, systems, cases, bar=False)
     kept: list[BenchRun] = []
     lost: list[BenchRun] = []
@@ -90,30 +90,30 @@ def measured(
     """Every candidate of `predicted` that ran beside plain; texts that loop do not count, unless all do. `texts`: the
     number of prompts that there are, of which some may not have been run."""
     plain = {(run.case, run.repeat): run for run in runs if run.label == PLAIN}
-    found = []
+    results = []
     for candidate, foreseen in predicted.items():
         own = [run for run in runs if run.label == candidate.label and (run.case, run.repeat) in plain]
         pairs: list[Pair] = [(run, plain[run.case, run.repeat]) for run in own]
         kept = [pair for pair in pairs if max(map(loop_share, pair)) <= LOOP] or pairs
         if kept:
-            found.append(_measured(question, foreseen, kept, texts))
-    return found
+            results.append(_measured(question, foreseen, kept, texts))
+    return results
 
 
 def _measured(question: Question, foreseen: Predicted, pairs: Sequence[Pair], texts: int) -> Measured:
-    found = _Ratios.of(question, pairs)
+    results = _Ratios.of(question, pairs)
     tail = question.objective is Objective.TAIL
     return Measured(
         candidate=foreseen.candidate,
-        ratio=_tail(pairs, LEVEL) if tail else found.interval(LEVEL, texts),
-        look=_tail(pairs, LOOK) if tail else found.interval(LOOK, texts),
+        ratio=_tail(pairs, LEVEL) if tail else results.interval(LEVEL, texts),
+        look=_tail(pairs, LOOK) if tail else results.interval(LOOK, texts),
         predicted=foreseen.ratio.median,
         predicted_tau=foreseen.tau.median,
-        prompts=len(set(found.cases)),
+        prompts=len(set(results.cases)),
         runs=len(pairs),
         tokens=len(pairs[0][0].ids[0]),
-        tau=float(np.exp(np.log(found.taus).mean())) if pairs[0][0].rounds else None,
-        by_kind={kind: found.of_kind(kind).interval(LEVEL).median for kind in dict.fromkeys(found.kinds)},
+        tau=float(np.exp(np.log(results.taus).mean())) if pairs[0][0].rounds else None,
+        by_kind={kind: results.of_kind(kind).interval(LEVEL).median for kind in dict.fromkeys(results.kinds)},
     )
 
 
@@ -146,7 +146,7 @@ class _Ratios:
         return [case.kind for case in self.cases]
 
     def of_kind(self, kind: str) -> _Ratios:
-        at = np.array([each == kind for each in self.kinds])
+        at = np.array([entry == kind for entry in self.kinds])
         cases = [case for case in self.cases if case.kind == kind]
         return _Ratios(cases, self.logs[at], self.taus[at], self.chances[at])
 
@@ -158,7 +158,7 @@ class _Ratios:
         chance = self.chances.sum() / len(self.cases) ** 2
         cost, reach = _trimmed(self.logs - np.log(self.taus), level, float(np.sqrt(chance + unseen)))
         middle = float(by_prompt.mean()) + cost
-        return Interval(*(float(np.exp(each)) for each in (middle, middle - reach, middle + reach)))
+        return Interval(*(float(np.exp(entry)) for entry in (middle, middle - reach, middle + reach)))
 
 
 def _trimmed(values: NDArray[np.float64], level: float, more: float) -> tuple[float, float]:

@@ -37,7 +37,7 @@ def of_decision(question: Question, decision: Decision, limits: Limits) -> list[
 
 def so_far(measured: Sequence[Measured]) -> str:
     """What runs say before they are all; empty if they say nothing yet."""
-    return ", ".join(f"{each.candidate.name} {_ratio(each.ratio)} so far" for each in measured if each.runs > 1)
+    return ", ".join(f"{entry.candidate.name} {_ratio(entry.ratio)} so far" for entry in measured if entry.runs > 1)
 
 
 def of_prediction(question: Question, best: Predicted, limits: Limits) -> list[str]:
@@ -117,7 +117,7 @@ def _kinds(chosen: Measured) -> list[str]:
     """The ratio by kind of text, the best first."""
     if len(chosen.by_kind) < 2:
         return []
-    ranked = sorted(chosen.by_kind.items(), key=lambda each: -each[1])
+    ranked = sorted(chosen.by_kind.items(), key=lambda entry: -entry[1])
     return [f"By kind of text: {', '.join(f'{kind} {ratio:.2f}' for kind, ratio in ranked)}."]
 
 

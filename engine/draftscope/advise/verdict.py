@@ -69,20 +69,24 @@ class Decision:
 
 def decide(measured: Sequence[Measured]) -> Decision:
     """From at least one measured candidate. Only one whose whole interval, over enough runs, is above 1 is advised."""
-    best = max(measured, key=lambda each: each.ratio.median)
-    faster = [each for each in measured if each.ratio.low > 1 and each.ratio.high >= MATTERS and each.told]
+    best = max(measured, key=lambda candidate: candidate.ratio.median)
+    faster = [
+        candidate
+        for candidate in measured
+        if candidate.ratio.low > 1 and candidate.ratio.high >= MATTERS and candidate.told
+    ]
     if faster:
-        return Decision(Verdict.ON, max(faster, key=lambda each: each.ratio.median))
-    undecided = [each for each in measured if each.ratio.high >= MATTERS or not each.told]
+        return Decision(Verdict.ON, max(faster, key=lambda candidate: candidate.ratio.median))
+    undecided = [candidate for candidate in measured if candidate.ratio.high >= MATTERS or not candidate.told]
     if undecided:
-        chosen = max(undecided, key=lambda each: each.ratio.median)
+        chosen = max(undecided, key=lambda candidate: candidate.ratio.median)
         return Decision(Verdict.OPEN, chosen, prompts_needed(chosen))
     return Decision(Verdict.OFF, best)
 
 
 def clear(measured: Sequence[Measured]) -> bool:
     """Whether an answer before the end of the time would be the same at its end, as far as one look can tell."""
-    looked = [replace(each, ratio=each.look or each.ratio) for each in measured]
+    looked = [replace(candidate, ratio=candidate.look or candidate.ratio) for candidate in measured]
     return bool(looked) and decide(looked).verdict is not Verdict.OPEN
 
 

@@ -65,18 +65,18 @@ def calibration_of(
     It has the costs of the drafters `names`, or of all of this pair; drafters that the saved one lacks, such as a head
     loaded later, are added to it. It is saved unless there are doubts about it.
     """
-    found = None if again else costs.load_saved(measured_for(pair))
-    missing = [name for name in drafting_of(pair, names) if found is None or name not in found.drafting]
-    if found is None:
-        found = yield from measure(pair, watch, missing)
+    calibration = None if again else costs.load_saved(measured_for(pair))
+    missing = [name for name in drafting_of(pair, names) if calibration is None or name not in calibration.drafting]
+    if calibration is None:
+        calibration = yield from measure(pair, watch, missing)
     elif missing:
         rounds = _Rounds(pair, Pace(watch), missing)
-        drafting = found.drafting | (yield from rounds.measured(0.0))
-        found = found.model_copy(update={"drafting": drafting, "doubts": rounds.doubts})
+        drafting = calibration.drafting | (yield from rounds.measured(0.0))
+        calibration = calibration.model_copy(update={"drafting": drafting, "doubts": rounds.doubts})
     else:
-        return found
-    costs.save(found)
-    return found
+        return calibration
+    costs.save(calibration)
+    return calibration
 
 
 def measured_for(pair: LoadedPair) -> MeasuredFor:
@@ -107,7 +107,7 @@ def measure(pair: LoadedPair, watch: Watcher = unseen, names: Sequence[str] | No
     drafting = yield from rounds.measured(singles * verify[0].ms / 1e3)
     pace.begin(singles)
     bits = yield from mapped(row_bits(pair.target), lambda _: pace.did(1, "bits of rows"))
-    found = Calibration(
+    calibration = Calibration(
         measured_for=measured_for(pair),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         context=forwards.context,
@@ -115,18 +115,18 @@ def measure(pair: LoadedPair, watch: Watcher = unseen, names: Sequence[str] | No
         drafting=drafting,
         machine=machine(pair.target),
         target_bytes=_bytes(pair.target.network),
-        differing_widths=[each.width for each in bits if each.differing and not each.branches],
+        differing_widths=[entry.width for entry in bits if entry.differing and not entry.branches],
         row_bits=bits,
     )
-    said = [*forwards.doubts, *rounds.doubts, *doubts.impossible(found, _draft_bytes(pair))]
-    return found.model_copy(update={"doubts": said})
+    said = [*forwards.doubts, *rounds.doubts, *doubts.impossible(calibration, _draft_bytes(pair))]
+    return calibration.model_copy(update={"doubts": said})
 
 
 def quick_curve(pair: LoadedPair) -> Steps[None, VerifyCurve]:
     """v by rows: the saved calibration's, or one measured now with few repeats."""
-    found = costs.load_saved(measured_for(pair))
-    if found is not None:
-        return found.curve
+    saved = costs.load_saved(measured_for(pair))
+    if saved is not None:
+        return saved.curve
     model, context = pair.target, min(CONTEXT, pair.target.context // 2)
     widths = [width for width in WIDTHS if width <= QUICK]
     cache = model.cache(1, context + widths[-1])
@@ -152,23 +152,23 @@ class _Forwards:
 
     def measured(self, later: Callable[[float], float]) -> Steps[None, list[Verify]]:
         """`later`: the seconds of all that follows, from those of a forward of one row."""
-        found: list[Verify] = []
+        results: list[Verify] = []
         self._pace.begin(sum(self._work(batch) for batch in self._batches), later)
         for batch in self._batches:
             points = yield from self._batch(batch)
             if doubts.falling(points):  # once more: of each forward the shorter time counts
                 again = yield from self._batch(batch)
-                points = [min(pair, key=lambda each: each.ms) for pair in zip(points, again, strict=True)]
-            found += points
+                points = [min(pair, key=lambda entry: entry.ms) for pair in zip(points, again, strict=True)]
+            results += points
         company = Company.of(self._laps, _threads(self.model.device))
         self.doubts = [f"While forwards were timed, {company}."] if company.disturbs else []
-        return found
+        return results
 
     def _batch(self, batch: int) -> Steps[None, list[Verify]]:
         cases, model = self._cases(batch), self.model
-        cache = model.cache(batch, max(width + each for width, each in cases))
+        cache = model.cache(batch, max(width + tokens for width, tokens in cases))
         repeats = REPEATS if batch == 1 else REPEATS // 2 + 1  # large batches take longer and vary less
-        timed = Interleaved([forward_of(model, cache, width, each) for width, each in cases], model.device)
+        timed = Interleaved([forward_of(model, cache, width, tokens) for width, tokens in cases], model.device)
         words = f"forwards of {batch} sequence{'s' if batch > 1 else ''}"
         each_pass = self._work(batch) / (WARM + repeats)
         times = yield from timed.measured(repeats, lambda: self._pace.did(each_pass, words))
@@ -182,7 +182,7 @@ class _Forwards:
         """Widths and contexts."""
         cases = [(width, self.context) for width in WIDTHS if batch * width <= MOST_ROWS or width == 1]
         others = CONTEXTS if batch == 1 else CONTEXTS[:1]
-        return cases + [(1, each) for each in others if each + 1 <= self.model.context and each != self.context]
+        return cases + [(1, tokens) for tokens in others if tokens + 1 <= self.model.context and tokens != self.context]
 
     def _work(self, batch: int) -> float:
         """In forwards of one row."""
@@ -227,7 +227,7 @@ class Interleaved:
             done() if len(passes) <= repeats else None
             if sum(not Company.of([lap], threads).disturbs for lap, _ in passes) >= repeats:
                 break
-        passes = sorted(passes, key=lambda each: each[0])[:repeats]
+        passes = sorted(passes, key=lambda entry: entry[0])[:repeats]
         self.laps = [lap for lap, _ in passes]
         return [low(times) for times in zip(*(taken for _, taken in passes), strict=True)]
 
@@ -248,8 +248,8 @@ def interleaved(
 
 def low(values: Sequence[float]) -> tuple[float, float]:
     """The quantile `LOW` and its standard error, from the density of values beside it."""
-    below, found, above = np.quantile(values, [LOW - BESIDE, LOW, LOW + BESIDE])
-    return float(found), float((above - below) / (2 * BESIDE) * np.sqrt(LOW * (1 - LOW) / len(values)))
+    below, middle, above = np.quantile(values, [LOW - BESIDE, LOW, LOW + BESIDE])
+    return float(middle), float((above - below) / (2 * BESIDE) * np.sqrt(LOW * (1 - LOW) / len(values)))
 
 
 def _timed(work: Callable[[], object], device: torch.device) -> float:
@@ -273,11 +273,11 @@ def drafting_of(pair: LoadedPair, names: Sequence[str] = ()) -> list[str]:
     """
     known = drafters.known()
     able = [known[info.name] for info in availabilities(pair) if info.available and "gamma" in info.uses]
-    found = [info.name for info in able if not (info.synthetic or info.needs_text_draft or info.source)]
+    calibrated = [info.name for info in able if not (info.synthetic or info.needs_text_draft or info.source)]
     if not names:
-        return found
+        return calibrated
     wanted = {like for name in names for like in (name, costs_like(drafters.find(name)))}
-    return [name for name in found if name in wanted]
+    return [name for name in calibrated if name in wanted]
 
 
 def costs_like(info: DrafterInfo) -> str:
@@ -291,8 +291,8 @@ def _bytes(network: torch.nn.Module) -> int:
 
 def _draft_bytes(pair: LoadedPair) -> dict[str, int]:
     """By drafter: the weights that a draft step reads."""
-    found = {kind: _bytes(head.network) for kind, head in pair.heads.items()}
-    return found | ({"draft": _bytes(pair.draft.network)} if pair.draft else {})
+    results = {kind: _bytes(head.network) for kind, head in pair.heads.items()}
+    return results | ({"draft": _bytes(pair.draft.network)} if pair.draft else {})
 
 
 def _together(pair: LoadedPair) -> dict[int, int]:
@@ -320,22 +320,22 @@ class _Rounds:
             (WARM + _together(self._pair)[batch]) * (1 + batch * (gamma + 1) / ROWS_AS_LONG + gamma / STEPS_AS_LONG)
             for _, batch, gamma in self._cells
         )
-        return sum(min(each * forward, LONGEST) for each in rounds)
+        return sum(min(entry * forward, LONGEST) for entry in rounds)
 
     def measured(self, later: float) -> Steps[None, dict[str, list[Drafting]]]:
         """`later`: the seconds of all that follows."""
-        found: StageTimes = {}
+        results: StageTimes = {}
         self._pace.begin(len(self._cells) * (1 + WARM_SHARE), lambda _: later)
         for cell in self._cells:
             yield from self._run(cell, WARM)
             self._pace.did(WARM_SHARE, "warm-up of rounds")
         for cell in self._cells:
-            found[cell], lap = yield from self._quiet(cell)
+            results[cell], lap = yield from self._quiet(cell)
             self._laps.append(lap)
             self._pace.did(1, f"rounds of {cell[0]}")
         company = Company.of(self._laps, _threads(self._pair.target.device))
         self.doubts = [f"While rounds were timed, {company}."] if company.disturbs else []
-        return {name: [_fit(found, name, batch) for batch in _together(self._pair)] for name in self._names}
+        return {name: [_fit(results, name, batch) for batch in _together(self._pair)] for name in self._names}
 
     def _quiet(self, cell: tuple[str, int, int]) -> Steps[None, tuple[list[dict[str, float]], float]]:
         """Stage times of each round, and the cores that others used; once more if one was lacking."""
@@ -346,7 +346,7 @@ class _Rounds:
             tries.append((stages, meter.lap()))
             if not Company.of([tries[-1][1]], _threads(self._pair.target.device)).disturbs:
                 break
-        return min(tries, key=lambda each: each[1])
+        return min(tries, key=lambda entry: entry[1])
 
     def _run(self, cell: tuple[str, int, int], most: int) -> Steps[None, list[dict[str, float]]]:
         name, batch, gamma = cell
@@ -389,10 +389,10 @@ def _fit(rounds: StageTimes, name: str, batch: int) -> Drafting:
 
 def _line(points: Iterable[tuple[int, float]]) -> tuple[float, float]:
     """Slope and intercept by least squares, neither below 0: no cost is."""
-    found = list(points)
-    if len(found) < 2:
-        return 0.0, found[0][1] if found else 0.0
-    x, y = np.array(found).T
+    pairs = list(points)
+    if len(pairs) < 2:
+        return 0.0, pairs[0][1] if pairs else 0.0
+    x, y = np.array(pairs).T
     slope = max(0.0, float(np.polyfit(x, y, 1)[0]))
     return slope, max(0.0, float(np.mean(y - slope * x)))
 
