@@ -265,6 +265,8 @@ def test_what_was_disturbed_is_said_and_not_kept_over_what_was_not(
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     for name, value in {"BATCHES": (1,), "WIDTHS": (1, 2), "GAMMAS": (1, 3), "REPEATS": 1, "TOGETHER": {1: 3}}.items():
         monkeypatch.setattr(calibrate, name, value)
+    monkeypatch.setattr("draftscope.decode.row_bits.CHAINS", (1,))
+    monkeypatch.setattr("draftscope.decode.row_bits.CONTEXTS", (11,))
     quiet = last(calibrate.calibration_of(pair, names=["ngram"]))
     assert quiet.doubts == [] and costs.load_saved(quiet.measured_for) == quiet
     monkeypatch.setattr(calibrate, "OtherCores", lambda: SimpleNamespace(lap=lambda: 1.0))
