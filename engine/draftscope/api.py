@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 
 from draftscope import drafters as registry
 from draftscope.base import prompts as prompt_files
+from draftscope.base.costs import NOT_KEPT
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.base.steps import last, said
@@ -149,16 +150,13 @@ class Engine(DecodingEngine):
         """
         import pandas as pd
 
-        from draftscope.base import costs
-        from draftscope.decode.calibrate import calibration_of, measure
+        from draftscope.decode.calibrate import calibration_of
 
         with tqdm(total=0, desc="calibrate", leave=False, disable=not progress, bar_format="{desc}") as bar:
-            steps = measure(self, bar.set_description) if again else calibration_of(self, bar.set_description)
-            found = last(steps)
-        if again:
-            costs.save(found)
+            found = last(calibration_of(self, lambda now: bar.set_description(now.words), again=again))
         self.calibration = found
         sentence = f"One round of plain decoding takes {found.plain_ms:.2f} ms after {found.context} tokens."
+        sentence = "\n".join([sentence, *found.doubts, *[NOT_KEPT][: len(found.doubts)]])
         return Report(sentence, pd.DataFrame([point.model_dump() for point in found.verify]), found)
 
     def advise(
@@ -192,7 +190,7 @@ class Engine(DecodingEngine):
         names = [registry.adopt(each) for each in drafters]
         texts, notes = self._texts(prompts)
         with tqdm(total=0, desc="advise", leave=False, disable=not progress, bar_format="{desc}") as bar:
-            found = advise(self, question, texts, names, notes, bar.set_description)
+            found = advise(self, question, texts, names, notes, lambda now: bar.set_description(now.words))
         measured = {each.candidate: each.ratio for each in found.measured}
         rows = [
             {

@@ -103,7 +103,7 @@ def test_a_wrong_value_is_one_sentence(changes: dict[str, Any], words: str) -> N
 
 def test_every_stage_is_told_and_the_report_comes_last(events: list[dict[str, Any]]) -> None:
     stages = [event["stage"] for event in events[:-1]]
-    assert list(dict.fromkeys(stages)) == ["costs", "acceptance", "screening", "proof"] == list(view.STAGES)
+    assert list(dict.fromkeys(stages)) == ["costs", "acceptance", "proof"] == list(view.STAGES)
     assert [bool(event.get("report")) for event in events] == [False] * (len(events) - 1) + [True]
     for event in events[:-1]:
         assert "<progress" in view.progress(event, 1.0)

@@ -30,12 +30,13 @@ from typer.main import get_command
 
 import draftscope_app
 from draftscope.base.costs import Calibration, save
+from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps
 from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterOptions, plugins
 from draftscope.drafters.settings import known_settings
-from draftscope.measure.findings import Finding, Progress
+from draftscope.measure.findings import Finding
 from draftscope.trace import files
 from draftscope_app.cli import fields, options
 from draftscope_app.cli.exit_codes import ExitCode
@@ -240,17 +241,22 @@ def test_calibrate_prints_what_it_measured(
         return found
 
     monkeypatch.setattr(options, "load", lambda _: pair)
-    monkeypatch.setattr(calibrate, "calibration_of", lambda engine: measured())
+    monkeypatch.setattr(calibrate, "calibration_of", lambda *_: measured())
     assert json.loads(shown(capsys, "calibrate", "--json")) == json.loads(found.model_dump_json())
     lines = shown(capsys, "calibrate").splitlines()
     assert f"One round of plain decoding: {found.plain_ms:.2f} ms" in lines[1]
     head = next(line for line in lines if line.startswith("batch"))
-    assert head.split()[1:] == ["1", "2", "3", "5", "9", "17", "33", "65"]
+    assert head.split()[1:] == ["1", "2", "3", "4", "5", "7", "9", "17", "33", "65"]
     alone = next(line for line in lines if line.split()[:1] == ["1"])
     assert alone.split()[1] == f"{found.verify_ms(1) / found.plain_ms:.2f}"
-    assert "draft: c = 0.100 (a draft step takes 0.50 ms), o = 1.00 ms" in lines
-    costs = lines[lines.index("draft: c = 0.100 (a draft step takes 0.50 ms), o = 1.00 ms") + 2].split()
+    title = (
+        "draft: c = 0.100 (a draft step, 0.50 ms), j = 0.050 (judging a token, 0.25 ms), o = 0.200 (the rest, 1.00 ms)"
+    )
+    costs = lines[lines.index(title) + 2].split()
     assert costs == ["1", *(f"{found.round_cost('draft', gamma):.2f}" for gamma in (1, 2, 3, 4, 6, 8))]
+    printed = float(next(line for line in lines if line.split()[:1] == ["1"]).split()[1])
+    assert 2 * (0.1 + 0.05) + found.v(3) + 0.2 == pytest.approx(float(costs[2]), abs=0.005)  # the parts add up
+    assert printed == pytest.approx(found.v(1))
     (tmp_path / "file").touch()
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "file"))
     assert main(["calibrate"]) == ExitCode.OK

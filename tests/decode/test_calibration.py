@@ -5,13 +5,22 @@ No test asserts a time: clocks are replaced by known costs.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
 
 from draftscope.base import costs
+from draftscope.base.cores import Company, OtherCores
 from draftscope.base.costs import Drafting, Verify
+from draftscope.base.doubts import impossible as named_impossible  # before anything replaces it
+from draftscope.base.progress import Pace, Progress
 from draftscope.base.steps import last
 from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
@@ -110,9 +119,13 @@ def test_measuring_a_pair_and_finding_it_again(
     }
     for name, value in known.items():
         monkeypatch.setattr(calibrate, name, value)
-    heard: list[str] = []
+    heard: list[Progress] = []
+    first = last(calibrate.calibration_of(pair, heard.append, ["suffix-tree"]))
+    assert set(first.drafting) == {"plain", "suffix"}  # a drafter alone
     found = last(calibrate.calibration_of(pair, heard.append))
-    assert len(heard) == 4
+    assert found.verify == first.verify and found.drafting["suffix"] == first.drafting["suffix"]  # others are added
+    assert len({each.doing for each in heard}) > 5 and all(0 < each.share < 1 for each in heard)
+    count = len(heard)
     assert {(p.width, p.batch) for p in found.verify} == {(w, b) for w in (1, 2, 5) for b in (1, 2)}
     assert {p.context for p in found.verify if p.batch == 2} == {calibrate.CONTEXTS[0], found.context}
     assert {"draft", "ngram", "eagle3", "medusa", "block"} <= set(found.drafting)
@@ -120,7 +133,7 @@ def test_measuring_a_pair_and_finding_it_again(
     assert all([own.batch for own in each] == [1, 2] for each in found.drafting.values())
     assert found.round_cost("draft", 4) > found.v(5) > 0
     assert last(calibrate.calibration_of(pair, heard.append)) == found
-    assert len(heard) == 4  # not measured again
+    assert len(heard) == count  # not measured again
     costs.save(found.model_copy(update={"drafting": {"draft": found.drafting["draft"]}}))
     assert "eagle3" in last(calibrate.calibration_of(pair, heard.append)).drafting  # the head came later
 
@@ -201,3 +214,128 @@ def test_a_longer_context_never_costs_less() -> None:
     found = made_calibration(verify=verify)
     times = [found.verify_ms(1, context=s) for s in (50, 100, 200, 300, 600, 900)]
     assert times == sorted(times)
+
+
+# company
+
+
+def made_machine(monkeypatch: pytest.MonkeyPatch, quiet_after: float) -> Callable[[], int]:
+    """A made-up machine of two cores, on both of which a forward runs: others take one until `quiet_after` laps, and
+    every forward then takes three times as long. Returns the number of laps so far."""
+    laps = 0
+
+    class Meter:
+        def lap(self) -> float:
+            nonlocal laps
+            laps += 1
+            return 1.0 if laps <= quiet_after else 0.0
+
+    def timed(work: Callable[[], object], _: torch.device) -> float:
+        return cast(float, work()) * (3.0 if laps < quiet_after else 1.0)
+
+    monkeypatch.setattr(calibrate, "OtherCores", Meter)
+    monkeypatch.setattr(calibrate, "_timed", timed)
+    monkeypatch.setattr(calibrate, "_threads", lambda _: 2)
+    monkeypatch.setattr("draftscope.base.cores.cores", lambda: 2)
+    return lambda: laps
+
+
+@pytest.mark.parametrize(
+    ("repeats", "quiet_after", "believed"), [(9, 0, True), (9, 4, True), (5, 3, True), (5, 99, False)]
+)
+def test_passes_beside_others_are_measured_again(
+    monkeypatch: pytest.MonkeyPatch, repeats: int, quiet_after: float, believed: bool
+) -> None:
+    laps = made_machine(monkeypatch, quiet_after)
+    timed = calibrate.Interleaved([lambda: 1.0, lambda: 2.0], torch.device("cpu"))
+    found = [ms for ms, _ in last(timed.measured(repeats))]
+    assert (found == [1.0, 2.0]) == believed
+    assert Company.of(timed.laps, 2).disturbs != believed
+    assert laps() == (repeats + quiet_after if believed else repeats + (repeats + 1) // 2)
+
+
+def test_a_burst_that_no_meter_sees_does_not_count() -> None:
+    ms, error = calibrate.low([1.0, 1.1, 0.9, 1.0, 7.0, 8.0, 6.0, 9.0, 7.0])  # five of nine: the median is 6
+    assert 0.9 <= ms <= 1.0 and 0 < error < 0.2
+
+
+def test_what_was_disturbed_is_said_and_not_kept_over_what_was_not(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    for name, value in {"BATCHES": (1,), "WIDTHS": (1, 2), "GAMMAS": (1, 3), "REPEATS": 1, "TOGETHER": {1: 3}}.items():
+        monkeypatch.setattr(calibrate, name, value)
+    monkeypatch.setattr("draftscope.decode.row_bits.CHAINS", (1,))
+    monkeypatch.setattr("draftscope.decode.row_bits.CONTEXTS", (11,))
+    quiet = last(calibrate.calibration_of(pair, names=["ngram"]))
+    assert quiet.doubts == [] and costs.load_saved(quiet.measured_for) == quiet
+    monkeypatch.setattr(calibrate, "OtherCores", lambda: SimpleNamespace(lap=lambda: 1.0))
+    monkeypatch.setattr(calibrate, "_threads", lambda _: 2)
+    monkeypatch.setattr("draftscope.base.cores.cores", lambda: 2)
+    busy = last(calibrate.calibration_of(pair, names=["ngram"], again=True))
+    assert [each.split(" were timed, ")[0] for each in busy.doubts] == ["While forwards", "While rounds"]
+    assert "other processes kept 1.0 of 2 cores busy, and 2 were needed" in busy.doubts[0]
+    assert costs.load_saved(quiet.measured_for) == quiet
+
+
+@pytest.mark.parametrize(
+    ("others", "threads", "cores", "disturbs"),
+    [(1.0, 2, 2, True), (1.0, 1, 2, False), (0.2, 2, 2, False), (3.0, 2, 16, False), (15.0, 2, 16, True)],
+)
+def test_others_disturb_only_where_they_take_a_core_that_is_needed(
+    others: float, threads: int, cores: int, disturbs: bool
+) -> None:
+    assert Company(others, threads, cores).disturbs == disturbs
+
+
+def test_a_process_that_spins_is_seen() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinning:
+        try:
+            meter = OtherCores()
+            threading.Event().wait(0.5)
+            assert meter.lap() > 0.25
+        finally:
+            spinning.kill()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, []),
+        ({"verify": [(1, 1, 40.0), (2, 1, 3.0), (3, 1, 3.1)]}, ["of 2 rows at batch 1 took 3.00 ms", "of 3 rows"]),
+        ({"verify": [(1, 1, 10.0), (9, 1, 14.0), (1, 2, 3.0)]}, ["of 1 row at batch 2 took 3.00 ms"]),
+        ({"verify": [(1, 1, 10.0), (2, 1, 9.3), (3, 1, 9.9)]}, []),  # noise
+        ({"drafting": {"plain": (0.0, 1.0), "draft": (9.0, 1.0)}}, ["A draft step of draft took 9.00 ms"]),
+        ({"drafting": {"plain": (0.0, 1.0), "draft": (0.5, 35.0)}}, ["A round of draft took 35.00 ms beside"]),
+        ({"drafting": {"plain": (0.0, 12.0), "draft": (0.5, 1.0)}}, ["A round of plain decoding took 12.00 ms beside"]),
+    ],
+)
+def test_impossible_figures_are_named(changes: dict[str, Any], words: list[str]) -> None:
+    made: dict[str, object] = {}
+    if "verify" in changes:
+        made["verify"] = [Verify(width=w, batch=b, context=100, ms=ms, noise=0.1) for w, b, ms in changes["verify"]]
+    if "drafting" in changes:
+        made["drafting"] = {
+            name: [Drafting(batch=1, step=step, overhead=rest, accept_step=0.0)]
+            for name, (step, rest) in changes["drafting"].items()
+        }
+    found = made_calibration(**made)
+    said = named_impossible(found, {"draft": found.target_bytes // 20})
+    assert len(said) == len(words) and all(word in sentence for word, sentence in zip(words, said, strict=True))
+    as_large = named_impossible(found, {"draft": found.target_bytes})
+    assert as_large == [each for each in said if "draft step" not in each]
+
+
+def test_the_time_left_is_that_of_the_work_that_is_left() -> None:
+    now, heard = [0.0], list[Progress]()
+    pace = Pace(heard.append, lambda: now[0])
+    pace.begin(10, lambda unit: 5 * unit)
+    for _ in range(10):
+        now[0] += 2.0
+        pace.did(1, "forwards")
+    assert [each.seconds_left for each in heard] == [28.0 - 2 * done for done in range(10)]
+    pace.begin(5)
+    for _ in range(5):
+        now[0] += 2.0
+        pace.did(1, "rounds")
+    assert heard[-1] == Progress("rounds", 0.99, 0.0) and heard[-2].words == "rounds, 93%, under half a minute left"

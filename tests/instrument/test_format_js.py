@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from draftscope_app.cli.terminal import time_left
+from draftscope.base.progress import time_left
 from tests.support.node import call
 
 SECONDS = (0.0, 3.0, 15.0, 24.9, 26.0, 44.0, 89.0, 91.0, 400.0)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.progress import Progress
 from draftscope.base.steps import said, stoppable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
@@ -19,7 +20,6 @@ from draftscope.measure import check as checks
 from draftscope.measure import joint, sampled
 from draftscope.measure.check import Checked, checked
 from draftscope.measure.compare import ComparedLane, compare
-from draftscope.measure.findings import Progress
 from draftscope.measure.greedy import TESTS, GreedyTest
 from draftscope.measure.joint import along, exact_joint
 from draftscope.verify.sampling import Sampling

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from draftscope import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import choose_threads
-from draftscope.models.loading import devices
+from draftscope.models.loading import devices, threads
 from draftscope.models.loading.devices import pick_dtype
 from draftscope.models.loading.threads import cores, fastest_threads
 
@@ -59,8 +60,30 @@ def test_the_fastest_number_of_threads_is_chosen(
 
 def test_threads_are_timed_on_the_target(pair: DecodingEngine) -> None:
     with pair.target.counter.widths() as widths:
-        assert choose_threads(pair.target, 1) == torch.get_num_threads() == 1
+        assert choose_threads(pair.target, 1).threads == torch.get_num_threads() == 1
     assert set(widths) == {5}
+
+
+def test_a_choice_is_kept_unless_others_disturbed_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """On two cores two threads are faster, but not beside a process that keeps one busy: the number flipped."""
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    busy = 1.0
+    monkeypatch.setattr(threads, "OtherCores", lambda: SimpleNamespace(lap=lambda: busy))
+    monkeypatch.setattr(threads, "cores", lambda: 2)
+    monkeypatch.setattr(threads, "fastest_threads", lambda work, most: 1 if busy else 2)
+
+    def choose() -> threads.ThreadChoice:
+        return threads.kept_threads("a model", lambda: None, 2)
+
+    first = choose()
+    assert first.threads == 1 and "1 thread, chosen while other processes kept 1.0 of 2 cores busy" in str(first)
+    busy = 0.0
+    assert choose().threads == 2  # the disturbed choice was not kept
+    busy = 1.0
+    assert choose() == threads.ThreadChoice(2) and torch.get_num_threads() == 2
+    assert threads.kept_threads("another model", lambda: None, 2).threads == 1
+    (tmp_path / "draftscope" / "threads.json").write_text('{"a model": "none"')
+    assert choose().threads == 1  # damaged: as if nothing was kept
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,8 @@ def load(chosen: LoadSettings) -> DecodingEngine:
     weights = [f"'{model.name}' has {model.weights}." for model in engine.models if model.weights]
     for sentence in [*weights, *engine.limits, *engine.compiled]:
         terminal.say(sentence)
+    if engine.threads is not None:
+        (terminal.say if engine.threads.disturbed else terminal.remark)(str(engine.threads))
     return engine
 
 

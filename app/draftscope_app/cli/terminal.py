@@ -1,4 +1,5 @@
-"""What people see: tables, progress and remarks. In a pipe tables are plain aligned text, and progress is silent."""
+"""What people see: tables, progress and remarks. In a pipe tables are plain aligned text; progress of what
+takes minutes is a line on stderr now and then, other progress is silent."""
 
 from __future__ import annotations
 
@@ -7,14 +8,19 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING
+
+from draftscope.base.progress import Progress as Stand
+from draftscope.base.progress import time_left
 
 if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table as RichTable
 
 Cells = Sequence[str]
+LINE_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -132,15 +138,26 @@ def shares() -> Progress:
     )
 
 
-def time_left(seconds: float | None) -> str:
-    """An estimate in words, no finer than it is; empty for None."""
-    if seconds is None:
-        return ""
-    if seconds < 25:
-        return "under half a minute left"
-    if seconds < 90:
-        return f"about {10 * round(seconds / 10)} s left"
-    return f"about {round(seconds / 60)} min left"
+@contextmanager
+def following(what: str) -> Iterator[Callable[[Stand], None]]:
+    """Shows how far a measurement is: a bar on a terminal's stderr; in a pipe a line on stderr where it turns to
+    something else, and every `LINE_S` seconds."""
+    if sys.stderr.isatty():
+        with shares() as bar:
+            task = bar.add_task(what, total=1.0, left="")
+            yield lambda now: bar.update(
+                task, description=now.doing, completed=now.share, left=time_left(now.seconds_left)
+            )
+        return
+    doing, shown = "", monotonic()
+
+    def line(now: Stand) -> None:
+        nonlocal doing, shown
+        if now.doing != doing or monotonic() - shown > LINE_S:
+            doing, shown = now.doing, monotonic()
+            say(f"{what}: {now.words}")
+
+    yield line
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain, zip_longest
@@ -10,6 +10,7 @@ from statistics import fmean
 from time import perf_counter
 from typing import TypeVar
 
+import torch
 from torch.nn import Module
 
 from draftscope import drafters
@@ -21,12 +22,14 @@ from draftscope.advise.model import Predicted, Prefill, predict, steady_ratio
 from draftscope.advise.observed import Observed, conditional_alpha
 from draftscope.advise.probe import Probed, Watch, able, nobody, probe
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.report import AdviceReport, SpeedMap
+from draftscope.advise.report import AdviceReport
 from draftscope.advise.surface import Surface, surface
-from draftscope.advise.verdict import Decision, Measured, Verdict, decide
+from draftscope.advise.verdict import Decision, Measured, Verdict, clear, decide
 from draftscope.advise.what_if import Sizes
-from draftscope.base.costs import PLAIN
+from draftscope.base.cores import Company, OtherCores
+from draftscope.base.costs import PLAIN, Calibration
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.progress import Progress, Watcher, unseen
 from draftscope.base.prompts import Prompt
 from draftscope.base.steps import Steps, last, mapped
 from draftscope.decode.engine import DecodingEngine
@@ -34,21 +37,23 @@ from draftscope.decode.pair import NamedHead
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
+from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, repeated_4grams
 from draftscope.measure.bench.systems import Case
 from draftscope.servers.programs.program import ScheduleRange
 
-PROBING, SCREENING = 0.35, 0.25  # shares of the time; the proof has the rest
+PROBING, SCREENING = 0.3, 0.2  # shares of the time; the proof has the rest
 LEAST_PROOF = 0.1  # of the time, even if the machine was slower than foreseen
-CONTENDERS, EACH = 6, 2  # candidates that are screened, and of one drafter at most
-PROVEN = 2
+CONTENDERS, EACH = 4, 2  # candidates that are screened, and of one drafter at most
+NEAR = 0.85  # of the best prediction: those below are not screened
 PROBE_TOKENS = 128  # of an answer, at most: whether it loops, and what is accepted, changes from its start to its end
 SPARE = 32  # tokens beyond an answer: the probe does not cut its last draft
-LEAST_TOKENS = 16  # of an answer in the proof
-MOST_REPEATS = 5
+LEAST_TOKENS = 24  # of an answer in the proof
+ENOUGH = 24  # prompts: answers are cut so that as many can be run once
+MOST_REPEATS = 20
+MOST_DOUBTS = 2  # that are said
 SHOWN_READERS = (1, 2, 4, 8, 16, 32, 64)
 
-Say = Callable[[str], None]
 Found = TypeVar("Found")
 
 
@@ -57,17 +62,17 @@ class Stage(StrEnum):
 
     COSTS = "costs of rounds on this machine"
     ACCEPTANCE = "acceptance on these prompts"
-    SCREENING = "the best candidates on a few prompts"
-    PROOF = "the two best against plain decoding"
+    PROOF = "whole runs, in turn with plain decoding"
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far it is. `done` counts prompts of the acceptance, runs of the screening and the proof."""
+class AdviceProgress:
+    """How far it is. `done` counts per cent of the costs, prompts of the acceptance, and runs of the proof."""
 
     stage: Stage
     done: int = 0
-    left_s: float | None = None  # of the question's seconds; None while costs are measured, which is no part of them
+    left_s: float | None = None  # at most; None until it is known how long costs, which come before, take
+    so_far: str = ""  # what the runs say until now: the candidate, its ratio and interval
 
 
 @dataclass(frozen=True)
@@ -86,20 +91,18 @@ def advise(
     prompts: Mapping[str, Sequence[Prompt]],
     names: Sequence[str] = (),
     notes: Sequence[str] = (),
-    say: Say = lambda _: None,
+    watch: Watcher = unseen,
 ) -> AdviceReport:
     """Answers `question` for these models and prompts, comparing the drafters `names` or all that can run.
 
     The calibration is read, or measured first, outside the question's seconds. Raises `DraftscopeError` for prompts
-    that cannot be used, a context that is too long, and drafters that cannot run here.
+    that cannot be used, a context that is too long, drafters that cannot run here, and costs that cannot be trusted.
     """
-    stage: Stage | None = None
 
-    def see(progress: Progress) -> None:
-        nonlocal stage
-        if progress.stage != stage:
-            stage = progress.stage
-            say(str(stage))
+    def see(now: AdviceProgress) -> None:
+        share = 1 - now.left_s / question.seconds if now.left_s is not None and now.stage is not Stage.COSTS else 0.0
+        doing = f"{now.stage}, {now.so_far}" if now.so_far else str(now.stage)
+        watch(Progress(doing, min(max(share, 0.0), 0.99), now.left_s))
 
     return last(advising(engine, question, prompts, names, notes), see)
 
@@ -111,7 +114,7 @@ def advising(
     names: Sequence[str] = (),
     notes: Sequence[str] = (),
     watch: Watch = nobody,
-) -> Steps[Progress, AdviceReport]:
+) -> Steps[AdviceProgress, AdviceReport]:
     """The same step by step. `watch` is called every round and may raise `Cancelled`."""
     infos = able(engine, names)
     if not infos:
@@ -121,8 +124,7 @@ def advising(
             f"concurrency = {question.concurrency}: these models decode one sequence at a time; ask for one reader."
         )
     single, many, unusable = cases_of(engine, question, prompts)
-    yield Progress(Stage.COSTS)
-    calibration = yield from mapped(engine.calibrated(), lambda _: Progress(Stage.COSTS))
+    calibration = yield from _calibrated(engine, [info.name for info in infos] if names else [], question)
     until = perf_counter() + question.seconds
     prompt = fmean(len(case.prompts[0]) for case in single)
     context = round(prompt + question.length / 2)
@@ -133,16 +135,17 @@ def advising(
     def rank(probed: Mapping[str, Probed]) -> Mapping[str, float]:
         at_hand = known(probed, range(len(single)))
         ratios = [
-            (steady_ratio(each, own, at_hand.costs, question.concurrency), each.drafter)
-            for each, own in at_hand.observed.items()
+            (steady_ratio(entry, own, at_hand.costs, question.concurrency), entry.drafter)
+            for entry, own in at_hand.observed.items()
         ]
         return {drafter: ratio for ratio, drafter in sorted(ratios)}
 
-    clock = noise.Clock()
+    meter = OtherCores()
     tokens = min(question.length, PROBE_TOKENS)
     probing = probe(engine, single, infos, tokens, PROBING * question.seconds, rank, watch)
     probed, failed = yield from _counted(probing, Stage.ACCEPTANCE, until)
-    busy = noise.sentences(clock.others(), probed[PLAIN].round_ms, calibration.round_ms(PLAIN, 0, 0, 1, context))
+    company = Company.of([meter.lap()], torch.get_num_threads() if engine.target.device.type == "cpu" else 1)
+    busy = noise.sentences(company, probed[PLAIN].round_ms, calibration.round_ms(PLAIN, 0, 0, 1, context))
     keep, looping = _without_loops(probed[PLAIN])
     found = known(probed, keep)
     predicted = predict(question, found.observed, found.costs, found.prefill)
@@ -154,9 +157,28 @@ def advising(
     return _reported(engine, question, predicted, measured, found, told)
 
 
-def _counted(steps: Steps[int, Found], stage: Stage, until: float) -> Steps[Progress, Found]:
+def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question) -> Steps[AdviceProgress, Calibration]:
+    """The costs of the drafters `names` or of all. Raises `DraftscopeError` where they cannot be trusted."""
+
+    def now(_: None = None) -> AdviceProgress:
+        at = engine.calibrating
+        left = None if at.seconds_left is None else at.seconds_left + question.seconds
+        return AdviceProgress(Stage.COSTS, int(100 * at.share), left)
+
+    yield now()
+    found = yield from mapped(engine.calibrated(names), now)
+    if found.doubts:
+        engine.forget_costs()
+        raise DraftscopeError(
+            f"{' '.join(found.doubts[:MOST_DOUBTS])} Advice would build on these costs of rounds; stop other work on "
+            "this machine and ask again."
+        )
+    return found
+
+
+def _counted(steps: Steps[int, Found], stage: Stage, until: float) -> Steps[AdviceProgress, Found]:
     """Says after each count how far it is."""
-    return mapped(steps, lambda done: Progress(stage, done, max(0.0, until - perf_counter())))
+    return mapped(steps, lambda done: AdviceProgress(stage, done, max(0.0, until - perf_counter())))
 
 
 def cases_of(
@@ -216,47 +238,68 @@ def _proven(
     texts: Sequence[Case],
     until: float,
     watch: Watch,
-) -> Steps[Progress, tuple[list[Measured], list[str]]]:
-    """Screens the best candidates on few prompts, then runs the best two of them, with plain, until the time is over.
+) -> Steps[AdviceProgress, tuple[list[Measured], list[str]]]:
+    """Screens the best candidates on few prompts, then runs the best of them, in turn with plain, until it is clear or
+    the time is over.
 
-    Only the second part counts, so that a candidate is not chosen by the runs that measure it.
+    Only the second part counts, so that a candidate is not chosen by the runs that measure it. It is chosen by its
+    prediction and its screening together, which both have their errors.
     """
     contenders = _contenders(predicted)
-    tokens, prompts = _affordable(question, contenders, known, until - perf_counter())
+    tokens, prompts = _affordable(question, contenders, known, len(texts), until - perf_counter())
     plan = BenchPlan(
         temperatures=(question.temperature,), batches=(question.concurrency,), tokens=tokens, repeats=1, peers=False
     )
-    seen = {each: known.observed[each].first(tokens) for each in contenders}
-    at_hand = predict(question, seen, known.costs, known.prefill, tokens)
-    ratios = {each.candidate: each.ratio.median for each in at_hand}
+    seen = {entry: known.observed[entry].first(tokens) for entry in contenders}
+    foreseen = {entry.candidate: entry for entry in predict(question, seen, known.costs, known.prefill, tokens)}
     screening = proof.run(engine, plan, contenders, texts[:prompts], warm_up=True, watch=watch)
-    runs, notes = yield from _counted(screening, Stage.SCREENING, until)
-    screened = sorted(proof.measured(question, runs, ratios), key=lambda each: -each.ratio.median)
+    runs, notes = yield from _counted(_lengths(screening), Stage.PROOF, until)
+    screened = proof.measured(question, runs, foreseen)
     if not screened:
         raise DraftscopeError(f"No candidate could be measured. {' '.join(notes)}")
-    best = [each.candidate for each in screened[:PROVEN]]
+    best = max(screened, key=lambda entry: entry.ratio.median * entry.predicted).candidate
     plan = replace(plan, repeats=MOST_REPEATS, seconds=max(LEAST_PROOF * question.seconds, until - perf_counter()))
-    proving = proof.run(engine, plan, best, texts, warm_up=False, watch=watch)
-    runs, more = yield from _counted(proving, Stage.PROOF, until)
-    return proof.measured(question, runs, {each: ratios[each] for each in best}), [*notes, *more]
+
+    def result(runs: Sequence[BenchRun]) -> list[Measured]:
+        return proof.measured(question, runs, {best: foreseen[best]}, len(texts))
+
+    def progress(runs: Sequence[BenchRun]) -> AdviceProgress:
+        said = sentences.so_far(result(runs))
+        return AdviceProgress(Stage.PROOF, len(runs), max(0.0, until - perf_counter()), said)
+
+    proving = proof.run(engine, plan, [best], texts, warm_up=False, watch=watch, clear=lambda runs: clear(result(runs)))
+    runs, more = yield from mapped(proving, progress)
+    return result(runs), [*notes, *more]
+
+
+def _lengths(steps: Steps[list[BenchRun], Found]) -> Steps[int, Found]:
+    return mapped(steps, len)
 
 
 def _contenders(predicted: Sequence[Predicted]) -> list[Candidate]:
     taken: list[Candidate] = []
-    for each in predicted:
-        same = sum(other.drafter == each.candidate.drafter for other in taken)
+    least = NEAR * predicted[0].ratio.median
+    for entry in predicted:
+        if entry.ratio.median < least:
+            break
+        same = sum(other.drafter == entry.candidate.drafter for other in taken)
         if same < EACH and len(taken) < CONTENDERS:
-            taken.append(each.candidate)
+            taken.append(entry.candidate)
     return taken
 
 
-def _affordable(question: Question, contenders: Sequence[Candidate], known: Known, seconds: float) -> tuple[int, int]:
-    """Tokens of each answer in the proof, and prompts in the screening, which runs them twice (once to warm up)."""
+def _affordable(
+    question: Question, contenders: Sequence[Candidate], known: Known, texts: int, seconds: float
+) -> tuple[int, int]:
+    """Tokens of each answer in the proof, so that every prompt can be run once, or `ENOUGH`; and prompts in the
+    screening, which runs them twice (once to warm up)."""
     batch = question.concurrency
-    step = known.costs.plain(batch) / 1e3 * (len(contenders) + 1)  # s a token, as if none were faster than plain
-    share = seconds * SCREENING / (1 - PROBING)
-    tokens = max(min(question.length, LEAST_TOKENS), min(question.length, int(share / (2 * step))))
-    return tokens, max(1, min(4, int(share / (2 * step * tokens))))
+    step, before = known.costs.plain(batch) / 1e3, batch * known.prefill.plain / 1e3  # s, of a run as slow as plain's
+    screening = seconds * SCREENING / (1 - PROBING)
+    turn = (seconds - screening) / min(texts, ENOUGH)
+    tokens = max(min(question.length, LEAST_TOKENS), min(question.length, int((turn / 2 - before) / step)))
+    entry = 2 * (len(contenders) + 1) * (tokens * step + before)
+    return tokens, max(1, min(4, int(screening / entry)))
 
 
 def _alone(engine: DecodingEngine) -> list[str]:
@@ -274,18 +317,14 @@ def _reported(
 ) -> AdviceReport:
     decision = decide(measured)
     candidate = decision.chosen.candidate
-    chosen = next(each for each in predicted if each.candidate == candidate)
-    runner_up = next((each for each in measured if each.candidate != candidate), None)
-    last = sorted(
-        measured, key=lambda each: each.candidate == candidate
-    )  # of one drafter's sizes the chosen one counts
-    costs = known.costs.scaled({each.candidate.drafter: each.predicted / each.ratio.median for each in last})
-    proven = {each.candidate.drafter for each in measured}
-    observed = {each: own for each, own in known.observed.items() if each.drafter in proven}
+    chosen = next(entry for entry in predicted if entry.candidate == candidate)
+    costs = known.costs.scaled({entry.candidate.drafter: entry.predicted / entry.ratio.median for entry in measured})
+    proven = {entry.candidate.drafter for entry in measured}
+    observed = {entry: own for entry, own in known.observed.items() if entry.drafter in proven}
     (again,) = predict(question, {candidate: observed[candidate]}, costs, known.prefill)
     ends = limits.limits(again, observed, costs, known.prefill, question.concurrency)
-    plan = limits.schedule(candidate.drafter, observed, costs)
-    said = sentences.of_decision(question, decision, runner_up, ends)
+    plan = limits.schedule(candidate, observed, costs, question.concurrency)
+    said = sentences.of_decision(question, decision, ends)
     if question.objective is Objective.COST:
         plain = 1e3 * question.concurrency / known.costs.plain(question.concurrency)
         said.append(sentences.price(question, plain, decision.chosen.ratio.median))
@@ -299,7 +338,6 @@ def _reported(
         limits=ends,
         alpha=conditional_alpha(observed[candidate]) if candidate.gamma is not None else [],
         schedule=plan,
-        speed_map=speed_map(candidate, observed, costs),
         ready=_ready(engine, decision, plan),
         surface=_surface(engine, predicted, candidate, known, costs),
         notes=list(notes),
@@ -311,7 +349,7 @@ def _surface(
     engine: DecodingEngine, predicted: Sequence[Predicted], candidate: Candidate, known: Known, costs: CalibratedCosts
 ) -> Surface | None:
     """Of the chosen drafter, or, if it makes trees, of the best one that makes chains."""
-    chains = [each.candidate for each in predicted if each.candidate.gamma is not None]
+    chains = [entry.candidate for entry in predicted if entry.candidate.gamma is not None]
     chain = candidate if candidate.gamma is not None else next(iter(chains), None)
     if chain is None or chain.gamma is None:
         return None
@@ -330,14 +368,7 @@ def _head_of(engine: DecodingEngine, candidate: Candidate) -> NamedHead | None:
 
 
 def _bytes(network: Module) -> int:
-    return sum(each.numel() * each.element_size() for each in network.parameters())
-
-
-def speed_map(candidate: Candidate, observed: Mapping[Candidate, Observed], costs: CalibratedCosts) -> SpeedMap | None:
-    """Of the chosen drafter, if it has a gamma."""
-    readers = [size for size in SHOWN_READERS if size <= costs.most_batch]
-    ratios = limits.speed_map(candidate.drafter, observed, costs, readers)
-    return SpeedMap(candidate.drafter, readers, ratios) if ratios else None
+    return sum(entry.numel() * entry.element_size() for entry in network.parameters())
 
 
 def _ready(engine: DecodingEngine, decision: Decision, plan: Sequence[ScheduleRange]) -> list[servers.Ready]:

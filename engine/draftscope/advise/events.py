@@ -13,7 +13,7 @@ from draftscope.base.steps import mapped
 from draftscope.trace.events import Record
 
 if TYPE_CHECKING:
-    from draftscope.advise.advise import Progress
+    from draftscope.advise.advise import AdviceProgress
     from draftscope.advise.probe import Watch
     from draftscope.decode.engine import DecodingEngine
 
@@ -32,8 +32,9 @@ class Advised(Record):
 
     kind: Literal["advised"] = "advised"
     stage: str = ""  # what is measured
-    done: int = 0  # prompts, or runs
-    left_s: float | None = None  # of the question's seconds; absent while costs are measured
+    done: int = 0  # per cent of the costs, prompts, or runs
+    left_s: float | None = None  # at most; absent until it is known how long the costs take
+    so_far: str = ""  # what the runs say until now
     report: dict[str, Any] | None = None
 
 
@@ -45,12 +46,14 @@ def advised(engine: DecodingEngine, asked: Asked, watch: Watch) -> Iterator[Advi
     prompts = {kind: [Prompt(kind, text) for text in texts] for kind, texts in asked.prompts.items()}
     said: tuple[Any, ...] = ()
 
-    def told(progress: Progress) -> Advised | None:
+    def told(progress: AdviceProgress) -> Advised | None:
         nonlocal said
         before, said = said, (progress.stage, progress.done)
         if said == before:
             return None
-        return Advised(stage=progress.stage.name.lower(), done=progress.done, left_s=progress.left_s)
+        return Advised(
+            stage=progress.stage.name.lower(), done=progress.done, left_s=progress.left_s, so_far=progress.so_far
+        )
 
     report = yield from mapped(advising(engine, asked.question, prompts, asked.drafters, watch=watch), told)
     yield Advised(report=json.loads(report.as_json()))

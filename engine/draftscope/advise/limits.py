@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from draftscope.advise.candidates import Candidate
@@ -77,13 +77,20 @@ def off_from(observed: Mapping[Candidate, Observed], costs: RoundCosts) -> int |
     return later[0] if later else None
 
 
-def schedule(drafter: str, observed: Mapping[Candidate, Observed], costs: RoundCosts) -> list[ScheduleRange]:
-    """The best gamma of a drafter by batch; 0 where none pays. Empty for a drafter without a gamma."""
-    own = {each: rounds for each, rounds in observed.items() if each.drafter == drafter and each.gamma is not None}
+def schedule(
+    chosen: Candidate, observed: Mapping[Candidate, Observed], costs: RoundCosts, readers: int = 1
+) -> list[ScheduleRange]:
+    """The best gamma of the chosen drafter by batch, at `readers` the chosen one; 0 where none pays. Empty for a
+    drafter without a gamma."""
+    own = {each: rounds for each, rounds in observed.items() if each.drafter == chosen.drafter and each.gamma}
     if not own:
         return []
     sizes = batches(costs.most_batch)
     best = [_best_gamma(own, costs, batch) for batch in sizes]
+    if chosen.gamma:  # what was measured decides, wherever the model would have had the same answer as there
+        place = max(index for index, size in enumerate(sizes) if size <= readers)
+        best = [chosen.gamma if gamma == best[place] and gamma else gamma for gamma in best]
+        best[place] = chosen.gamma
     found: list[ScheduleRange] = []
     for batch, after, gamma in zip(sizes, [*sizes[1:], sizes[-1] + 1], best, strict=True):
         if found and found[-1].gamma == gamma:
@@ -91,18 +98,6 @@ def schedule(drafter: str, observed: Mapping[Candidate, Observed], costs: RoundC
         else:
             found.append(ScheduleRange(batch, after - 1, gamma))
     return found
-
-
-def speed_map(
-    drafter: str, observed: Mapping[Candidate, Observed], costs: RoundCosts, sizes: Sequence[int]
-) -> dict[int, list[float]]:
-    """By gamma: the predicted ratio in a full batch of each size."""
-    own = {each: rounds for each, rounds in observed.items() if each.drafter == drafter and each.gamma is not None}
-    return {
-        each.gamma: [steady_ratio(each, rounds, costs, size) for size in sizes]
-        for each, rounds in own.items()
-        if each.gamma is not None
-    }
 
 
 def _best_gamma(own: Mapping[Candidate, Observed], costs: RoundCosts, batch: int) -> int:

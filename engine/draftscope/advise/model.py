@@ -1,15 +1,15 @@
 """Predicts each candidate: S = tau / (gamma c + v + o), with measured curves, for whole answers in a batch.
 
 `steady_ratio` is that formula for a batch that stays full. `predict` is what the question asks: answers of its length
-that begin together, prefill included, in the terms of its objective. It predicts what the proof measures, the median of
-the prompts' ratios: the ratio of the prompts' total times would be that of the slowest prompts.
+that begin together, prefill included, in the terms of its objective. It predicts what the proof measures, the geometric
+mean of the prompts' ratios: the ratio of the prompts' total times would be that of the slowest prompts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from statistics import median
+from statistics import geometric_mean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,7 +117,7 @@ def _predicted(
     finish = finish_times(observed, lambda *size: costs.ms(drafter, *size), batch, length)
     plain = length * costs.plain(batch) + batch * prefill.plain
     groups = [finish.reshape(-1, batch)] if question.objective is Objective.TAIL else finish  # as the proof's are
-    ratio = median(plain / (value(question, own) + batch * prefill.of(drafter)) for own in groups)
+    ratio = geometric_mean(plain / (value(question, own) + batch * prefill.of(drafter)) for own in groups)
     tau, cost = tau_interval(observed), round_cost(candidate, observed, costs, batch)
     nodes, levels = round(float(observed.nodes.mean())), round(float(observed.levels.mean()))
     drafting = costs.ms(drafter, nodes, levels, batch) - costs.ms(drafter, nodes, 0, batch)

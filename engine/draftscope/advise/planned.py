@@ -10,7 +10,7 @@ from draftscope.advise.costs import RoundCosts, TypedCosts
 from draftscope.advise.model import Prefill, predict
 from draftscope.advise.observed import conditional_alpha, typed
 from draftscope.advise.question import Question
-from draftscope.advise.report import AdviceReport, SpeedMap
+from draftscope.advise.report import AdviceReport
 from draftscope.advise.surface import surface
 from draftscope.advise.verdict import Verdict
 from draftscope.advise.what_if import Sizes
@@ -83,7 +83,7 @@ def planned(
     best = predicted[0]
     ends = limits.limits(best, observed, costs, Prefill(), question.concurrency)
     readers = [size for size in (1, 2, 4, 8, 16, 32, 64) if size <= costs.most_batch]
-    plan = limits.schedule(drafter, observed, costs)
+    plan = limits.schedule(best.candidate, observed, costs, question.concurrency)
     on = best.ratio.median > 1
     return AdviceReport(
         question=question,
@@ -95,7 +95,6 @@ def planned(
         limits=ends,
         alpha=conditional_alpha(observed[best.candidate]),
         schedule=plan,
-        speed_map=SpeedMap(drafter, readers, limits.speed_map(drafter, observed, costs, readers)),
         ready=servers.ready(best.candidate, plan) if on else [],
         surface=surface(drafter, observed, costs, readers, Sizes()),
         notes=["Modelled from typed values: nothing was run."],

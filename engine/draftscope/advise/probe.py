@@ -94,7 +94,7 @@ def probe(
         if number and perf_counter() - began > seconds:
             break
         if number == KEEP_AFTER:
-            found = _worth_keeping(found, rank)
+            found = _worth_keeping(found, rank, notes)
         for name in list(found):
             yield number
             _try(engine, found, name, Ask(case, tokens, share, watch), notes)
@@ -123,10 +123,17 @@ def _try(engine: DecodingEngine, found: dict[str, Probed], name: str, ask: Ask, 
         del found[name]
 
 
-def _worth_keeping(found: dict[str, Probed], rank: Rank) -> dict[str, Probed]:
+def _worth_keeping(found: dict[str, Probed], rank: Rank, notes: list[str]) -> dict[str, Probed]:
     ratios = rank(found)
     best = max(ratios.values(), default=0.0)
-    return {name: own for name, own in found.items() if ratios.get(name, best) >= KEEP_WITHIN * best}
+    kept = {name: own for name, own in found.items() if ratios.get(name, best) >= KEEP_WITHIN * best}
+    notes += [
+        f"{name} was left out after {KEEP_AFTER} prompts: it was predicted to be {ratios[name]:.2f} times as fast as "
+        f"plain decoding, the best {best:.2f} times."
+        for name in found
+        if name not in kept
+    ]
+    return kept
 
 
 def _run(engine: DecodingEngine, probed: Probed, ask: Ask) -> None:

@@ -1,27 +1,37 @@
-"""Runs candidates against plain decoding, in turn within each repeat of a prompt as in a benchmark, and measures the
-objective's ratio: medians with intervals over prompts."""
+"""Runs candidates against plain decoding, in turn within each repeat of a prompt as in a benchmark, until the answer is
+clear or the time is over, and measures the objective's ratio on these prompts.
+
+A ratio is the tokens a round of the prompts over the cost of a round. The prompts' tokens are known (above temperature
+0 up to the chance of the draws); the cost of a round is nearly the same in every run, so that what differs between runs
+is noise. Its trimmed mean forgets runs that something disturbed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from draftscope.advise.candidates import Candidate
-from draftscope.advise.model import TAIL, value
+from draftscope.advise.model import TAIL, Predicted, value
 from draftscope.advise.probe import Watch, nobody
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import Measured
+from draftscope.advise.verdict import LEAST_RUNS, LOOK, Measured
+from draftscope.base.cores import Company, OtherCores
 from draftscope.base.steps import Steps
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import loop_share
 from draftscope.measure.bench.runner import Bench, BenchRun
-from draftscope.measure.bench.statistics import LEVEL, LOOP, RESAMPLES, Interval, bootstrap
+from draftscope.measure.bench.statistics import LEVEL, LOOP, RESAMPLES, Interval
 from draftscope.measure.bench.systems import PLAIN, Case, DrafterSystem
 
+TRIMMED = 0.2  # of the runs, at either end
 Pair = tuple[BenchRun, BenchRun]  # a candidate's run, and plain's in the same repeat of the same prompt
+Clear = Callable[[Sequence[BenchRun]], bool]  # whether runs are enough
 
 
 def run(
@@ -31,53 +41,155 @@ def run(
     cases: Sequence[Case],
     warm_up: bool,
     watch: Watch = nobody,
-) -> Steps[int, tuple[list[BenchRun], list[str]]]:
-    """Plain and the contenders in turn, until the plan's seconds are over; and notes on what was skipped.
+    clear: Clear = lambda _: False,
+) -> Steps[list[BenchRun], tuple[list[BenchRun], list[str]]]:
+    """Plain and the contenders in turn, until the plan's seconds are over or the runs are `clear`; and notes on what
+    was skipped. A turn in which other processes took a core that was needed does not count, unless all were such.
 
-    Yields the number of runs so far.
+    Yields the runs so far.
     """
-    systems = [DrafterSystem(engine, label, watch) for label in (PLAIN, *(each.label for each in contenders))]
-    bench = Bench(plan, systems, cases)
-    runs: list[BenchRun] = []
-    for group in bench.groups(warm_up):
-        runs += group
-        yield len(runs)
-    return runs, [note for note in bench.notes if not note.startswith("Stopped after")]
+    systems = [DrafterSystem(engine, label, watch) for label in (PLAIN, *(entry.label for entry in contenders))]
+    bench = Bench(plan, systems, cases, bar=False)
+    kept: list[BenchRun] = []
+    lost: list[BenchRun] = []
+    disturbed, threads = 0, torch.get_num_threads() if engine.target.device.type == "cpu" else 1
+    for turn, lap in _turns(bench.groups(warm_up)):
+        quiet = not Company.of([lap], threads).disturbs
+        (kept if quiet else lost).extend(turn)
+        disturbed += bool(turn) and not quiet
+        yield kept
+        if turn and clear(kept):
+            break
+    notes = [note for note in bench.notes if not note.startswith("Stopped after")]
+    if disturbed:
+        who = "other processes took cores that were needed; stop other work for a faster answer."
+        all_lost = "" if kept else " All turns were such, so that they count nevertheless."
+        notes.append(f"{disturbed} of the turns did not count: {who}{all_lost}")
+    return kept or lost, notes
 
 
-def measured(question: Question, runs: Sequence[BenchRun], predicted: Mapping[Candidate, float]) -> list[Measured]:
-    """Every candidate of `predicted` that ran beside plain; texts that loop do not count, unless all do."""
+def _turns(groups: Iterable[list[BenchRun]]) -> Iterable[tuple[list[BenchRun], float]]:
+    """The runs of all systems on one prompt, and the cores that other processes used meanwhile."""
+    turn: list[BenchRun] = []
+    meter = OtherCores()
+    for group in groups:
+        begins = turn and group and (group[0].case, group[0].repeat) != (turn[0].case, turn[0].repeat)
+        if begins:
+            yield turn, meter.lap()
+            turn = []
+        turn = turn + group
+        if not group:  # of the warm-up
+            yield [], meter.lap()
+    if turn:
+        yield turn, meter.lap()
+
+
+def measured(
+    question: Question, runs: Sequence[BenchRun], predicted: Mapping[Candidate, Predicted], texts: int = 0
+) -> list[Measured]:
+    """Every candidate of `predicted` that ran beside plain; texts that loop do not count, unless all do. `texts`: the
+    number of prompts that there are, of which some may not have been run."""
     plain = {(run.case, run.repeat): run for run in runs if run.label == PLAIN}
-    found = []
-    for candidate, ratio in predicted.items():
+    results = []
+    for candidate, foreseen in predicted.items():
         own = [run for run in runs if run.label == candidate.label and (run.case, run.repeat) in plain]
         pairs: list[Pair] = [(run, plain[run.case, run.repeat]) for run in own]
         kept = [pair for pair in pairs if max(map(loop_share, pair)) <= LOOP] or pairs
         if kept:
-            prompts = len({run.case for run, _ in kept})
-            tokens = len(kept[0][0].ids[0])
-            found.append(Measured(candidate, ratio_of(question, kept), ratio, prompts, len(kept), tokens))
-    return found
+            results.append(_measured(question, foreseen, kept, texts))
+    return results
 
 
-def ratio_of(question: Question, pairs: Sequence[Pair]) -> Interval:
-    """Plain's value of the objective over the candidate's. The interval is over prompts; over repeats if there is one
-    prompt. Of a tail all answers are taken together, since a quantile of a single run says little."""
-    groups: dict[Case, list[Pair]] = {}
-    for pair in pairs:
-        groups.setdefault(pair[0].case, []).append(pair)
-    by_prompt = list(groups.values()) if len(groups) > 1 else [[pair] for pair in pairs]
+def _measured(question: Question, foreseen: Predicted, pairs: Sequence[Pair], texts: int) -> Measured:
+    results = _Ratios.of(question, pairs)
+    tail = question.objective is Objective.TAIL
+    return Measured(
+        candidate=foreseen.candidate,
+        ratio=_tail(pairs, LEVEL) if tail else results.interval(LEVEL, texts),
+        look=_tail(pairs, LOOK) if tail else results.interval(LOOK, texts),
+        predicted=foreseen.ratio.median,
+        predicted_tau=foreseen.tau.median,
+        prompts=len(set(results.cases)),
+        runs=len(pairs),
+        tokens=len(pairs[0][0].ids[0]),
+        tau=float(np.exp(np.log(results.taus).mean())) if pairs[0][0].rounds else None,
+        by_kind={kind: results.of_kind(kind).interval(LEVEL).median for kind in dict.fromkeys(results.kinds)},
+    )
+
+
+def ratio_of(question: Question, pairs: Sequence[Pair], texts: int = 0) -> Interval:
+    """Plain's value of the objective over the candidate's, with its interval: on these prompts, or on all `texts` that
+    there are if those are more. Of a tail all answers are taken together, since a quantile of a single run says
+    little."""
     if question.objective is Objective.TAIL:
-        return _tail(by_prompt)
-    ratios = [
-        float(
-            np.median(
-                [value(question, finish(theirs)[None]) / value(question, finish(own)[None]) for own, theirs in group]
-            )
-        )
-        for group in by_prompt
-    ]
-    return bootstrap([ratios])
+        return _tail(pairs, LEVEL)
+    return _Ratios.of(question, pairs).interval(LEVEL, texts)
+
+
+@dataclass(frozen=True)
+class _Ratios:
+    """What counts of pairs of runs: logarithms of their ratios, tokens a round, and the chance in these."""
+
+    cases: list[Case]
+    logs: NDArray[np.float64]
+    taus: NDArray[np.float64]
+    chances: NDArray[np.float64]  # variance of the logarithm of a tau by chance: none at temperature 0
+
+    @classmethod
+    def of(cls, question: Question, pairs: Sequence[Pair]) -> _Ratios:
+        taus = np.array([_tau(own) for own, _ in pairs])
+        logs = np.array([_log_ratio(question, pair) for pair in pairs])
+        return cls([own.case for own, _ in pairs], logs, taus[:, 0], taus[:, 1] * (question.temperature > 0))
+
+    @property
+    def kinds(self) -> list[str]:
+        return [case.kind for case in self.cases]
+
+    def of_kind(self, kind: str) -> _Ratios:
+        at = np.array([entry == kind for entry in self.kinds])
+        cases = [case for case in self.cases if case.kind == kind]
+        return _Ratios(cases, self.logs[at], self.taus[at], self.chances[at])
+
+    def interval(self, level: float, texts: int = 0) -> Interval:
+        prompts = {case: place for place, case in enumerate(dict.fromkeys(self.cases))}
+        whose = np.array([prompts[case] for case in self.cases])
+        by_prompt = np.bincount(whose, np.log(self.taus)) / np.bincount(whose)
+        unseen = np.var(by_prompt) / len(prompts) * (1 - len(prompts) / max(texts, len(prompts)))
+        chance = self.chances.sum() / len(self.cases) ** 2
+        cost, reach = _trimmed(self.logs - np.log(self.taus), level, float(np.sqrt(chance + unseen)))
+        middle = float(by_prompt.mean()) + cost
+        return Interval(*(float(np.exp(entry)) for entry in (middle, middle - reach, middle + reach)))
+
+
+def _trimmed(values: NDArray[np.float64], level: float, more: float) -> tuple[float, float]:
+    """The trimmed mean and how far its interval reaches (Tukey and McLaughlin), with `more` as a further standard
+    error; the mean of fewer than `LEAST_RUNS`."""
+    from scipy.special import stdtrit  # not at the top: it takes longer to import than all that needs no statistics
+
+    count, ordered = len(values), np.sort(values)
+    cut = int(TRIMMED * count) if count >= LEAST_RUNS else 0
+    middle = float(ordered[cut : count - cut].mean())
+    if count == 1:
+        return middle, 0.0
+    winsorized = ordered.clip(ordered[cut], ordered[-1 - cut])
+    error = winsorized.std(ddof=1) / ((1 - 2 * cut / count) * np.sqrt(count))
+    whole = float(np.hypot(error, more)) or 1e-9
+    freedom = (count - 2 * cut - 1) * (whole / max(error, 1e-9)) ** 4  # Welch and Satterthwaite: `more` is known
+    return middle, float(stdtrit(freedom, (1 + level) / 2) * whole)
+
+
+def _tau(run: BenchRun) -> tuple[float, float]:
+    """Tokens a round of a sequence, and the variance of its logarithm by chance; 1 where rounds are not known."""
+    if run.rounds is None:
+        return 1.0, 0.0
+    emitted = run.rounds.emitted[run.rounds.emitted > 0]
+    tau = float(emitted.mean())
+    return tau, float(emitted.var() / len(emitted)) / tau**2
+
+
+def _log_ratio(question: Question, pair: Pair) -> float:
+    own, plain = (value(question, finish(run)[None]) for run in pair)
+    return float(np.log(plain / own))
 
 
 def finish(run: BenchRun) -> NDArray[np.float64]:
@@ -90,7 +202,11 @@ def finish(run: BenchRun) -> NDArray[np.float64]:
     return np.asarray(ends[last], dtype=float)
 
 
-def _tail(groups: Sequence[Sequence[Pair]]) -> Interval:
+def _tail(pairs: Sequence[Pair], level: float) -> Interval:
+    """The interval is over prompts; over repeats if there is one prompt."""
+    cases = list(dict.fromkeys(own.case for own, _ in pairs))
+    groups = [[pair for pair in pairs if pair[0].case == case] for case in cases]
+    groups = groups if len(groups) > 1 else [[pair] for pair in pairs]
     times = [np.stack([np.concatenate([finish(pair[side]) for pair in group]) for side in (1, 0)]) for group in groups]
 
     def ratio(picked: Sequence[int]) -> float:
@@ -98,5 +214,5 @@ def _tail(groups: Sequence[Sequence[Pair]]) -> Interval:
         return float(theirs / own)
 
     draws = np.random.default_rng(0).integers(0, len(times), (RESAMPLES, len(times)))
-    low, high = np.quantile([ratio(picked.tolist()) for picked in draws], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile([ratio(picked.tolist()) for picked in draws], [(1 - level) / 2, (1 + level) / 2])
     return Interval(ratio(range(len(times))), float(low), float(high))

@@ -16,15 +16,6 @@ from draftscope.servers.programs.program import ScheduleRange
 
 
 @dataclass(frozen=True)
-class SpeedMap:
-    """Predicted tokens/s over plain's in full batches: `ratios` by gamma, one for each of `readers`."""
-
-    drafter: str
-    readers: list[int]
-    ratios: dict[int, list[float]]
-
-
-@dataclass(frozen=True)
 class AdviceReport:
     """Everything that was found. `predicted` is the best candidate of all sizes first; `measured` is empty where the
     values were typed in."""
@@ -38,7 +29,6 @@ class AdviceReport:
     limits: Limits
     alpha: list[Interval]  # the chosen chain's acceptance by position, given that all before was accepted
     schedule: list[ScheduleRange]  # the chosen drafter's gamma by concurrency
-    speed_map: SpeedMap | None
     ready: list[Ready]
     surface: Surface | None = None  # what a map with "what if" is drawn from
     notes: list[str] = field(default_factory=list)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from draftscope.advise.limits import Limits
 from draftscope.advise.model import Predicted
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import FEW, LEAST_RUNS, Decision, Measured, Verdict
+from draftscope.advise.verdict import FAR, FEW, LEAST_RUNS, Decision, Measured, Verdict
 from draftscope.measure.bench.statistics import Interval
 
 OF = {
@@ -21,7 +23,7 @@ NO_DRAFTER = (
 )
 
 
-def of_decision(question: Question, decision: Decision, runner_up: Measured | None, limits: Limits) -> list[str]:
+def of_decision(question: Question, decision: Decision, limits: Limits) -> list[str]:
     """What is said of a measured decision."""
     chosen = decision.chosen
     if decision.verdict is Verdict.ON:
@@ -29,12 +31,13 @@ def of_decision(question: Question, decision: Decision, runner_up: Measured | No
     elif decision.verdict is Verdict.OFF:
         said = [f"Leave it off: the best that was found is {_measured(question, chosen)}.", *would_change(limits)]
     else:
-        runs = "one run is" if chosen.runs == 1 else f"{chosen.runs} runs are"
-        why = "this interval contains 1" if chosen.told else f"{runs} too few to tell"
-        said = [f"It cannot be told: {_measured(question, chosen)}, and {why}.", _needed(decision)]
-    if runner_up is not None:
-        said.append(f"Runner-up: {_measured(question, runner_up)}.")
-    return said + _few(chosen)
+        said = [f"It cannot be told: {_measured(question, chosen)}, and {_why(chosen)}.", _needed(decision)]
+    return [*said, *_kinds(chosen), *_far(chosen), *_few(chosen)]
+
+
+def so_far(measured: Sequence[Measured]) -> str:
+    """What runs say before they are all; empty if they say nothing yet."""
+    return ", ".join(f"{entry.candidate.name} {_ratio(entry.ratio)} so far" for entry in measured if entry.runs > 1)
 
 
 def of_prediction(question: Question, best: Predicted, limits: Limits) -> list[str]:
@@ -101,6 +104,35 @@ def _measured(question: Question, found: Measured) -> str:
     )
 
 
+def _why(chosen: Measured) -> str:
+    """Why nothing can be told."""
+    if not chosen.possible:
+        return f"no machine is so fast at {chosen.tau:.2f} tokens a round: other work disturbed these runs"
+    if not chosen.told:
+        return f"{'one run is' if chosen.runs == 1 else f'{chosen.runs} runs are'} too few to tell"
+    return "this interval contains 1"
+
+
+def _kinds(chosen: Measured) -> list[str]:
+    """The ratio by kind of text, the best first."""
+    if len(chosen.by_kind) < 2:
+        return []
+    ranked = sorted(chosen.by_kind.items(), key=lambda entry: -entry[1])
+    return [f"By kind of text: {', '.join(f'{kind} {ratio:.2f}' for kind, ratio in ranked)}."]
+
+
+def _far(chosen: Measured) -> list[str]:
+    """Why the prediction missed, if it did: its tokens a round, or its cost."""
+    ratio = chosen.ratio.median
+    if chosen.tau is None or chosen.predicted_tau is None or abs(ratio / chosen.predicted - 1) <= FAR:
+        return []
+    return [
+        f"The prediction missed by {abs(chosen.predicted / ratio - 1):.0%}: these runs wrote {chosen.tau:.2f} tokens a "
+        f"round, and {chosen.predicted_tau:.2f} were predicted; a round took {chosen.tau / ratio:.2f} of one of plain "
+        f"decoding, and {chosen.predicted_tau / chosen.predicted:.2f} were predicted."
+    ]
+
+
 def _ratio(ratio: Interval) -> str:
     return f"{ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
 
@@ -110,6 +142,8 @@ def _readers(count: int) -> str:
 
 
 def _needed(decision: Decision) -> str:
+    if not decision.chosen.possible:
+        return "Stop other work on this machine and ask again."
     if decision.prompts_needed is None:
         return "The difference is under 1%: no practical number of prompts would tell, and it would hardly matter."
     if not decision.chosen.told:
@@ -120,7 +154,5 @@ def _needed(decision: Decision) -> str:
 def _few(chosen: Measured) -> list[str]:
     if chosen.prompts >= FEW:
         return []
-    words = "repeats of one prompt" if chosen.prompts == 1 else f"{chosen.prompts} prompts"
-    return [
-        f"The interval is over {words}, so it does not tell how other texts would fare; give {FEW} prompts or more."
-    ]
+    words = "one prompt" if chosen.prompts == 1 else f"{chosen.prompts} prompts"
+    return [f"The interval is of {words}, so it does not tell how other texts would fare; give {FEW} prompts or more."]

@@ -1,10 +1,14 @@
-"""Decides from what was measured: on, off, or that it cannot be told. No prediction overrules a measurement."""
+"""Decides from what was measured: on, off, or that it cannot be told. No prediction overrules a measurement.
+
+Runs go on until the answer is clear, and every look at them is a chance to be wrong: before the end of the time an
+interval at the level `LOOK` has to exclude 1, at its end one at 95%.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from draftscope.advise.candidates import Candidate
@@ -12,6 +16,10 @@ from draftscope.measure.bench.statistics import Interval
 
 FEW = 5  # prompts: with fewer, nothing is said about other texts
 LEAST_RUNS = 5  # beside plain: all of fewer may be faster by chance, with a probability of 1/16 or more
+LOOK = 0.995  # of the interval at each look before the end
+MATTERS = 1.02  # less speed than this is not worth a setting: an interval below it says to leave it off
+IMPOSSIBLE = 1.03  # times the tokens a round: a ratio above was disturbed, since no round is cheaper than plain's
+FAR = 0.10  # between prediction and measurement: more is explained
 LEAST_DIFFERENCE = 0.01  # a smaller one is not worth looking for
 
 
@@ -25,8 +33,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Measured:
-    """A candidate run against plain, interleaved. `ratio` is the objective's, over plain's, with its interval over
-    prompts, or over repeats of a single prompt. `predicted` is the ratio that was predicted for the same runs."""
+    """A candidate run against plain, interleaved. `ratio` is the objective's, over plain's, on these prompts, and
+    `look` the same at the level of a look before the end. `predicted` is what was predicted for the same runs."""
 
     candidate: Candidate
     ratio: Interval
@@ -34,11 +42,20 @@ class Measured:
     prompts: int
     runs: int
     tokens: int  # of each answer
+    tau: float | None = None  # tokens a round in these runs; None where rounds are not known
+    predicted_tau: float | None = None
+    look: Interval | None = None
+    by_kind: dict[str, float] = field(default_factory=dict)  # the ratio by kind of text
 
     @property
     def told(self) -> bool:
         """Whether its runs are enough to decide."""
-        return self.runs >= LEAST_RUNS
+        return self.runs >= LEAST_RUNS and self.possible
+
+    @property
+    def possible(self) -> bool:
+        """Whether a machine can be so fast at so many tokens a round."""
+        return self.tau is None or self.ratio.low <= IMPOSSIBLE * self.tau
 
 
 @dataclass(frozen=True)
@@ -52,15 +69,25 @@ class Decision:
 
 def decide(measured: Sequence[Measured]) -> Decision:
     """From at least one measured candidate. Only one whose whole interval, over enough runs, is above 1 is advised."""
-    best = max(measured, key=lambda each: each.ratio.median)
-    faster = [each for each in measured if each.ratio.low > 1 and each.told]
+    best = max(measured, key=lambda candidate: candidate.ratio.median)
+    faster = [
+        candidate
+        for candidate in measured
+        if candidate.ratio.low > 1 and candidate.ratio.high >= MATTERS and candidate.told
+    ]
     if faster:
-        return Decision(Verdict.ON, max(faster, key=lambda each: each.ratio.median))
-    undecided = [each for each in measured if each.ratio.high >= 1 or not each.told]
+        return Decision(Verdict.ON, max(faster, key=lambda candidate: candidate.ratio.median))
+    undecided = [candidate for candidate in measured if candidate.ratio.high >= MATTERS or not candidate.told]
     if undecided:
-        chosen = max(undecided, key=lambda each: each.ratio.median)
+        chosen = max(undecided, key=lambda candidate: candidate.ratio.median)
         return Decision(Verdict.OPEN, chosen, prompts_needed(chosen))
     return Decision(Verdict.OFF, best)
+
+
+def clear(measured: Sequence[Measured]) -> bool:
+    """Whether an answer before the end of the time would be the same at its end, as far as one look can tell."""
+    looked = [replace(candidate, ratio=candidate.look or candidate.ratio) for candidate in measured]
+    return bool(looked) and decide(looked).verdict is not Verdict.OPEN
 
 
 def prompts_needed(measured: Measured) -> int | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from time import perf_counter
 
 import psutil
 
 IDLE = ("idle", "iowait", "guest", "guest_nice")  # user time has the guests' already
+LACKED = 0.25  # cores: with more than this lacking, a time is not the machine's own
 
 
 class OtherCores:
@@ -21,7 +24,34 @@ class OtherCores:
         now, others = perf_counter(), _others()
         busy = (others - self._others) / max(now - self._began, 1e-9)
         self._began, self._others = now, others
-        return round(min(max(busy, 0.0), float(psutil.cpu_count() or 1)), 2)
+        return round(min(max(busy, 0.0), float(cores())), 2)
+
+
+@dataclass(frozen=True)
+class Company:
+    """Cores that other processes used, in the mean, while something ran on `threads` of this machine's `cores`."""
+
+    others: float
+    threads: int
+    cores: int
+
+    @classmethod
+    def of(cls, laps: Sequence[float], threads: int) -> Company:
+        """From laps of about equal lengths, at least one."""
+        return cls(sum(laps) / len(laps), threads, cores())
+
+    @property
+    def disturbs(self) -> bool:
+        """Whether the threads lacked a core for part of the time."""
+        return self.others - max(0, self.cores - self.threads) > LACKED
+
+    def __str__(self) -> str:
+        return f"other processes kept {self.others:.1f} of {self.cores} cores busy, and {self.threads} were needed"
+
+
+def cores() -> int:
+    """Of this machine."""
+    return psutil.cpu_count() or 1
 
 
 def _others() -> float:

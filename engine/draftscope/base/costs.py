@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from draftscope.base.assets import cache_folder
 
 PLAIN = "plain"
+NOT_KEPT = "These costs are not kept: stop other work on this machine and run 'draftscope calibrate --again'."
 
 
 class _Record(BaseModel):
@@ -114,6 +115,7 @@ class Calibration(_Record):
     target_bytes: int
     differing_widths: list[int]  # widths of chains at which some row is not bit-identical to one decoded alone
     row_bits: list[RowBits] = []  # the same for chains and for a tree, with how many rows and by how much
+    doubts: list[str] = []  # sentences: why these times are not the machine's; one with doubts is not saved
 
     @property
     def plain_ms(self) -> float:
@@ -234,7 +236,10 @@ def load_saved(measured_for: MeasuredFor) -> Calibration | None:
 
 
 def save(calibration: Calibration) -> Path | None:
-    """Saves a calibration for later runs; None if the folder cannot be written (this run can still use it)."""
+    """Saves a calibration for later runs; None if the folder cannot be written (this run can still use it), or if there
+    are doubts about it: a saved one from before stays."""
+    if calibration.doubts:
+        return None
     path = home() / f"{calibration.measured_for.key}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,8 +9,7 @@ import shutil
 from pathlib import Path
 from tempfile import mkdtemp
 
-from draftscope.base.assets import assets
-from draftscope.base.assets import cache_folder
+from draftscope.base.assets import assets, cache_folder
 
 WEIGHTS, PACKED = "model.safetensors", "model.safetensors.xz"
 

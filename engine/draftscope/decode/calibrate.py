@@ -1,15 +1,15 @@
 """Measures a pair's costs on this machine once, and saves them with what they depend on (`base/costs.py`).
 
-Widths and contexts are timed on the target's forward in turn, and the medians count; drafting and overhead are timed in
-real rounds of the loop. The cache is full of zeros, which take as long as other numbers.
+Widths and contexts are timed on the target's forward in turn; drafting and overhead are timed in real rounds of the
+loop. The cache is full of zeros, which take as long as other numbers. Of every time a low quantile counts, since other
+work only adds to it. Passes in which other processes took a core that was needed are measured again; what is still
+disturbed, or cannot be, is said in `Calibration.doubts`.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import product
 from time import perf_counter
 
 import numpy as np
@@ -17,17 +17,20 @@ import torch
 import transformers
 
 from draftscope import drafters
-from draftscope.base import costs
+from draftscope.base import costs, doubts
+from draftscope.base.cores import Company, OtherCores
 from draftscope.base.costs import PLAIN, Calibration, Drafting, Machine, MeasuredFor, Verify, VerifyCurve
 from draftscope.base.machine import own_version
-from draftscope.base.steps import Steps, last
+from draftscope.base.progress import Pace, Watcher, unseen
+from draftscope.base.steps import Steps, last, mapped
 from draftscope.decode.availability import availabilities
 from draftscope.decode.pair import LoadedPair
 from draftscope.decode.prompt import read_prompt
-from draftscope.decode.row_bits import row_bits
+from draftscope.decode.row_bits import forwards_of, row_bits
 from draftscope.decode.session import Step
 from draftscope.decode.sessions import NOTHING_MEASURED, open_session
 from draftscope.decode.start import device_name
+from draftscope.drafters import DrafterInfo
 from draftscope.drafters.settings import Settings
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.loading.chat import Chat
@@ -41,28 +44,39 @@ CONTEXTS = (64, 256, 512, 1024, 4096, 16384)
 CONTEXT = 256
 GAMMAS = (1, 3, 5, 8)
 REPEATS = 9
-ERROR_OF_MEDIAN = 1.2533 / 1.349  # its standard error, in interquartile ranges / sqrt(n), for normal errors
+LOW, BESIDE = 0.2, 0.15  # the quantile that counts, and how far from it the spread is taken for its error
+ROWS_AS_LONG, STEPS_AS_LONG = 12, 6  # rows, and draft steps, that take as long as a forward of one row: to foresee
 QUICK = 17  # the widest forward of a curve that is measured while somebody waits
 TOGETHER = {1: 24, 16: 8}  # batch size -> rounds in which drafting is measured
 LONGEST = 1.0  # seconds after which no more rounds are measured
 TURN = 8  # rounds, after which others may take theirs
-WARM = 2  # rounds of warm-up
+WARM, WARM_SHARE = 2, 0.25  # rounds of warm-up, and how long they take, over the measured ones
 STAGES = ("accept", "commit", "host")
 COPIED = {"cpu": 1 << 29, "cuda": 1 << 31}  # bytes, to measure the rate of a copy
 
 StageTimes = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times by drafter, batch and gamma
 
 
-def calibration_of(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Steps[None, Calibration]:
-    """The pair's saved calibration, or else a new one, which takes seconds for small models and is saved.
+def calibration_of(
+    pair: LoadedPair, watch: Watcher = unseen, names: Sequence[str] = (), again: bool = False
+) -> Steps[None, Calibration]:
+    """The pair's saved calibration, or else (or `again`) a new one, which takes seconds for small models.
 
-    A saved one that lacks a drafter of this pair, such as a head loaded later, is measured again.
+    It has the costs of the drafters `names`, or of all of this pair; drafters that the saved one lacks, such as a head
+    loaded later, are added to it. It is saved unless there are doubts about it.
     """
-    found = costs.load_saved(measured_for(pair))
-    if found is None or not found.drafting.keys() >= set(_drafting(pair)):
-        found = yield from measure(pair, say)
-        costs.save(found)
-    return found
+    calibration = None if again else costs.load_saved(measured_for(pair))
+    missing = [name for name in drafting_of(pair, names) if calibration is None or name not in calibration.drafting]
+    if calibration is None:
+        calibration = yield from measure(pair, watch, missing)
+    elif missing:
+        rounds = _Rounds(pair, Pace(watch), missing)
+        drafting = calibration.drafting | (yield from rounds.measured(0.0))
+        calibration = calibration.model_copy(update={"drafting": drafting, "doubts": rounds.doubts})
+    else:
+        return calibration
+    costs.save(calibration)
+    return calibration
 
 
 def measured_for(pair: LoadedPair) -> MeasuredFor:
@@ -84,34 +98,35 @@ def measured_for(pair: LoadedPair) -> MeasuredFor:
     )
 
 
-def measure(pair: LoadedPair, say: Callable[[str], None] = lambda _: None) -> Steps[None, Calibration]:
-    """Measures everything, in steps of a forward or a few rounds. `say` is called with what is measured next."""
-    context = min(CONTEXT, pair.target.context // 2)
-    say("verify cost over widths, batches and contexts")
-    verify = yield from _verify(pair.target, context)
-    say("rounds of every drafter")
-    rounds = yield from _rounds(pair)
-    say("bits of rows")
-    bits = yield from row_bits(pair.target)
-    say("copy and product")
-    return Calibration(
+def measure(pair: LoadedPair, watch: Watcher = unseen, names: Sequence[str] | None = None) -> Steps[None, Calibration]:
+    """Measures everything, in steps of a forward or a few rounds; of the drafters, `names` or all of this pair."""
+    pace = Pace(watch)
+    forwards, rounds = _Forwards(pair.target, pace), _Rounds(pair, pace, drafting_of(pair) if names is None else names)
+    singles = forwards_of(pair.target.trees)
+    verify = yield from forwards.measured(lambda unit: rounds.seconds(unit) + singles * unit)
+    drafting = yield from rounds.measured(singles * verify[0].ms / 1e3)
+    pace.begin(singles)
+    bits = yield from mapped(row_bits(pair.target), lambda _: pace.did(1, "bits of rows"))
+    calibration = Calibration(
         measured_for=measured_for(pair),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        context=context,
+        context=forwards.context,
         verify=verify,
-        drafting={name: [_fit(rounds, name, batch) for batch in _together(pair)] for name in (PLAIN, *_drafting(pair))},
+        drafting=drafting,
         machine=machine(pair.target),
-        target_bytes=sum(p.numel() * p.element_size() for p in pair.target.network.parameters()),
-        differing_widths=[each.width for each in bits if each.differing and not each.branches],
+        target_bytes=_bytes(pair.target.network),
+        differing_widths=[entry.width for entry in bits if entry.differing and not entry.branches],
         row_bits=bits,
     )
+    said = [*forwards.doubts, *rounds.doubts, *doubts.impossible(calibration, _draft_bytes(pair))]
+    return calibration.model_copy(update={"doubts": said})
 
 
 def quick_curve(pair: LoadedPair) -> Steps[None, VerifyCurve]:
     """v by rows: the saved calibration's, or one measured now with few repeats."""
-    found = costs.load_saved(measured_for(pair))
-    if found is not None:
-        return found.curve
+    saved = costs.load_saved(measured_for(pair))
+    if saved is not None:
+        return saved.curve
     model, context = pair.target, min(CONTEXT, pair.target.context // 2)
     widths = [width for width in WIDTHS if width <= QUICK]
     cache = model.cache(1, context + widths[-1])
@@ -124,22 +139,55 @@ def quick_curve(pair: LoadedPair) -> Steps[None, VerifyCurve]:
     return costs.verify_curve(points)
 
 
-def _verify(model: Model, context: int) -> Steps[None, list[Verify]]:
-    """Batch sizes in order: a large batch evicts from the CPU's caches what a small one would find there."""
-    found = []
-    for batch in BATCHES if model.trees else (1,):  # without trees, a model decodes one sequence at a time
-        cases = [(width, context) for width in WIDTHS if batch * width <= MOST_ROWS or width == 1]
-        others = CONTEXTS if batch == 1 else CONTEXTS[:1]
-        cases += [(1, each) for each in others if each + 1 <= model.context and each != context]
-        cache = model.cache(batch, max(width + each for width, each in cases))
+class _Forwards:
+    """Times of the target's forwards. Batch sizes in order: a large batch evicts from the CPU's caches what a small one
+    would find there."""
+
+    def __init__(self, model: Model, pace: Pace) -> None:
+        self.model, self.context = model, min(CONTEXT, model.context // 2)
+        self.doubts: list[str] = []
+        self._batches = BATCHES if model.trees else (1,)  # without trees, a model decodes one sequence at a time
+        self._pace = pace
+        self._laps: list[float] = []
+
+    def measured(self, later: Callable[[float], float]) -> Steps[None, list[Verify]]:
+        """`later`: the seconds of all that follows, from those of a forward of one row."""
+        results: list[Verify] = []
+        self._pace.begin(sum(self._work(batch) for batch in self._batches), later)
+        for batch in self._batches:
+            points = yield from self._batch(batch)
+            if doubts.falling(points):  # once more: of each forward the shorter time counts
+                again = yield from self._batch(batch)
+                points = [min(pair, key=lambda entry: entry.ms) for pair in zip(points, again, strict=True)]
+            results += points
+        company = Company.of(self._laps, _threads(self.model.device))
+        self.doubts = [f"While forwards were timed, {company}."] if company.disturbs else []
+        return results
+
+    def _batch(self, batch: int) -> Steps[None, list[Verify]]:
+        cases, model = self._cases(batch), self.model
+        cache = model.cache(batch, max(width + tokens for width, tokens in cases))
         repeats = REPEATS if batch == 1 else REPEATS // 2 + 1  # large batches take longer and vary less
-        works = [forward_of(model, cache, width, each) for width, each in cases]
-        times = yield from interleaved(works, model.device, repeats)
-        found += [
+        timed = Interleaved([forward_of(model, cache, width, tokens) for width, tokens in cases], model.device)
+        words = f"forwards of {batch} sequence{'s' if batch > 1 else ''}"
+        each_pass = self._work(batch) / (WARM + repeats)
+        times = yield from timed.measured(repeats, lambda: self._pace.did(each_pass, words))
+        self._laps += timed.laps
+        return [
             Verify(width=width, batch=batch, context=tokens, ms=ms, noise=noise)
             for (width, tokens), (ms, noise) in zip(cases, times, strict=True)
         ]
-    return found
+
+    def _cases(self, batch: int) -> list[tuple[int, int]]:
+        """Widths and contexts."""
+        cases = [(width, self.context) for width in WIDTHS if batch * width <= MOST_ROWS or width == 1]
+        others = CONTEXTS if batch == 1 else CONTEXTS[:1]
+        return cases + [(1, tokens) for tokens in others if tokens + 1 <= self.model.context and tokens != self.context]
+
+    def _work(self, batch: int) -> float:
+        """In forwards of one row."""
+        passes = WARM + (REPEATS if batch == 1 else REPEATS // 2 + 1)
+        return passes * sum(1 + batch * width / ROWS_AS_LONG for width, _ in self._cases(batch))
 
 
 def forward_of(model: Model, cache: SlotCache, width: int, context: int) -> Callable[[], object]:
@@ -156,24 +204,52 @@ def forward_of(model: Model, cache: SlotCache, width: int, context: int) -> Call
     return run
 
 
+class Interleaved:
+    """Pieces of work on `device` that are timed in turn, so that what disturbs one disturbs all."""
+
+    def __init__(self, works: Sequence[Callable[[], object]], device: torch.device) -> None:
+        self._works, self._device = works, device
+        self.laps: list[float] = []  # cores that other processes used during the passes that count
+
+    def measured(
+        self, repeats: int, done: Callable[[], object] = lambda: None
+    ) -> Steps[None, list[tuple[float, float]]]:
+        """Milliseconds of each, and their standard error. Each runs in a step of its own; `done` is called after each
+        pass. Passes in which a core was lacking are measured again, at most half as many times."""
+        for _ in range(WARM):
+            yield from self._pass()
+            done()
+        passes: list[tuple[float, list[float]]] = []
+        meter, threads = OtherCores(), _threads(self._device)
+        while len(passes) < repeats + (repeats + 1) // 2:
+            taken = yield from self._pass()
+            passes.append((meter.lap(), taken))
+            done() if len(passes) <= repeats else None
+            if sum(not Company.of([lap], threads).disturbs for lap, _ in passes) >= repeats:
+                break
+        passes = sorted(passes, key=lambda entry: entry[0])[:repeats]
+        self.laps = [lap for lap, _ in passes]
+        return [low(times) for times in zip(*(taken for _, taken in passes), strict=True)]
+
+    def _pass(self) -> Steps[None, list[float]]:
+        taken = []
+        for work in self._works:
+            yield None
+            taken.append(_timed(work, self._device))
+        return taken
+
+
 def interleaved(
     works: Sequence[Callable[[], object]], device: torch.device, repeats: int
 ) -> Steps[None, list[tuple[float, float]]]:
-    """Median milliseconds of each piece of work on `device` and the standard error of that median; they run in turn,
-    each in a step of its own."""
-    times: list[list[float]] = [[] for _ in works]
-    for repeat in range(WARM + repeats):
-        for work, taken in zip(works, times, strict=True):
-            yield None
-            ms = _timed(work, device)
-            if repeat >= WARM:
-                taken.append(ms)
-    return [(statistics.median(taken), _error_of_median(taken)) for taken in times]
+    """Milliseconds of each piece of work, and their standard error: see `Interleaved`."""
+    return Interleaved(works, device).measured(repeats)
 
 
-def _error_of_median(values: Sequence[float]) -> float:
-    low, high = np.quantile(values, [0.25, 0.75])
-    return float(ERROR_OF_MEDIAN * (high - low) / np.sqrt(len(values)))
+def low(values: Sequence[float]) -> tuple[float, float]:
+    """The quantile `LOW` and its standard error, from the density of values beside it."""
+    below, middle, above = np.quantile(values, [LOW - BESIDE, LOW, LOW + BESIDE])
+    return float(middle), float((above - below) / (2 * BESIDE) * np.sqrt(LOW * (1 - LOW) / len(values)))
 
 
 def _timed(work: Callable[[], object], device: torch.device) -> float:
@@ -184,34 +260,103 @@ def _timed(work: Callable[[], object], device: torch.device) -> float:
     return (perf_counter() - began) * 1e3
 
 
-def _drafting(pair: LoadedPair) -> list[str]:
-    """The available drafters whose cost depends on gamma. Synthetic drafters have no real cost, drafters through text
-    do not choose by cost, and one from elsewhere must not make a saved calibration incomplete."""
+def _threads(device: torch.device) -> int:
+    """Cores that a forward needs."""
+    return torch.get_num_threads() if device.type == "cpu" else 1
+
+
+def drafting_of(pair: LoadedPair, names: Sequence[str] = ()) -> list[str]:
+    """The available drafters whose cost depends on gamma, or those of them that the drafters `names` cost like.
+
+    Synthetic drafters have no real cost, drafters through text do not choose by cost, and one from elsewhere must not
+    make a saved calibration incomplete.
+    """
     known = drafters.known()
     able = [known[info.name] for info in availabilities(pair) if info.available and "gamma" in info.uses]
-    return [info.name for info in able if not (info.synthetic or info.needs_text_draft or info.source)]
+    calibrated = [info.name for info in able if not (info.synthetic or info.needs_text_draft or info.source)]
+    if not names:
+        return calibrated
+    wanted = {like for name in names for like in (name, costs_like(drafters.find(name)))}
+    return [name for name in calibrated if name in wanted]
+
+
+def costs_like(info: DrafterInfo) -> str:
+    """The drafter of chains whose draft steps cost what this one's do."""
+    return info.needs_head or ("draft" if info.needs_draft else info.name.removesuffix("-tree"))
+
+
+def _bytes(network: torch.nn.Module) -> int:
+    return sum(p.numel() * p.element_size() for p in network.parameters())
+
+
+def _draft_bytes(pair: LoadedPair) -> dict[str, int]:
+    """By drafter: the weights that a draft step reads."""
+    results = {kind: _bytes(head.network) for kind, head in pair.heads.items()}
+    return results | ({"draft": _bytes(pair.draft.network)} if pair.draft else {})
 
 
 def _together(pair: LoadedPair) -> dict[int, int]:
     return TOGETHER if pair.batches else {1: TOGETHER[1]}
 
 
-def _rounds(pair: LoadedPair) -> Steps[None, StageTimes]:
-    """Stage times of real rounds by drafter, batch and gamma, at temperature 1, in interleaved runs."""
-    found: StageTimes = {}
-    for (batch, most), repeat in product(_together(pair).items(), range(2)):
-        for name in (PLAIN, *_drafting(pair)):
-            for gamma in (0,) if name == PLAIN else GAMMAS if batch == 1 else GAMMAS[:: len(GAMMAS) - 1]:
+class _Rounds:
+    """Costs of plain and the drafters `names`, from real rounds at temperature 1 by batch and gamma, in turn."""
+
+    def __init__(self, pair: LoadedPair, pace: Pace, names: Sequence[str]) -> None:
+        self._pair, self._names = pair, (PLAIN, *names)
+        self._cells = [
+            (name, batch, gamma)
+            for batch in _together(pair)
+            for name in self._names
+            for gamma in ((0,) if name == PLAIN else GAMMAS if batch == 1 else GAMMAS[:: len(GAMMAS) - 1])
+        ]
+        self._pace = pace
+        self._laps: list[float] = []
+        self.doubts: list[str] = []
+
+    def seconds(self, forward: float) -> float:
+        """About how long this takes, from the seconds of a forward of one row."""
+        rounds = (
+            (WARM + _together(self._pair)[batch]) * (1 + batch * (gamma + 1) / ROWS_AS_LONG + gamma / STEPS_AS_LONG)
+            for _, batch, gamma in self._cells
+        )
+        return sum(min(entry * forward, LONGEST) for entry in rounds)
+
+    def measured(self, later: float) -> Steps[None, dict[str, list[Drafting]]]:
+        """`later`: the seconds of all that follows."""
+        results: StageTimes = {}
+        self._pace.begin(len(self._cells) * (1 + WARM_SHARE), lambda _: later)
+        for cell in self._cells:
+            yield from self._run(cell, WARM)
+            self._pace.did(WARM_SHARE, "warm-up of rounds")
+        for cell in self._cells:
+            results[cell], lap = yield from self._quiet(cell)
+            self._laps.append(lap)
+            self._pace.did(1, f"rounds of {cell[0]}")
+        company = Company.of(self._laps, _threads(self._pair.target.device))
+        self.doubts = [f"While rounds were timed, {company}."] if company.disturbs else []
+        return {name: [_fit(results, name, batch) for batch in _together(self._pair)] for name in self._names}
+
+    def _quiet(self, cell: tuple[str, int, int]) -> Steps[None, tuple[list[dict[str, float]], float]]:
+        """Stage times of each round, and the cores that others used; once more if one was lacking."""
+        tries: list[tuple[list[dict[str, float]], float]] = []
+        while len(tries) < 2:
+            meter = OtherCores()
+            stages = yield from self._run(cell, _together(self._pair)[cell[1]])
+            tries.append((stages, meter.lap()))
+            if not Company.of([tries[-1][1]], _threads(self._pair.target.device)).disturbs:
+                break
+        return min(tries, key=lambda entry: entry[1])
+
+    def _run(self, cell: tuple[str, int, int], most: int) -> Steps[None, list[dict[str, float]]]:
+        name, batch, gamma = cell
+        yield None
+        stages = []
+        for count, step in enumerate(_first(_steps(self._pair, name, batch, gamma, most), most), 1):
+            stages += [step.stages] if step.tree.topology.height == gamma else []
+            if count % TURN == 0:
                 yield None
-                stages = []
-                steps = _first(_steps(pair, name, batch, gamma, most), most if repeat else WARM)
-                for count, step in enumerate(steps, 1):
-                    stages += [step.stages] if step.tree.topology.height == gamma else []
-                    if count % TURN == 0:
-                        yield None
-                if repeat:  # the first pass warms up
-                    found[name, batch, gamma] = stages
-    return found
+        return stages
 
 
 def _steps(pair: LoadedPair, name: str, batch: int, gamma: int, rounds: int) -> Iterator[Step]:
@@ -234,20 +379,20 @@ def _first(steps: Iterator[Step], most: int) -> Iterator[Step]:
 
 
 def _fit(rounds: StageTimes, name: str, batch: int) -> Drafting:
-    """Lines fitted to the medians at each gamma. A drafter that drafted nothing costs what plain decoding does."""
+    """Lines fitted to the times at each gamma. A drafter that drafted nothing costs what plain decoding does."""
     points = [(gamma, stages) for gamma in (0, *GAMMAS) if (stages := rounds.get((name, batch, gamma)))]
     points = points or [(0, rounds[PLAIN, batch, 0])]
-    propose = _line((gamma, statistics.median(s["propose"] for s in stages)) for gamma, stages in points)
-    other = _line((gamma, statistics.median(sum(s[k] for k in STAGES) for s in stages)) for gamma, stages in points)
+    propose = _line((gamma, low([s["propose"] for s in stages])[0]) for gamma, stages in points)
+    other = _line((gamma, low([sum(s[k] for k in STAGES) for s in stages])[0]) for gamma, stages in points)
     return Drafting(batch=batch, step=propose[0], overhead=max(0.0, propose[1]) + other[1], accept_step=other[0])
 
 
 def _line(points: Iterable[tuple[int, float]]) -> tuple[float, float]:
     """Slope and intercept by least squares, neither below 0: no cost is."""
-    found = list(points)
-    if len(found) < 2:
-        return 0.0, found[0][1] if found else 0.0
-    x, y = np.array(found).T
+    pairs = list(points)
+    if len(pairs) < 2:
+        return 0.0, pairs[0][1] if pairs else 0.0
+    x, y = np.array(pairs).T
     slope = max(0.0, float(np.polyfit(x, y, 1)[0]))
     return slope, max(0.0, float(np.mean(y - slope * x)))
 

@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 from draftscope import drafters
 from draftscope.base.costs import Calibration, VerifyCurve
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps, Together, last
 from draftscope.decode import availability
 from draftscope.decode.acceptance import by_rank
@@ -34,6 +35,7 @@ from draftscope.drafters.options import TreeSizeOptions
 from draftscope.drafters.policy.sequoia import best_tree
 from draftscope.drafters.settings import Settings, SettingValues, takes_settings
 from draftscope.models.loading.chat import Chat
+from draftscope.models.loading.threads import ThreadChoice
 from draftscope.models.model import Model
 from draftscope.trace import events as trace
 from draftscope.trace.result import Result, Trace
@@ -76,8 +78,10 @@ class DecodingEngine(LoadedPair):
     ) -> None:
         super().__init__(target, draft, tokenizer, heads, smaller, foreign)
         self.compiled: list[str] = []  # sentences: why forwards are not native
+        self.threads: ThreadChoice | None = None  # None: they were set, or none are used
         self._threads_before = threads_before
-        self._calibrating = Together(lambda: calibration_of(self))
+        self.calibrating = Progress("")  # how far the measuring of costs is
+        self._calibrating: dict[tuple[str, ...], Together[Calibration]] = {}  # by the drafters that it is for
         self._curve = Together(lambda: quick_curve(self))
         self._rates: dict[tuple[str, Sampling], Together[tuple[float, ...]]] = {}  # acceptance by rank of children
         self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
@@ -245,13 +249,26 @@ class DecodingEngine(LoadedPair):
     @cached_property
     def calibration(self) -> Calibration:
         """The measured costs of rounds, for this pair on this machine. Measured now if not yet known: seconds."""
-        return last(self._calibrating.steps())
+        return last(self.calibrated())
 
-    def calibrated(self) -> Steps[None, Calibration]:
-        """The same in steps of a forward or a few rounds."""
-        if "calibration" not in self.__dict__:
-            self.calibration = yield from self._calibrating.steps()
-        return self.calibration
+    def calibrated(self, names: Sequence[str] = ()) -> Steps[None, Calibration]:
+        """The same in steps of a forward or a few rounds, perhaps of the drafters `names` only; `calibrating` says how
+        far it is."""
+        if "calibration" in self.__dict__:
+            return self.calibration
+        together = Together(lambda: calibration_of(self, self._follow, names))
+        found = yield from self._calibrating.setdefault(tuple(names), together).steps()
+        if not names:
+            self.calibration = found
+        return found
+
+    def forget_costs(self) -> None:
+        """Costs are read or measured again by whoever needs them next."""
+        self.__dict__.pop("calibration", None)
+        self._calibrating.clear()
+
+    def _follow(self, now: Progress) -> None:
+        self.calibrating = now
 
     def verify_curve(self) -> Steps[None, VerifyCurve]:
         """v by rows: from the saved calibration, else measured once in a second or so, in steps of a forward."""
@@ -300,7 +317,7 @@ class DecodingEngine(LoadedPair):
                 f"The costs of '{drafter}' of {source} are not calibrated, only built-in ones; let it draft "
                 "a fixed length."
             )
-        return self._known(self.calibrated()).round_cost(drafter, gamma, batch, context)
+        return self._known(self.calibrated((drafter,))).round_cost(drafter, gamma, batch, context)
 
     def _best_tree(self, info: DrafterInfo, settings: Settings) -> Counts:
         """Sequoia's tree for this drafter, pair and machine, within the limits of these settings."""
@@ -311,7 +328,8 @@ class DecodingEngine(LoadedPair):
         size = settings.options(TreeSizeOptions)
         limits = *key, size.tree_nodes, size.tree_depth
         if limits not in self._trees:
-            cost = partial(self._known(self.calibrated()).tree_cost, info.needs_head or "draft")
+            like = info.needs_head or "draft"
+            cost = partial(self._known(self.calibrated((like,))).tree_cost, like)
             self._trees[limits] = best_tree(rates, size.tree_nodes, size.tree_depth, cost)
         return self._trees[limits]
 

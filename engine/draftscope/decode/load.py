@@ -17,6 +17,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope.base.settings import unknown
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
+from draftscope.decode.start import device_name
 from draftscope.drafters import TextDraftModel
 from draftscope.drafters.options import known_heads
 from draftscope.models.forward.ballast import BallastShape, pair_of
@@ -32,7 +33,7 @@ from draftscope.models.loading.checkpoints import (
     refuse_other_vocabulary,
 )
 from draftscope.models.loading.devices import pick_device, pick_device_map, pick_dtype
-from draftscope.models.loading.threads import ROWS, cores, fastest_threads
+from draftscope.models.loading.threads import ROWS, ThreadChoice, cores, fastest_threads, kept_threads
 from draftscope.models.model import Model
 
 P = ParamSpec("P")
@@ -181,13 +182,14 @@ def _equip(
 def _make_ready(engine: DecodingEngine, settings: LoadSettings) -> None:
     """Measures the best number of threads on a CPU, and runs every drafter once."""
     if settings.threads is None and engine.target.device.type == "cpu":
-        choose_threads(engine.target, max(1, cores() - settings.spare_cores))
+        engine.threads = choose_threads(engine.target, max(1, cores() - settings.spare_cores))
     engine.compiled = sorted({model.not_native for model in engine.models} - {""})
     _warm_up(engine)
 
 
-def choose_threads(target: Model, most: int) -> int:
-    """Sets torch to the number of threads, at most `most`, with which the target's verify forward is fastest."""
+def choose_threads(target: Model, most: int) -> ThreadChoice:
+    """Sets torch to the number of threads, at most `most`, with which the target's verify forward is fastest; the same
+    at every load."""
     cache = target.cache(1, 2 * ROWS)
     tokens = torch.ones((1, ROWS), dtype=torch.long)
     offsets, nothing = torch.arange(ROWS)[None], torch.zeros(1, dtype=torch.long)
@@ -196,7 +198,10 @@ def choose_threads(target: Model, most: int) -> int:
         cache.truncate(nothing, 0)
         target.forward(cache, tokens, offsets)
 
-    return fastest_threads(forward, most)
+    if most == 1:
+        return ThreadChoice(fastest_threads(forward, most))
+    key = f"{target.digest}, {target.dtype}, {target.forward_mode.value}, {device_name(target.device)}, of {most}"
+    return kept_threads(key, forward, most)
 
 
 def _warm_up(engine: DecodingEngine) -> None:

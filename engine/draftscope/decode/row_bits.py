@@ -8,6 +8,8 @@ written as two fp32 products made the bits equal, so the difference is measured 
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 from torch import Tensor
 
@@ -19,6 +21,12 @@ from draftscope.verify.tree import Topology, chain, full
 CHAINS = (1, 2, 4, 8, 16, 32)  # drafted tokens
 TREE = (2, 2, 2, 1)  # children by level
 CONTEXTS = (11, 18, 25, 31, 40, 53, 67, 85)  # tokens before the rows
+
+
+def forwards_of(trees: bool) -> int:
+    """Forwards of one row in `row_bits`, in which its time goes."""
+    chains = 2 * sum(drafted + 1 for drafted in CHAINS)
+    return chains + (len(CONTEXTS) * prod(TREE) * (len(TREE) + 1) if trees else 0)
 
 
 @torch.inference_mode()

@@ -19,6 +19,7 @@ from typing import Literal
 
 from draftscope import drafters
 from draftscope.base.errors import MOST_NAMED, DraftscopeError, quoted
+from draftscope.base.progress import Progress
 from draftscope.base.settings import LOSSY
 from draftscope.base.steps import mapped
 from draftscope.decode.engine import DecodingEngine
@@ -26,7 +27,7 @@ from draftscope.decode.start import models_of
 from draftscope.drafters.checked import keep_passed
 from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
-from draftscope.measure.findings import FALSE_ALARM, Finding, Progress, verdict
+from draftscope.measure.findings import FALSE_ALARM, Finding, verdict
 from draftscope.measure.greedy import PROMPTS, TESTS, GreedySteps, GreedyTest
 from draftscope.measure.sampled import names_of_findings, run_on_active_texts
 from draftscope.trace import events

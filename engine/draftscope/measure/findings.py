@@ -9,15 +9,6 @@ FALSE_ALARM = 1e-6  # probability that a distribution test fails for a correct i
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What is tested now, what share of that is done, and how long the whole check goes on, once that can be said."""
-
-    doing: str
-    share: float = 0.0
-    seconds_left: float | None = None
-
-
-@dataclass(frozen=True)
 class Finding:
     """The result of one check: what was tested, on how many samples, and whether a difference was found."""
 

@@ -155,13 +155,17 @@ def _typed(given: Given) -> TypedValues | None:
 def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceReport:
     from draftscope.advise.costs import CalibratedCosts
     from draftscope.advise.planned import planned
+    from draftscope.base import costs
+    from draftscope.base.steps import last
 
     if values.c is not None:
         return planned(question, values)
     chosen, drafter = options.models(loading)
     engine = options.load(chosen)
-    with terminal.waiting("Measuring costs ..."):
-        calibration = engine.calibration
+    with terminal.following("Calibrating") as watch:
+        calibration = last(engine.calibrated(), lambda _: watch(engine.calibrating))
+    if calibration.doubts:
+        raise DraftscopeError(f"{' '.join(calibration.doubts)} {costs.NOT_KEPT}")
     name = drafter if drafter in calibration.drafting else next((n for n in calibration.drafting if n != "plain"), None)
     if name is None:
         raise DraftscopeError("No drafter's costs are calibrated for these models; load a draft model, or give --c.")
@@ -175,13 +179,19 @@ def _measured(
     selected, notes = texts(plan, prompts)
     names = [name.strip() for name in drafters.split(",") if name.strip()]
     from draftscope.advise.advise import advise as advised
+    from draftscope.base.costs import load_saved
+    from draftscope.decode.calibrate import measured_for
     from draftscope.measure.bench.systems import refuse_unknown
 
     refuse_unknown(names)
     chosen, _ = options.models(loading)
     engine = options.load(chosen)
     selected = plans.for_target(engine, plan, prompts, selected)
-    return advised(engine, question, selected, names, notes, lambda what: terminal.remark(f"Measuring {what} ..."))
+    known = load_saved(measured_for(engine)) is not None
+    first = "" if known else ", after the costs of rounds on this machine, which are measured once"
+    terminal.say(f"This takes up to {question.seconds:g} s{first}; it ends as soon as the answer is clear.")
+    with terminal.following("Advising") as watch:
+        return advised(engine, question, selected, names, notes, watch)
 
 
 def _show(found: AdviceReport) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from draftscope.base.costs import PLAIN
+from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
@@ -16,7 +17,7 @@ from draftscope_app.engine.plural import count
 if TYPE_CHECKING:
     from draftscope.base.costs import Calibration
 
-WIDTHS = (1, 2, 3, 5, 9, 17, 33, 65)
+WIDTHS = (1, 2, 3, 4, 5, 7, 9, 17, 33, 65)
 GAMMAS = (1, 2, 3, 4, 6, 8)
 
 app = typer.Typer(add_completion=False)
@@ -26,21 +27,37 @@ app = typer.Typer(add_completion=False)
 @takes(loading=options.MODEL_OPTIONS)
 def calibrate(
     loading: Given,
+    drafter: Annotated[
+        str, typer.Option(metavar="NAME,...", help="drafters to measure; default: all that can run")
+    ] = "",
     again: Annotated[bool, typer.Option("--again", help="measure again what was measured before")] = False,
     json: options.Json = False,
 ) -> int:
-    """Measure what a round costs on this machine. The result is kept, so that each pair is measured once."""
+    """Measure what a round costs on this machine. The result is kept, so that each pair is measured once.
+
+    Nothing is kept, and the exit code is 3, where other processes disturbed it or a figure is impossible.
+    """
+    from draftscope import drafters
     from draftscope.base import costs
     from draftscope.base.steps import last
-    from draftscope.decode.calibrate import calibration_of, measure
+    from draftscope.decode.availability import refuse_unavailable
+    from draftscope.decode.calibrate import calibration_of, drafting_of
 
+    names = [name.strip() for name in drafter.split(",") if name.strip()]
+    for name in names:
+        drafters.find(name)
     chosen, _ = options.models(loading)
     engine = options.load(chosen)
-    with terminal.waiting("Measuring ..."):
-        found = last(measure(engine) if again else calibration_of(engine))
-    if again:
-        costs.save(found)
-    if costs.load_saved(found.measured_for) is None:
+    for name in names:
+        refuse_unavailable(engine, drafters.find(name))
+        if not drafting_of(engine, [name]):
+            raise DraftscopeError(f"--drafter {name}: its rounds are not calibrated; 'draftscope bench' measures it.")
+    with terminal.following("Calibrating") as watch:
+        found = last(calibration_of(engine, watch, names, again))
+    if found.doubts:
+        for sentence in (*found.doubts, costs.NOT_KEPT):
+            terminal.say(sentence)
+    elif costs.load_saved(found.measured_for) is None:
         terminal.say(
             f"'{costs.home()}' cannot be written, so this is not kept; set DRAFTSCOPE_CACHE to another folder."
         )
@@ -48,7 +65,7 @@ def calibrate(
         print(found.model_dump_json())
     else:
         _show(found)
-    return ExitCode.OK
+    return ExitCode.UNDECIDED if found.doubts else ExitCode.OK
 
 
 def _show(found: Calibration) -> None:
@@ -60,7 +77,10 @@ def _show(found: Calibration) -> None:
         "spent outside the forward.\n"
     )
     terminal.show(verify_table(found))
-    print("\nDrafting pays where a round emits more tokens for each sequence than these, by batch and gamma:\n")
+    print(
+        "\nDrafting pays where a round emits more tokens for each sequence than these, by batch and gamma. At batch 1 "
+        "each is gamma x (c + j) + v(gamma + 1 rows) + o, in rounds of plain decoding:\n"
+    )
     for table in drafting_tables(found):
         terminal.show(table)
         print()
@@ -93,7 +113,14 @@ def drafting_tables(found: Calibration) -> list[Table]:
             [f"{batch}", *(f"{found.round_cost(name, gamma, batch):.2f}" for gamma in GAMMAS)]
             for batch in sorted(each.batch for each in own)
         ]
-        title = f"{name}: c = {found.c(name):.3f} (a draft step takes {one.step:.2f} ms), o = {one.overhead:.2f} ms"
+        parts = (
+            ("c", one.step, "a draft step"),
+            ("j", one.accept_step, "judging a token"),
+            ("o", one.overhead, "the rest"),
+        )
+        title = f"{name}: " + ", ".join(
+            f"{symbol} = {ms / found.plain_ms:.3f} ({what}, {ms:.2f} ms)" for symbol, ms, what in parts
+        )
         tables.append(Table(["batch", *map(str, GAMMAS)], costs, frozenset(range(len(GAMMAS) + 1)), title))
     return tables
 

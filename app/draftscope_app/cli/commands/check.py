@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.progress import Progress, time_left
 from draftscope.base.prompts import read
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes, whole
 
 if TYPE_CHECKING:
-    from draftscope.measure.findings import Finding, Progress
+    from draftscope.measure.findings import Finding
 
 MAX_PROMPTS = 8  # of a prompt file: each is decoded greedily a few times, and tried for the sampled runs
 LEAST_SAMPLES = 500  # with fewer, hardly any outcome is expected five times: the test would pass whatever it saw
@@ -122,7 +123,7 @@ def _shown(json: bool) -> Iterator[tuple[Callable[[Finding], Finding], Callable[
                 return finding
 
             def follow(now: Progress) -> None:
-                left = terminal.time_left(now.seconds_left)
+                left = time_left(now.seconds_left)
                 bar.update(task, description=now.doing, completed=now.share, left=left)
 
             yield show, follow
@@ -133,13 +134,7 @@ def _shown(json: bool) -> Iterator[tuple[Callable[[Finding], Finding], Callable[
             add((_result(finding), finding.name, finding.detail), COLORS[_result(finding)])
             return finding
 
-        yield row, lambda now: caption(_said(now))
-
-
-def _said(now: Progress) -> str:
-    """What is tested, how much of it is done, and the time left."""
-    share = f"{now.share:.0%}" if now.share else ""
-    return ", ".join(part for part in (now.doing, share, terminal.time_left(now.seconds_left)) if part)
+        yield row, lambda now: caption(now.words)
 
 
 def _result(finding: Finding) -> str:

@@ -23,8 +23,7 @@ OBJECTIVES = {
 STAGES = {
     "costs": ("Measuring the cost of rounds on this machine; a minute for new models, once", ""),
     "acceptance": ("Measuring acceptance on these prompts", "prompt"),
-    "screening": ("Running the best candidates on a few prompts", "run"),
-    "proof": ("Running the best two against plain decoding", "run"),
+    "proof": ("Running the best in turn with plain decoding", "run"),
 }
 
 

@@ -37,7 +37,7 @@ class BenchRun:
 class Bench:
     """Runs a plan. Afterwards `notes` says what was skipped and why."""
 
-    def __init__(self, plan: BenchPlan, systems: Sequence[System], cases: Sequence[Case]) -> None:
+    def __init__(self, plan: BenchPlan, systems: Sequence[System], cases: Sequence[Case], bar: bool = True) -> None:
         alone = [system.label.name for system in systems if not system.batches and max(plan.batches) > 1]
         self.notes = (
             [f"{', '.join(alone)} decode one sequence at a time, so larger batches were skipped for them."]
@@ -47,6 +47,7 @@ class Bench:
         self._plan = plan
         self._systems = systems
         self._cases = cases
+        self._bar = bar
         self._failed: set[Cell] = set()
 
     def runs(self, warm_up: bool = True) -> list[BenchRun]:
@@ -74,7 +75,9 @@ class Bench:
 
     def _groups(self, warm_up: bool) -> Iterator[tuple[int, Case]]:
         repeats = range(WARM_UP if warm_up else 0, self._plan.repeats)
-        with tqdm(total=len(repeats) * len(self._cases), desc="bench", unit="text", leave=False, disable=None) as bar:
+        hidden = None if self._bar else True  # None: where stderr is no terminal
+        total = len(repeats) * len(self._cases)
+        with tqdm(total=total, desc="bench", unit="text", leave=False, disable=hidden) as bar:
             for repeat in repeats:
                 for case in self._cases:
                     yield repeat, case

@@ -1,17 +1,25 @@
 """The number of threads with which a CPU decodes fastest, measured on the model because no rule of thumb works.
 
 A small model's forward is mostly dispatch overhead, where threads wait for each other; a large one is limited by memory
-bandwidth, where they help.
+bandwidth, where they help. The choice is kept for each model and machine: measured beside a busy process it would be
+another one, and with it the costs of everything.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 
 import torch
+
+from draftscope.base.assets import cache_folder
+from draftscope.base.cores import Company, OtherCores
 
 ROWS = 5  # of the timed forward, as in a typical verify
 TIMES = 7
@@ -22,6 +30,57 @@ HOPELESS = 1.3  # if a candidate takes this many times the best so far, more thr
 def cores() -> int:
     """The number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class ThreadChoice:
+    """The number of threads, and the cores that other processes used while it was measured; None if it was kept from
+    before."""
+
+    threads: int
+    company: Company | None = None
+
+    @property
+    def disturbed(self) -> bool:
+        return self.company is not None and self.company.disturbs
+
+    def __str__(self) -> str:
+        number = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
+        if self.disturbed:
+            return (
+                f"{number}, chosen while {self.company}: other costs than on a quiet machine, and not kept for the "
+                "next load; --threads N sets it."
+            )
+        return f"{number}, the fastest when this model was first loaded on this machine; --threads N sets another."
+
+
+def kept_threads(key: str, work: Callable[[], object], most: int) -> ThreadChoice:
+    """The choice that was kept under `key`, or `fastest_threads`, which is kept unless other processes disturbed it.
+    Leaves torch set to it."""
+    file = cache_folder() / "threads.json"
+    try:
+        threads = int(json.loads(file.read_text())[key])
+        torch.set_num_threads(threads)
+        return ThreadChoice(threads)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError):  # nothing kept, or nothing that is a choice
+        pass
+    meter = OtherCores()
+    threads = fastest_threads(work, most)
+    found = ThreadChoice(threads, Company(meter.lap(), most, cores()))
+    if not found.disturbed:
+        _keep(file, key, threads)
+    return found
+
+
+def _keep(file: Path, key: str, threads: int) -> None:
+    """Adds a choice to the file, if it can be written."""
+    try:
+        kept = json.loads(file.read_text())
+    except (OSError, ValueError):
+        kept = {}
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(kept | {key: threads}, indent=1))
 
 
 def fastest_threads(work: Callable[[], object], most: int, clock: Callable[[], float] = perf_counter) -> int:
