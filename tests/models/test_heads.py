@@ -658,7 +658,7 @@ NONE: Callable[[Any], object] = lambda _: None  # noqa: E731
         ("eagle3", put(hidden_act="gelu"), NONE, "the activation 'gelu'"),
         ("eagle3", put(rope_scaling={"rope_type": "dynamic", "factor": 2.0}), NONE, "rotary embedding .*dynamic"),
         ("eagle3", put(fc_norm=True), NONE, "lacks 3 weights, for example 'fc_norm.0.weight'"),
-        ("eagle3", put(speculators_model_type="peagle"), NONE, "type 'peagle'; supported types are eagle, eagle3"),
+        ("eagle3", put(speculators_model_type="peagle"), NONE, "type 'peagle'; supported types are eagle3, eagle"),
         ("eagle3", put(speculators_model_type="dflash"), NONE, "a head of kind 'dflash', not 'eagle3'"),
         ("eagle", put(hidden_size=16), NONE, "target of hidden size 16"),
         ("eagle", put(bias=False), NONE, "for example 'fc.bias'"),
@@ -735,7 +735,7 @@ def test_broken_folders_are_refused_in_one_sentence(tmp_path: Path) -> None:
             load_head(kind, source, LENDER)
         return str(error.value)
 
-    assert "There is no kind of head 'hydra'; choose from eagle," in refused("hydra")
+    assert "There is no kind of head 'hydra'; choose from eagle3," in refused("hydra")
     assert re.match("There is no folder '.*none' to load a head from", refused(source=tmp_path / "none"))
     assert "has no config.json" in refused()
     (tmp_path / "config.json").write_text("{")
