@@ -1,4 +1,4 @@
-"""The page: controls on the left, the instrument on the right, and the listeners between them and the engine.
+"""The page: the header and its doors, the composer, the instrument, and the listeners between them and the engine.
 
 The instrument is one JavaScript element; Python only ever hands it deltas (runs/feed.py). Nothing here decodes.
 """

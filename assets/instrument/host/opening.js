@@ -68,9 +68,9 @@ export class Opening {
   start() {
     keep("opening", true);
     this.lane = draftLane(this.host.store);
-    this.host.cursor.select(this.lane, this.round.index);
     this.playing = true;
     this.paused = false;
+    this.host.cursor.select(this.lane, this.round.index);
     this.show(0);
   }
 
