@@ -154,7 +154,6 @@ class DrafterInfo(Generic[OptionsT]):
     needs_text_draft: bool = False  # needs a draft model, of any tokenizer
     needs_head: str = ""  # the kind of head that reads the target's features, see `draftscope.models.heads`
     grows_trees: bool = False  # some models take chains only
-    loops: bool = False  # drafts with its head in one loop of fixed shape, which CUDA graphs replay as one
     exact: bool = True
     synthetic: bool = False
     by_clock: bool = False
