@@ -33,19 +33,18 @@ from draftscope.verify.tree import DraftTree, chain, empty, first_rows, padding
 class Source(ABC):
     """Where the distributions come from: one for each of the next positions."""
 
-    layers: tuple[int, ...]
     name: str
     most: int  # positions that it predicts
-
-    @abstractmethod
-    def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
-        """Reads the prompts, and the target's hidden states [B, T, F] of all their tokens but the last."""
 
     def __init__(self, head: Head, parts: Parts[DrafterOptions], capacity: int) -> None:
         self.layers = head.layers
         self._head = head
         self._sampling = parts.sampling
         self._cache = head.cache(parts.batch, capacity)
+
+    @abstractmethod
+    def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
+        """Reads the prompts, and the target's hidden states [B, T, F] of all their tokens but the last."""
 
     @abstractmethod
     def run(
