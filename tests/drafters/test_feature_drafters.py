@@ -229,11 +229,10 @@ def test_a_certain_child_does_not_displace_its_parent() -> None:
         tokens, features, _ = growth.frontier(features)
         growth.expand(certain(token, tokens.shape[1]))
     for count in range(1, 5):
-        tree = growth.best(count, "head")
-        parents = tree.topology.parents[0].tolist()
-        assert all(parent < node for node, parent in enumerate(parents))
-        assert tree.topology.depth[0].tolist() == list(range(count + 1))
-        assert tree.tokens[0].tolist() == list(range(1, count + 1))
+        tokens, *_, parents, _, _, depth = growth.best(count)
+        assert all(parent < node for node, parent in enumerate(parents[0].tolist()))
+        assert depth[0].tolist() == list(range(count + 1))
+        assert tokens[0].tolist() == list(range(1, count + 1))
 
 
 def test_a_text_that_has_ended_is_not_read_beyond_its_end() -> None:

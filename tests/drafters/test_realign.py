@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 import draftscope
 from draftscope import DraftscopeError
 from draftscope.base import text
-from draftscope.decode import session
+from draftscope.decode import target_pass
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import TextDraftModel
 from draftscope.drafters.model import levels
@@ -343,18 +343,15 @@ def test_a_distribution_that_was_not_renormalised_is_caught(
 
 def test_a_continuation_treated_as_drawn_is_caught(parted: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokens through text have no known distribution: accepting them without verification writes the draft's text."""
-    right = session.verify_tree
-    trusting = lambda p, tree, uniforms: replace(right(p, tree, uniforms), accepted=(~tree.never_accepted).sum(-1))  # noqa: E731
-    monkeypatch.setattr(session, "verify_tree", trusting)
-    monkeypatch.setattr(session, "_read", _as_accepted(session._read))
+    right = target_pass.verify_tree
+
+    def trusting(p: Any, tree: DraftTree, uniforms: Any) -> Any:
+        count = (~tree.never_accepted).sum(-1)
+        nodes = torch.arange(tree.nodes)
+        return replace(right(p, tree, uniforms), accepted=count, path=torch.where(nodes < count[:, None], nodes, -1))
+
+    monkeypatch.setattr(target_pass, "verify_tree", trusting)
     assert caught(distribution(parted, 2000, **SLEM))
-
-
-def _as_accepted(read: Any) -> Any:
-    def wrong(verification: Any, *more: Any) -> Any:
-        return [list(range(count)) for count in verification.accepted.tolist()], *read(verification, *more)[1:]
-
-    return wrong
 
 
 # Loading.

@@ -95,6 +95,11 @@ def test_noise_is_named_with_its_cause() -> None:
     assert "other processes were idle, so the cause is not known" in basis
     slow = lane("draft", WORDS, 4, 20, seconds=[0.1, 0.1, 0.1])
     assert "the race and the whole runs disagree by 100%" in said(store(quiet, slow))[1]
+    steady = lane("draft", WORDS, 4, 20, seconds=[0.2, 0.2, 0.2])
+    assert "Noise" not in said(store(quiet, steady))[1]
+    for round in steady["rounds"][:2]:
+        round["timings"]["graphs_recorded"] = 2
+    assert "Noise: 4 CUDA graphs were recorded inside timed rounds" in said(store(quiet, steady))[1]
 
 
 def test_a_greedy_lane_that_parts_gets_a_badge_and_both_lengths_are_counted() -> None:

@@ -215,7 +215,7 @@ def test_a_verification_is_one_graph(pair: DecodingEngine, drafter: str) -> None
         torch.testing.assert_close(one[1], two[1], rtol=1e-4, atol=1e-7)
     assert target.graph_state == "on"
     forwards = target.counter.forwards - len(rules)  # without those of the prompts
-    assert recorder.replayed > 1.3 * forwards  # forwards and verifications, each shape but for its first use
+    assert recorder.replayed > 0.65 * forwards  # one a round, each shape but for its first use
 
 
 def test_if_a_loop_cannot_be_recorded_its_forwards_still_are(pair: DecodingEngine) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from draftscope.drafters.settings import Settings
 from draftscope.models.files import memory
 from draftscope.models.forward.graphs import OnCuda
 from draftscope.models.model import Model
+from draftscope.trace.events import Round
+from tests.decode.test_loop import DRAFTERS
 from tests.models.test_rehearsal import PROMPTS, SAMPLED, card, here  # noqa: F401 - fixtures
 from tests.support.card import Card
 from tests.support.rehearsal import small_pair, written
@@ -43,7 +46,7 @@ def test_a_second_card_records_its_graphs_on_itself(card: Card, here: DecodingEn
     second = small_pair("cuda:1", graphs=True)
     found = written(second, CHAIN, PROMPTS[:1], card)
     assert found.tokens == written(here, CHAIN, PROMPTS[:1]).tokens
-    assert found.states == ["on", "on"] and found.counts["replay"] > 2
+    assert found.states == ["on", "on"] and found.counts["replay"] > 1.5
     assert torch.cuda.current_device() == 0
 
 
@@ -52,7 +55,7 @@ def test_ssd_records_nothing_beside_the_target(card: Card, here: DecodingEngine,
     found = written(there, settings, PROMPTS[:1], card, sessions=3)
     assert found.tokens == written(here, settings, PROMPTS[:1], sessions=3).tokens
     assert card.wrong == [] and found.states == ["on", "on"]
-    assert found.counts["capture"] == 0 and found.counts["replay"] > 5
+    assert found.counts["capture"] == 0 and found.counts["replay"] > 4
 
 
 def test_memory_that_held_nan_is_cleared_for_the_next_text(
@@ -67,17 +70,26 @@ def test_memory_that_held_nan_is_cleared_for_the_next_text(
                 block.stores[0].rows.fill_(float("nan"))
 
 
-@pytest.mark.parametrize("drafter", ["medusa", "block", "dspark", "eagle-tree", "eagle3-tree", "mtp-tree"])
-def test_a_head_that_runs_no_loop_says_nothing_of_graphs(there: DecodingEngine, drafter: str) -> None:
-    assert models_of(there, drafters.find(drafter))[-1].graphs == ""
-    assert models_of(there, drafters.find("eagle3"))[-1].graphs == "on"
-
-
-@pytest.mark.parametrize(("drafter", "able"), [("eagle3-tree", True), ("eagle3", False)])
-def test_only_a_head_that_runs_a_loop_keeps_ended_texts(there: DecodingEngine, drafter: str, able: bool) -> None:
+@pytest.mark.parametrize("drafter", ["medusa", "block", "dspark", "eagle3", "eagle3-tree"])
+def test_a_head_drafts_from_graphs_and_keeps_ended_texts(card: Card, there: DecodingEngine, drafter: str) -> None:
+    assert models_of(there, drafters.find(drafter))[-1].graphs == "on"
     session = there.start_batch(PROMPTS, Settings.of(drafter=drafter, max_new_tokens=4), (0, 1, 2))
     next(session.steps())
-    assert session.drafter.select_rows([0, 2]) == able
+    assert not session.drafter.select_rows([0, 2])
+    settings = {"drafter": drafter, **DRAFTERS[drafter], **SAMPLED, "max_new_tokens": 12}
+    found = written(there, settings, PROMPTS[:1], card, sessions=3)
+    assert found.counts["replay"] > 1 and models_of(there, drafters.find(drafter))[-1].graphs == "on"
+
+
+def test_a_trace_says_which_rounds_recorded_graphs(card: Card, there: DecodingEngine) -> None:
+    for least in (1, 0):
+        card.counted.clear()
+        events = there.start("abc", Settings.of(**CHAIN)).events()
+        said = [event.timings.graphs_recorded for event in events if isinstance(event, Round)]
+        assert sum(filter(None, said)) == card.total("capture") and None in said
+        assert card.total("capture") >= least
+        del events
+        gc.collect()
 
 
 def test_a_failed_capture_leaves_the_current_stream(card: Card) -> None:

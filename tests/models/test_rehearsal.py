@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.decode import session
+from draftscope.decode import target_pass
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.forward import graphs
 from draftscope.verify.uniforms import Streams
@@ -107,20 +107,20 @@ def a_tensor_stays_on_the_host(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_capture_reads(patch: pytest.MonkeyPatch) -> None:
-    verify = session.verify_block
+    verify = target_pass.verify_block
 
     def reads(p: Any, tree: Any, uniforms: Any) -> Any:
         assert int(tree.tokens.sum()) >= 0
         return verify(p, tree, uniforms)
 
-    patch.setattr(session, "verify_block", reads)
+    patch.setattr(target_pass, "verify_block", reads)
 
 
 def inputs_are_not_copied(patch: pytest.MonkeyPatch) -> None:
     source = inspect.getsource(graphs.Graphs._replayed)
-    assert source.count("buffer.copy_(value)") == 1
+    assert source.count("copy_all(graph.inputs, inputs)") == 1
     made: dict[str, Any] = {}
-    exec("class Mutant:\n" + source.replace("buffer.copy_(value)", "pass"), vars(graphs) | made, made)
+    exec("class Mutant:\n" + source.replace("copy_all(graph.inputs, inputs)", "pass"), vars(graphs) | made, made)
     patch.setattr(graphs.Graphs, "_replayed", made["Mutant"]._replayed)
 
 

@@ -185,7 +185,8 @@ class Card:
             for memory in fresh:
                 memory.forget()
         elif not moved:
-            self.count("launch")
+            for _ in range(_kernels(func, args)):
+                self.count("launch")
         self._finished(func, held_args, held_kwargs, result, fresh, device, skip=moved or name in ALLOCATES)
         return found
 
@@ -389,6 +390,15 @@ def _refuse_two_devices(func: Any, given: list[Tensor], device: torch.device) ->
                 f"{func} at {_where()}: Expected all tensors to be on the same device, but found {device} and "
                 f"{each.device}"
             )
+
+
+def _kernels(func: Any, args: Any) -> int:
+    """How many kernels an operation starts. Copies of a list are one if all are of one dtype and laid out alike."""
+    if func is not aten._foreach_copy_.default:
+        return 1
+    into, source = args[:2]
+    alike = all(one.shape == two.shape and one.stride() == two.stride() for one, two in zip(into, source, strict=True))
+    return 1 if alike and len({each.dtype for each in (*into, *source)}) == 1 else len(into)
 
 
 def _reads(func: Any, args: Any) -> bool:

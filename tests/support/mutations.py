@@ -13,6 +13,7 @@ from torch import Tensor
 
 from draftscope.decode import session
 from draftscope.decode.session import Session
+from draftscope.decode.target_pass import TargetPass
 from draftscope.drafters.heads import positions
 from draftscope.drafters.model import levels, ssd
 from draftscope.models.cache.slots import SlotCache
@@ -145,9 +146,9 @@ def wrong_branch_kept(patch: pytest.MonkeyPatch) -> None:
 
 def wrong_greedy(patch: pytest.MonkeyPatch, rank: int = 1, every: int = 5) -> None:
     """A greedy rule that now and then takes the target's second best token."""
-    right, rounds = Session._accept_eagerly, 0
+    right, rounds = TargetPass.accept, 0
 
-    def accepted(self: Session, logits: Tensor, *rest: Any) -> Any:
+    def accepted(self: TargetPass, logits: Tensor, *rest: Any) -> Any:
         nonlocal rounds
         rounds += 1
         if rounds % every == 0 and self._sampling.greedy:
@@ -155,7 +156,7 @@ def wrong_greedy(patch: pytest.MonkeyPatch, rank: int = 1, every: int = 5) -> No
             logits = logits.scatter(-1, best[..., :1], float(logits.min()))
         return right(self, logits, *rest)
 
-    patch.setattr(Session, "_accept_eagerly", accepted)
+    patch.setattr(TargetPass, "accept", accepted)
 
 
 # By what a drafter does. Deterministic children, and the oracle's, are drawn by nobody.

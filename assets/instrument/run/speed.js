@@ -69,6 +69,9 @@ export function noiseOf(store, draft, plain) {
   if (apart > APART) found.push(`the race and the whole runs disagree by ${percent(apart)}`);
   if (Math.max(race, runs.n ? runs.ratio : 0) > BEYOND * tau)
     found.push(`a speedup above τ = ${tau.toFixed(2)} tokens per round is not the drafter's`);
+  const graphs = [draft, plain].flatMap((lane) => lane.rounds.map((round) => round.timings.graphs_recorded || 0));
+  const recorded = graphs.reduce((all, one) => all + one, 0);
+  if (recorded) found.push(`${recorded} CUDA graphs were recorded inside timed rounds`);
   return found;
 }
 

@@ -338,4 +338,5 @@ def _timings(step: Step) -> events.Timings:
     forwards = [round(ms, 4) for ms in step.tree.forward_ms]
     other = max(0.0, step.stages["propose"] - sum(step.tree.forward_ms))
     rest = {name: round(step.stages[name], 4) for name in ("verify", "accept", "commit", "host")}
-    return events.Timings(propose=[*forwards, round(other, 4)], **rest)
+    recorded = step.graphs_recorded or None
+    return events.Timings(propose=[*forwards, round(other, 4)], **rest, graphs_recorded=recorded)

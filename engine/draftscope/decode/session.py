@@ -13,21 +13,20 @@ import torch
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import LOSSY
 from draftscope.base.text import AddedText, Ending, Pieces, Transcript
 from draftscope.decode.stopwatch import Stopwatch
+from draftscope.decode.target_pass import TARGET_BROKEN, TargetPass
 from draftscope.drafters.drafter import Drafter, Outcome, State
 from draftscope.drafters.settings import Settings
 from draftscope.models.forward.experts import Watch
-from draftscope.models.forward.graphs import Outputs
+from draftscope.models.forward.graphs import Graphs
 from draftscope.models.model import Model
 from draftscope.trace.events import Annotation
 from draftscope.verify.sampling import Sampling
-from draftscope.verify.tree import DraftTree, chain
+from draftscope.verify.tree import DraftTree
 from draftscope.verify.uniforms import Streams, Uniforms, no_uniforms
-from draftscope.verify.verify import Rule, Verification, verify_block, verify_greedy, verify_lossy, verify_tree
+from draftscope.verify.verify import Rule, Verification
 
-TARGET_BROKEN, DRAFT_BROKEN = -1, -2  # in place of a round's last token: a distribution is not finite
 COMPACT_AT = 0.25  # finished sequences are removed once this share of the batch has ended
 
 
@@ -49,6 +48,7 @@ class Step:
     live: list[bool]  # which sequences had not ended when the round began
     fed: list[AddedText | None]
     stages: dict[str, float]  # propose, verify, accept, commit, host
+    graphs_recorded: int  # in this round, which takes longer for it
 
 
 class Session:
@@ -74,7 +74,6 @@ class Session:
         self.target = target
         self.drafter = drafter
         self.settings = settings
-        self._rule = rule
         self.transcripts = [Transcript(pieces, ending) for _ in prompts]
         self.watch = Stopwatch(target.device)
         self.prefill_ms = 0.0
@@ -88,6 +87,7 @@ class Session:
         self._streams = streams
         self._pending = torch.tensor([text[-1:] for text in self._texts], device=target.device)  # [B, 1] row 0
         self._cache = target.cache(len(prompts), max(len(prompt) for prompt in prompts) + ending.limit + nodes + 1)
+        self._pass = TargetPass(target, self._cache, drafter, self._sampling, rule, self.watch)
 
     def prefill(self) -> None:
         """`reading` to its end."""
@@ -135,31 +135,44 @@ class Session:
 
     @torch.inference_mode()
     def _round(self, index: int) -> Step:
-        watch, start = self.watch, self.watch.now
+        watch, start, recorded = self.watch, self.watch.now, Graphs.recorded
         watch.begin()
+        live = [not done for done in self._done]
         uniforms = self._uniforms(index)
         tree = self._propose(index, uniforms, start)
-        uniforms = uniforms.first(tree.nodes)
         watch.launched("propose")
         self.drafter.overlap_start(tree)
-        logits, features = self._forward(tree)
-        watch.launched("verify")
-        p, verification = self._accept(logits, tree, uniforms)
-        live = [not done for done in self._done]
-        argmax = logits.argmax(-1) if self.drafter.reads_argmax else None
-        paths, last, tokens, best = _read(verification, tree, argmax)
+        judged = self._pass.judge(tree, uniforms, self._pending, live, self.experts)
+        verification = judged.verification
+        paths, last, tokens, best = _read(judged.result, verification.path.shape[1], tree.nodes)
         self._refuse_broken(last, live)
         paths = [path if alive else [] for path, alive in zip(paths, live, strict=True)]
         watch.arrived("accept")
-        self._commit(tree, verification, paths, live)
-        self.drafter.observe(Outcome(tree, paths, last, features, best, verification, tokens))
+        self._pass.keep(
+            judged, tree, [len(text) + len(path) for text, path in zip(self._texts, paths, strict=True)], live
+        )
+        self.drafter.observe(Outcome(tree, paths, last, judged.features, best, verification, tokens))
         watch.passed("commit")
         rows, fed = self._rows, self._write(tokens, paths, last, live)
-        self._pending = verification.last.clamp(min=0)[:, None]  # of texts that go on; the others' rows are dropped
+        self._pending = judged.pending  # of texts that go on; the others' rows are dropped
         self._compact_batch()
         watch.end("host")
         return Step(
-            index, rows, start, watch.now, tree, logits, p, uniforms, verification, paths, last, live, fed, watch.stages
+            index,
+            rows,
+            start,
+            watch.now,
+            tree,
+            judged.logits,
+            judged.p,
+            uniforms.first(tree.nodes),
+            verification,
+            paths,
+            last,
+            live,
+            fed,
+            watch.stages,
+            Graphs.recorded - recorded,
         )
 
     def _uniforms(self, index: int) -> Uniforms:
@@ -184,69 +197,8 @@ class Session:
         beyond = depth > (torch.tensor(left, device=depth.device) - 1)[:, None]
         return replace(tree, never_accepted=tree.never_accepted | beyond)
 
-    def _forward(self, tree: DraftTree) -> tuple[Tensor, Tensor | None]:
-        """The round's only target forward, of the pending token and the nodes: logits [B, N + 1, V] and features."""
-        form = tree.topology
-        sees = None if form.is_chain else form.ancestors
-        rows = torch.cat([self._pending, tree.tokens], 1) if tree.nodes else self._pending
-        if self.experts is not None:
-            self.experts.begin()
-        found = self.target.forward_with_features(self._cache, rows, form.depth, sees, self.drafter.layers)
-        if self.experts is not None:
-            self.experts.end()
-        return found
-
-    def _accept(self, logits: Tensor, tree: DraftTree, uniforms: Uniforms) -> tuple[Tensor | None, Verification]:
-        """The target's distribution [B, N + 1, V] and the result; for a chain, from one CUDA graph if used."""
-        graphs = self.target.graphs
-        if graphs is None or not tree.topology.is_chain:
-            return self._accept_eagerly(logits, tree, uniforms)
-        form = chain(tree.nodes, len(self._texts), self.target.device)
-
-        def call(
-            logits: Tensor, tokens: Tensor, never_accepted: Tensor, proposal_row: Tensor, *rest: Tensor
-        ) -> Outputs:
-            own = Uniforms(uniforms.draft, *rest[:2])
-            distributions = rest[2] if len(rest) > 2 else None
-            same = replace(
-                tree,
-                topology=form,
-                tokens=tokens,
-                never_accepted=never_accepted,
-                proposal_row=proposal_row,
-                distributions=distributions,
-            )
-            p, verification = self._accept_eagerly(logits, same, own)
-            return p, *verification.parts
-
-        distributions = () if tree.distributions is None else (tree.distributions,)
-        given = (
-            logits,
-            tree.tokens,
-            tree.never_accepted,
-            tree.proposal_row,
-            uniforms.accept,
-            uniforms.last,
-            *distributions,
-        )
-        names = form, tree.drawn, self._sampling, self._rule
-        found = graphs.in_loop(self._cache, call, names, given)
-        return found[0], Verification.of_parts(found[1:])
-
-    def _accept_eagerly(
-        self, logits: Tensor, tree: DraftTree, uniforms: Uniforms
-    ) -> tuple[Tensor | None, Verification]:
-        if self._sampling.greedy:
-            best = logits.argmax(-1)
-            verification = verify_greedy(best, tree)
-            finite = logits.gather(-1, best[..., None]).isfinite().all(1)[:, 0]  # a NaN counts as the largest
-            return None, replace(verification, last=verification.last.masked_fill(~finite, TARGET_BROKEN))
-        p = self._sampling.distribution(logits)
-        verification = self._verify(p, tree, uniforms)
-        return p, replace(verification, last=_marked(verification.last, p, tree))
-
     def _refuse_broken(self, last: list[int], live: list[bool]) -> None:
-        """Raises DraftscopeError where `_marked` found a distribution that is not finite: nothing is emitted."""
+        """Raises DraftscopeError where a distribution is not finite, as the target marked it: nothing is emitted."""
         marks = [token for token, alive in zip(last, live, strict=True) if alive and token < 0]
         if not marks:
             return
@@ -255,28 +207,6 @@ class Session:
             f"The {whose}'s distribution at temperature {self.settings.temperature:g} contains NaN or infinity, so no "
             f"token can be drawn from it. Load the models with dtype 'float32' or check the {whose}'s weights."
         )
-
-    def _verify(self, p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
-        drawn_chain = tree.nodes > 0 and tree.drawn == "all" and tree.topology.is_chain
-        if self._rule.name == "block" and drawn_chain:
-            return verify_block(p, tree, uniforms)
-        if self._rule.name in LOSSY and drawn_chain:
-            return verify_lossy(p, tree, uniforms, self._rule)
-        return verify_tree(p, tree, uniforms)
-
-    def _commit(self, tree: DraftTree, verification: Verification, paths: list[list[int]], live: list[bool]) -> None:
-        """Makes row 0 and the accepted path permanent in the cache. Sequences that have ended keep no new rows."""
-        kept = verification.accepted + 1
-        if not all(live):
-            kept = kept * torch.tensor(live, device=kept.device)
-        lengths = [len(text) + len(path) for text, path in zip(self._texts, paths, strict=True)]
-        if tree.topology.is_chain:
-            self._cache.keep_first(kept, max(lengths))
-        else:
-            rows = torch.where(verification.path >= 0, verification.path + 1, -1)
-            root = torch.zeros_like(rows[:, :1])
-            self._cache.keep(torch.cat([root, rows], 1), kept, max(lengths))
-        self._cache.table.know_least(min(lengths) - 1)  # a text that has ended may have its last token unread
 
     def _write(
         self, tokens: list[list[int]], paths: list[list[int]], last: list[int], live: list[bool]
@@ -314,28 +244,13 @@ class Session:
         self._done = [False] * len(live)
 
 
-def _marked(last: Tensor, p: Tensor, tree: DraftTree) -> Tensor:
-    """`last` [B], with a negative mark where a distribution of the round is not finite. Does not wait for the device.
-
-    Softmax makes every entry of a row NaN if one logit is NaN or infinite, so that one entry of a row [V] is enough,
-    and their sum is NaN if one of them is.
-    """
-    if tree.distributions is not None:
-        last = last.masked_fill(tree.distributions[..., 0].sum(-1).isnan(), DRAFT_BROKEN)
-    return last.masked_fill(p[..., 0].sum(-1).isnan(), TARGET_BROKEN)
-
-
 def _read(
-    verification: Verification, tree: DraftTree, argmax: Tensor | None
+    result: Tensor, path: int, nodes: int
 ) -> tuple[list[list[int]], list[int], list[list[int]], list[list[int]] | None]:
-    """Accepted nodes, the target's tokens after them, the tree's tokens and `argmax`: one read from the device."""
-    deep, nodes = verification.path.shape[1], tree.nodes
-    if not nodes and argmax is None:
-        own = verification.last.tolist()
-        return [[] for _ in own], own, [[] for _ in own], None
-    joined = [verification.path, verification.last[:, None], tree.tokens, *([argmax] if argmax is not None else [])]
-    rows = torch.cat(joined, 1).tolist()
-    paths = [[node for node in row[:deep] if node >= 0] for row in rows]
-    tokens = [row[deep + 1 : deep + 1 + nodes] for row in rows]
-    best = [row[deep + 1 + nodes :] for row in rows] if argmax is not None else None
-    return paths, [row[deep] for row in rows], tokens, best
+    """Accepted nodes of paths of at most `path`, the target's tokens after them, the trees' tokens, and the target's
+    most likely ones if they are there: one read of `result` [B, X] from the device."""
+    rows: list[list[int]] = result.tolist()
+    end = path + 1 + nodes
+    paths = [[node for node in row[:path] if node >= 0] for row in rows]
+    best = [row[end:] for row in rows] if result.shape[1] > end else None
+    return paths, [row[path] for row in rows], [row[path + 1 : end] for row in rows], best

@@ -79,7 +79,7 @@ def models_of(pair: LoadedPair, info: DrafterInfo) -> list[events.ModelInfo]:
         used.append(_model_info("draft", pair.text_draft.model))
     if "inner" in info.uses:
         used += [_model_info("draft", model) for model in pair.smaller]
-    return used + ([_head_info(pair.heads[info.needs_head], info)] if info.needs_head else [])
+    return used + ([_head_info(pair.heads[info.needs_head])] if info.needs_head else [])
 
 
 def _model_info(role: Literal["target", "draft"], model: Model) -> events.ModelInfo:
@@ -97,7 +97,7 @@ def _model_info(role: Literal["target", "draft"], model: Model) -> events.ModelI
     )
 
 
-def _head_info(head: NamedHead, info: DrafterInfo) -> events.ModelInfo:
+def _head_info(head: NamedHead) -> events.ModelInfo:
     """A head's own weights: those that it shares with the target count there."""
     own = list(head.network.parameters())
     return events.ModelInfo(
@@ -106,5 +106,5 @@ def _head_info(head: NamedHead, info: DrafterInfo) -> events.ModelInfo:
         parameters=sum(weight.numel() for weight in own),
         layers=head.network.depth,
         hidden=head.network.shared.hidden,
-        graphs=head.network.graphs.state if head.network.graphs is not None and info.loops else "",
+        graphs=head.network.graphs.state if head.network.graphs is not None else "",
     )

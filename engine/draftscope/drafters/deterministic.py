@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
-from draftscope.verify.tree import DraftTree, chain, topology
+from draftscope.verify.copies import tensors_on
+from draftscope.verify.tree import DraftTree, chain, first_rows, topology
 
 
 class TrieNode(NamedTuple):
@@ -29,18 +31,17 @@ def deterministic_trees(drafts: Sequence[Sequence[TrieNode]], device: torch.devi
     chains = all(node.parent == i - 1 for draft in drafts for i, node in enumerate(draft))
     padding = [TrieNode(i - 1 if chains else -1, 0, "padding", never_accepted=True) for i in range(most)]
     rows = [[*draft, *padding[len(draft) :]] for draft in drafts]
-    none = torch.full((batch, most + 1), -1, dtype=torch.long, device=device)
+    none = first_rows(0, most + 1, batch, device)
     parents = [[node.parent for node in row] for row in rows]
+    tokens = np.array([[node.token for node in row] for row in rows], dtype=np.int64).reshape(batch, most)
+    never = np.array([[node.never_accepted for node in row] for row in rows], dtype=np.bool_).reshape(batch, most)
+    there = tensors_on(device, tokens, never)
     return DraftTree(
         topology=chain(most, batch, device) if chains else topology(parents, device),
-        tokens=torch.tensor([[n.token for n in row] for row in rows], dtype=torch.long, device=device).view(
-            batch, most
-        ),
+        tokens=there[0],
         distributions=None,
         proposal_row=none,
         belief=none,
-        never_accepted=torch.tensor(
-            [[n.never_accepted for n in row] for row in rows], dtype=torch.bool, device=device
-        ).view(batch, most),
+        never_accepted=there[1],
         origin=tuple(tuple(node.origin for node in row) for row in rows),
     )

@@ -155,7 +155,6 @@ class DrafterInfo(Generic[OptionsT]):
     needs_text_draft: bool = False  # needs a draft model, of any tokenizer
     head: HeadKind | None = None  # the head that it needs, which reads the target's features
     grows_trees: bool = False  # some models take chains only
-    loops: bool = False  # drafts with its head in one loop of fixed shape, which CUDA graphs replay as one
     exact: bool = True
     synthetic: bool = False
     by_clock: bool = False

@@ -299,7 +299,7 @@ class Model:
         """
         self.pulse.add(sum(widths))
         with self.counter.counted_as(widths):  # counted once, although recording runs them several times
-            return call(*inputs) if self.graphs is None else self.graphs.loop(cache, call, key, inputs, sum(widths))
+            return call(*inputs) if self.graphs is None else self.graphs.loop(cache, call, key, inputs, widths)
 
     def read(self, cache: SlotCache, prompts: list[list[int]], layers: tuple[int, ...] = ()) -> Tensor | None:
         """`reading` to its end: the prompts' features [B, T, F], or None if `layers` is empty."""

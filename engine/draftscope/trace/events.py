@@ -150,10 +150,11 @@ class Timings(Record):
     """Milliseconds of one round. `propose` lists each draft forward, then the rest of that stage."""
 
     propose: Parts[float]
-    verify: float  # the target's forward
+    verify: float  # the target's forward; with CUDA graphs also what follows it on the device
     accept: float  # comparing the drafted tokens with the target's distributions
     commit: float
     host: float
+    graphs_recorded: int | None = None  # CUDA graphs recorded in this round, which takes longer for it
 
 
 class Event(Record):

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from draftscope.verify.copies import tensors_on
 from draftscope.verify.sampling import Sampling
 
 Counts = tuple[tuple[int, ...], ...]  # for each level, the number of children of each of its slots, root first
@@ -40,17 +41,10 @@ class Topology:
     is_chain: bool
     most: tuple[int, ...] | None
 
-    @cached_property
-    def ranks(self) -> list[tuple[Tensor, Tensor]]:
+    @property
+    def ranks(self) -> tuple[tuple[Tensor, Tensor], ...]:
         """For each k < K: the slots [S] with more than k children in some tree, and their indices in entry k - 1."""
-        device, every = self.parents.device, range(self.nodes + 1)
-        if self.most is None:
-            return [(torch.arange(len(every), device=device),) * 2] * self.width
-        slots = [[slot for slot in every if self.most[slot] > rank] for rank in range(self.width)]
-        pairs = zip([list(every), *slots], slots, strict=False)
-        among = [[previous.index(slot) for slot in current] for previous, current in pairs]
-        tensors = [[torch.tensor(indices, device=device) for indices in each] for each in (slots, among)]
-        return list(zip(*tensors, strict=True))
+        return _ranks(self.most or (self.width,) * (self.nodes + 1), self.width, self.parents.device)
 
     @property
     def nodes(self) -> int:
@@ -59,6 +53,15 @@ class Topology:
     @property
     def batch(self) -> int:
         return self.parents.shape[0]
+
+
+@lru_cache(maxsize=256)
+def _ranks(most: tuple[int, ...], width: int, device: torch.device) -> tuple[tuple[Tensor, Tensor], ...]:
+    slots = [[slot for slot, count in enumerate(most) if count > rank] for rank in range(width)]
+    pairs = zip([list(range(len(most))), *slots], slots, strict=False)
+    among = [[previous.index(slot) for slot in current] for previous, current in pairs]
+    tensors = [[torch.tensor(indices, device=device) for indices in each] for each in (slots, among)]
+    return tuple(zip(*tensors, strict=True))
 
 
 def topology(parents: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Topology:
@@ -84,11 +87,12 @@ def topology(parents: Sequence[Sequence[int]], device: torch.device | str = "cpu
     children = np.full((batch, count + 1, max(width, 1)), -1, dtype=np.int64)
     children[trees[:, None], above + 1, rank] = nodes
     depth = ancestors.sum(-1) - 1
+    there = tensors_on(device, above, children, depth, ancestors)
     return Topology(
-        parents=torch.from_numpy(above).to(device),
-        children=torch.from_numpy(children).to(device),
-        ancestors=torch.from_numpy(ancestors).to(device),
-        depth=torch.from_numpy(depth).to(device),
+        parents=there[0],
+        children=there[1],
+        ancestors=there[3],
+        depth=there[2],
         width=width,
         height=int(depth.max()),
         is_chain=bool((above == nodes - 1).all()),
@@ -161,6 +165,19 @@ def full(shape: Sequence[int], batch: int = 1, device: torch.device | str = "cpu
     return by_levels(even(shape), batch, device)
 
 
+@lru_cache(maxsize=256)
+def first_rows(count: int, slots: int, batch: int, device: torch.device) -> Tensor:
+    """[B, slots]: row s for each of the first `count` slots, -1 for the others; for `proposal_row` and `belief`."""
+    rows = torch.arange(slots, device=device)
+    return torch.where(rows < count, rows, -1).repeat(batch, 1)
+
+
+@lru_cache(maxsize=256)
+def padding(lengths: tuple[int, ...], nodes: int, device: torch.device) -> Tensor:
+    """[B, nodes] bool: the nodes of chains beyond their lengths, for `never_accepted`."""
+    return torch.arange(nodes, device=device) >= torch.tensor(lengths, device=device)[:, None]
+
+
 @dataclass(frozen=True)
 class DraftTree:
     """B draft trees. A slot's children were either drawn from a draft distribution or are deterministic.
@@ -210,15 +227,15 @@ def deterministic_chains(
     """One deterministic chain for each sequence, padded with never-accepted nodes; `origin[b]` names the source."""
     longest = max(len(draft) for draft in drafts)
     padded = [[*draft, *[0] * (longest - len(draft))] for draft in drafts]
-    lengths = torch.tensor([len(draft) for draft in drafts], device=device)
-    no_row = torch.full((len(drafts), longest + 1), -1, dtype=torch.long, device=device)
+    device = torch.device(device)
+    no_row = first_rows(0, longest + 1, len(drafts), device)
     return DraftTree(
         topology=chain(longest, len(drafts), device),
         tokens=torch.tensor(padded, dtype=torch.long, device=device).view(len(drafts), longest),
         distributions=None,
         proposal_row=no_row,
         belief=no_row,
-        never_accepted=torch.arange(longest, device=device) >= lengths[:, None],
+        never_accepted=padding(tuple(map(len, drafts)), longest, device),
         origin=tuple((name,) * longest for name in origin),
     )
 
@@ -252,13 +269,13 @@ def sampled_tree(
 
     Verified by recursive rejection sampling (Jeon et al. 2402.12374).
     """
-    batch, slots = len(tokens), torch.arange(len(parents) + 1, device=tokens.device)
-    rows = torch.where(slots < distributions.shape[1], slots, -1).expand(batch, -1)
+    batch, slots = len(tokens), len(parents) + 1
+    rows = first_rows(min(distributions.shape[1], slots), slots, batch, tokens.device)
     return DraftTree(
         topology=topology([list(parents)] * batch, tokens.device),
         tokens=tokens,
         distributions=distributions,
-        proposal_row=torch.full_like(rows, -1) if sampling.greedy else rows,
+        proposal_row=first_rows(0, slots, batch, tokens.device) if sampling.greedy else rows,
         belief=rows,
         never_accepted=torch.zeros(tokens.shape, dtype=torch.bool, device=tokens.device),
         origin=((origin,) * len(parents),) * batch,

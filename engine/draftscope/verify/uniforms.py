@@ -10,11 +10,13 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from draftscope.verify.copies import tensors_on
 from draftscope.verify.philox import uniforms_of_streams
 
 MANY = 128  # sequences, from which on all streams are computed at once; for 64 that takes 1.3 times as long
@@ -43,6 +45,7 @@ class Uniforms:
         return Uniforms(self.draft[:, :nodes], self.accept[:, :nodes], self.last[:, : nodes + 1])
 
 
+@lru_cache(maxsize=64)
 def no_uniforms(batch: int, nodes: int, device: torch.device | str = "cpu") -> Uniforms:
     """Zeros, for a greedy round, which needs no random numbers."""
     zeros = torch.zeros((batch, nodes + 1), dtype=torch.float64, device=device)
@@ -73,10 +76,7 @@ class Streams:
         draft = self._draw(round_index, Purpose.DRAFT, nodes)
         accept = self._draw(round_index, Purpose.ACCEPT, nodes)
         last = self._draw(round_index, Purpose.LAST, nodes + 1)
-        if torch.device(device).type == "cpu":
-            return Uniforms(*map(torch.from_numpy, (draft, accept, last)))
-        together = torch.from_numpy(np.concatenate([draft, accept, last], 1)).to(device)  # one copy instead of three
-        return Uniforms(together[:, :nodes], together[:, nodes : 2 * nodes], together[:, 2 * nodes :])
+        return Uniforms(*tensors_on(device, draft, accept, last))
 
     def _draw(
         self, round_index: int, purpose: Purpose, count: int

@@ -9,7 +9,6 @@ by probability would bias them, so nothing is drawn: children are deterministic,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from time import perf_counter
 
 import torch
@@ -18,8 +17,9 @@ from torch import Tensor
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.heads.recurrent import EAGLE, EAGLE3, MTP, HeadRows, recurrent_head
 from draftscope.drafters.options import ChainOptions, GrownTreeOptions
+from draftscope.models.forward.graphs import Outputs
 from draftscope.models.heads import RecurrentHead
-from draftscope.verify.tree import ByDepth, DraftTree, empty, grown
+from draftscope.verify.tree import ByDepth, DraftTree, Topology, empty, first_rows, grown
 
 IMPOSSIBLE = -1e3  # log probability of a token that cannot occur
 
@@ -30,8 +30,9 @@ class DynamicTree(Drafter):
     def __init__(self, parts: Parts[GrownTreeOptions], head: RecurrentHead, name: str) -> None:
         self.layers = head.layers
         self._name = name
-        self._rows = HeadRows(head, parts, loops=False)
-        self._options = parts.options
+        self._rows = HeadRows(head, parts)
+        self._width, self._depth = min(parts.options.tree_width, parts.vocabulary), parts.options.tree_depth
+        self._nodes = parts.options.tree_nodes
         self._device = parts.device
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
@@ -41,19 +42,42 @@ class DynamicTree(Drafter):
     def propose(self, state: State, depth: int) -> DraftTree:
         if depth == 0:
             return empty(len(state.texts), self._device)
-        times, began = [], perf_counter()
-        distribution, features = self._rows.first(state.texts)
-        growth = _Growth(distribution, min(self._options.tree_width, distribution.shape[-1]))
-        for level in range(1, self._options.tree_depth):
+        times: list[float] = []
+        began = perf_counter()
+        size = self._width, self._depth, self._nodes
+        fed = self._width * (self._depth - 1)
+
+        def grow(distribution: Tensor, features: Tensor) -> Outputs:
+            return self._grown(distribution, features, [], 0.0)
+
+        parts = self._rows.as_one_graph(state.texts, size, (), fed, grow)
+        parts = parts or self._grown(*self._rows.first(state.texts), times, began)
+        tokens, distributions, belief, never_accepted, parents, children, ancestors, depths = parts
+        shape = Topology(parents, children, ancestors, depths, self._width, self._depth, is_chain=False, most=None)
+        return DraftTree(
+            topology=shape,
+            tokens=tokens,
+            distributions=distributions,
+            proposal_row=first_rows(0, shape.nodes + 1, shape.batch, self._device),
+            belief=belief,
+            never_accepted=never_accepted,
+            origin=ByDepth(f"{self._name} step", depths[:, 1:]),
+            forward_ms=tuple(times),
+        )
+
+    def _grown(self, distribution: Tensor, features: Tensor, times: list[float], began: float) -> Outputs:
+        """The tensors of a tree, grown from the first `distribution` [B, 1, V]; `times` gets each level's time."""
+        growth = _Growth(distribution, self._width)
+        for level in range(1, self._depth):
             times.append((perf_counter() - began) * 1e3)
             began = perf_counter()
             tokens, features, sees = growth.frontier(features)
             offsets = torch.full_like(tokens, level - 1)
             distribution, features = self._rows.below(tokens, features, offsets, sees)
             growth.expand(distribution)
-        tree = growth.best(self._options.tree_nodes, self._name)
+        found = growth.best(self._nodes)
         times.append((perf_counter() - began) * 1e3)
-        return replace(tree, forward_ms=tuple(times))
+        return found
 
     def observe(self, outcome: Outcome) -> None:
         self._rows.observe(outcome)
@@ -100,8 +124,9 @@ class _Growth:
         """Adds the children of the frontier, from its distributions [B, k, V]."""
         self._grow(distribution, *self._frontier)
 
-    def best(self, count: int, name: str) -> DraftTree:
-        """The `count` most probable nodes. A child is never more probable than its parent, so they form a tree."""
+    def best(self, count: int) -> Outputs:
+        """The `count` most probable nodes. A child is never more probable than its parent, so they form a tree: tokens,
+        distributions, the row of each slot's, which nodes are impossible, and the tensors of its topology."""
         values, tokens, parents = (torch.cat(each, 1) for each in (self._values, self._tokens, self._parents))
         order = torch.arange(values.shape[1], device=values.device)
         key = values.double() - 1e-9 * order  # of equal nodes the earlier one, so a parent before its child
@@ -111,15 +136,9 @@ class _Growth:
         above = torch.where(above < 0, -1, place.gather(1, above.clamp(min=0)))
         form = grown(above, self._width, len(self._tokens))
         belief = torch.nn.functional.pad(torch.cat(self._owner, 1).gather(1, chosen), (1, 0), value=0)
-        return DraftTree(
-            topology=form,
-            tokens=tokens.gather(1, chosen),
-            distributions=torch.cat(self._distributions, 1),
-            proposal_row=torch.full_like(belief, -1),
-            belief=belief,
-            never_accepted=values.gather(1, chosen) <= IMPOSSIBLE,
-            origin=ByDepth(f"{name} step", form.depth[:, 1:]),
-        )
+        shape = form.parents, form.children, form.ancestors, form.depth
+        impossible = values.gather(1, chosen) <= IMPOSSIBLE
+        return tokens.gather(1, chosen), torch.cat(self._distributions, 1), belief, impossible, *shape
 
     def _grow(self, distribution: Tensor, values: Tensor, nodes: Tensor) -> None:
         top = distribution.topk(self._width, -1)

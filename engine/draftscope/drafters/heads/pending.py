@@ -25,7 +25,7 @@ class PendingFeatures:
         assert outcome.features is not None and outcome.verification is not None
         for b, (path, last) in enumerate(zip(outcome.paths, outcome.last, strict=True)):
             self._tokens[b] += [*(outcome.tokens[b][node] for node in path), last]
-        rows = torch.nn.functional.pad(outcome.verification.path.clamp(min=-1) + 1, (1, 0))  # row 0, then nodes
+        rows = torch.nn.functional.pad(outcome.verification.path + 1, (1, 0))  # row 0, then nodes
         self._chunks.append(outcome.features.gather(1, rows[:, :, None].expand(-1, -1, outcome.features.shape[2])))
         self._real.append([len(path) + 1 for path in outcome.paths])
 

@@ -20,40 +20,53 @@ from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
 from draftscope.drafters.heads.pending import PendingFeatures
-from draftscope.drafters.heads.ranks import best_first, sparse_tree, tree_of_ranks
+from draftscope.drafters.heads.ranks import best_first, rank_plan, sparse_tree
 from draftscope.drafters.length import lengths_of
 from draftscope.drafters.options import ChainOptions, DrafterOptions, GrownTreeOptions
 from draftscope.models import head_kinds
 from draftscope.models.cache.masks import Reach, attention_mask, common_of, with_common
-from draftscope.models.heads import Block, DSpark, Medusa
+from draftscope.models.forward.graphs import Call, Outputs
+from draftscope.models.heads import Block, DSpark, Head, Medusa
 from draftscope.verify.sampling import draw, entropies
-from draftscope.verify.tree import DraftTree, chain, empty
+from draftscope.verify.tree import DraftTree, chain, empty, first_rows, padding
 
 
 class PositionSource(ABC):
     """Where the distributions come from: one for each of the next positions."""
 
-    layers: tuple[int, ...]
     name: str
     most: int  # positions that it predicts
+
+    def __init__(self, head: Head, parts: Parts[DrafterOptions], capacity: int) -> None:
+        self.layers = head.layers
+        self._head = head
+        self._sampling = parts.sampling
+        self._cache = head.cache(parts.batch, capacity)
 
     @abstractmethod
     def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
         """Reads the prompts, and the target's hidden states [B, T, F] of all their tokens but the last."""
 
     @abstractmethod
-    def distributions(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
-        """Distributions [B, count, V] of the tokens after the pending one; None if there is no hidden state yet."""
+    def run(
+        self, texts: Sequence[Sequence[int]], count: int, form: object, more: tuple[Tensor, ...], call: Call
+    ) -> Outputs | None:
+        """`call(logits, pending, *more)`: the logits [B, count, D] of the positions after the pending tokens [B].
 
-    def drafted(
-        self, texts: Sequence[Sequence[int]], count: int, uniforms: Tensor | None
-    ) -> tuple[Tensor, Tensor] | None:
-        """Tokens [B, count], and the distributions [B, count, V] that they were drawn from with `uniforms` [B, count].
+        One graph if there are graphs; `form` is what `call` depends on besides. None if there is no hidden state yet.
+        """
+
+    def distributions(self, logits: Tensor) -> Tensor:
+        """Logits [..., D] -> the distributions [..., V] that are drafted from."""
+        return self._head.to_target(self._sampling.distribution(logits))
+
+    def drawn(self, logits: Tensor, pending: Tensor, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Tokens [B, count], and the distributions [B, count, V] that they were drawn from with `uniforms` [B, N].
 
         None for `uniforms` takes the most probable ones.
         """
-        found = self.distributions(texts, count)
-        return None if found is None else (_chosen(found, uniforms), found)
+        found = self.distributions(logits)
+        return _chosen(found, uniforms if uniforms is None else uniforms[:, : found.shape[1]]), found
 
     @abstractmethod
     def observe(self, outcome: Outcome) -> None:
@@ -63,6 +76,11 @@ class PositionSource(ABC):
     def select_rows(self, rows: list[int]) -> None:
         """Keeps only `rows` of the batch."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether graphs were recorded for the whole batch, so that no rows can be removed."""
+        return self._head.graphs is not None
+
 
 class MedusaSource(PositionSource):
     """K heads on the target's last hidden state, that of the newest token that it has read."""
@@ -70,10 +88,8 @@ class MedusaSource(PositionSource):
     name = "medusa head"
 
     def __init__(self, head: Medusa, parts: Parts[DrafterOptions]) -> None:
-        self.layers = head.layers
+        super().__init__(head, parts, 1)  # a cache that nothing is written to
         self.most = head.config.heads
-        self._head = head
-        self._sampling = parts.sampling
         self._state: Tensor | None = None  # [B, 1, H]
 
     def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
@@ -81,11 +97,19 @@ class MedusaSource(PositionSource):
             newest = [max(len(prompt) - 2, 0) for prompt in prompts]
             self._state = _at(states, torch.tensor(newest, device=states.device))
 
-    def distributions(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
+    def run(
+        self, texts: Sequence[Sequence[int]], count: int, form: object, more: tuple[Tensor, ...], call: Call
+    ) -> Outputs | None:
         if self._state is None:
             return None
-        logits = self._head(self._state)[:, 0, :count]  # [B, count, D]
-        return self._head.to_target(self._sampling.distribution(logits))
+
+        def whole(state: Tensor, *more: Tensor) -> Outputs:
+            return call(self._head(state)[:, 0, :count], state, *more)
+
+        graphs, given = self._head.graphs, (self._state, *more)
+        if graphs is None:
+            return whole(*given)
+        return graphs.in_loop(self._cache, whole, (form, count, self._sampling), given)
 
     def observe(self, outcome: Outcome) -> None:
         assert outcome.features is not None and outcome.verification is not None
@@ -102,30 +126,45 @@ class BlockSource(PositionSource):
     name = "block position"
 
     def __init__(self, head: Block, parts: Parts[DrafterOptions]) -> None:
-        self.layers = head.layers
+        super().__init__(head, parts, parts.capacity + head.config.size)
         self.most = head.config.size - 1
-        self._head = head
-        self._sampling = parts.sampling
-        self._cache = head.cache(parts.batch, parts.capacity + head.config.size)
+        self._block = head
         self._rows = [0] * parts.batch  # committed features in the cache, each at its own position
         self._pending_features: PendingFeatures | None = None
 
     def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
         self._pending_features = PendingFeatures(prompts, states)
 
-    def distributions(self, texts: Sequence[Sequence[int]], count: int) -> Tensor | None:
-        return self._head.to_target(self._sampling.distribution(self._head.project(self._read(texts, count))))
+    def run(
+        self, texts: Sequence[Sequence[int]], count: int, form: object, more: tuple[Tensor, ...], call: Call
+    ) -> Outputs | None:
+        assert self._pending_features is not None
+        room = [len(text) - 1 - rows for text, rows in zip(texts, self._rows, strict=True)]
+        _, states, real, kept = self._pending_features.take(room)
+        pending = torch.tensor([text[-1] for text in texts], device=states.device)
+        self._rows = [rows + new for rows, new in zip(self._rows, real, strict=True)]
+        table, bound = self._cache.table, max(self._rows)
 
-    def _read(self, texts: Sequence[Sequence[int]], count: int) -> Tensor:
+        def whole(states: Tensor, kept: Tensor, pending: Tensor, *more: Tensor) -> Outputs:
+            logits = self._head.project(self._read(states, kept, pending, count, bound))
+            return table.length, *call(logits, pending, *more)
+
+        graphs, given = self._head.graphs, (states, kept, pending, *more)
+        if graphs is None:
+            _, *found = whole(*given)
+        else:
+            rows = states.shape[1] + 1 + count
+            length, *found = graphs.loop(self._cache, whole, (form, count, self._sampling), given, [rows])
+            table.commit(length, bound, least=table.least)
+        table.know_least(min(self._rows))
+        return tuple(found)
+
+    def _read(self, states: Tensor, kept: Tensor, pending: Tensor, count: int, bound: int) -> Tensor:
         """Hidden states [B, count, hidden] of a block: one forward reads it together with the features that are new.
 
         The cache keeps the features and drops the block.
         """
-        assert self._pending_features is not None
-        _, states, real, kept = self._pending_features.take(
-            [len(text) - 1 - n for text, n in zip(texts, self._rows, strict=True)]
-        )
-        tokens = self._head.tokens(torch.tensor([text[-1] for text in texts], device=states.device), count)
+        tokens = self._block.tokens(pending, count)
         device, (batch, fresh) = tokens.device, states.shape[:2]
         inside = torch.arange(tokens.shape[1], device=device)
         offsets = torch.cat([torch.arange(fresh, device=device).expand(batch, -1), kept[:, None] + inside], 1)
@@ -133,11 +172,9 @@ class BlockSource(PositionSource):
         table.begin_write(offsets)
         position_ids = table.length[:, None] + offsets
         table.widen()
-        context, mask = self._head.fuse(states), self._mask(kept, fresh, count)
+        context, mask = self._block.fuse(states), self._mask(kept, fresh, count)
         block: Tensor = self._head(tokens, context, position_ids, mask, self._cache)
-        self._rows = [rows + more for rows, more in zip(self._rows, real, strict=True)]
-        self._cache.keep_first(kept, max(self._rows))
-        table.know_least(min(self._rows))
+        self._cache.keep_first(kept, bound)
         return block[:, 1:]
 
     def _mask(self, kept: Tensor, fresh: int, count: int) -> Tensor:
@@ -171,15 +208,11 @@ class DSparkSource(BlockSource):
         super().__init__(head, parts)
         self._table = head
 
-    def drafted(
-        self, texts: Sequence[Sequence[int]], count: int, uniforms: Tensor | None
-    ) -> tuple[Tensor, Tensor] | None:
-        head, logits = self._table, self._table.project(self._read(texts, count))
-        before = torch.tensor([text[-1] for text in texts], device=logits.device)
-        tokens, distributions = [], []
-        for k in range(count):
-            corrected = logits[:, k] + head.bias(head.read(before))
-            row = head.to_target(self._sampling.distribution(corrected))[:, None]
+    def drawn(self, logits: Tensor, pending: Tensor, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
+        tokens, distributions, before = [], [], pending
+        for k in range(logits.shape[1]):
+            corrected = logits[:, k] + self._table.bias(self._table.read(before))
+            row = self.distributions(corrected)[:, None]
             before = _chosen(row, None if uniforms is None else uniforms[:, k : k + 1])[:, 0]
             tokens.append(before)
             distributions.append(row)
@@ -207,23 +240,27 @@ class PositionsChain(Drafter):
     def propose(self, state: State, depth: int) -> DraftTree:
         began, count, batch = perf_counter(), self._gamma, len(state.texts)
         going = self._lengths.begin() if self._lengths else []  # empty if all draft their full length
-        uniforms = state.uniforms.draft[:, :count] if self._draws else None
-        found = self._source.drafted(state.texts, count, uniforms) if depth and (not going or any(going)) else None
+        uniforms = (state.uniforms.draft,) if self._draws else ()
+
+        def call(logits: Tensor, pending: Tensor, *uniforms: Tensor) -> Outputs:
+            return self._source.drawn(logits, pending, uniforms[0] if uniforms else None)
+
+        drafts = depth and (not going or any(going))
+        found = self._source.run(state.texts, count, "chain", uniforms, call) if drafts else None
         if found is None:
             return empty(batch, self._device)
         tokens, distributions = found
         kept = self._kept(going, tokens, distributions) if going else [count] * batch
         count = max(kept)
         tokens, distributions = tokens[:, :count], distributions[:, :count]
-        slots = torch.arange(count + 1, device=self._device)
-        belief = torch.where(slots < count, slots, -1).expand(batch, -1)
+        belief = first_rows(count, count + 1, batch, self._device)
         return DraftTree(
             topology=chain(count, batch, self._device),
             tokens=tokens,
             distributions=distributions,
-            proposal_row=belief if self._draws else torch.full_like(belief, -1),
+            proposal_row=belief if self._draws else first_rows(0, count + 1, batch, self._device),
             belief=belief,
-            never_accepted=slots[:count] >= torch.tensor(kept, device=self._device)[:, None],
+            never_accepted=padding(tuple(kept), count, self._device),
             origin=(tuple(f"{self._source.name} {k + 1}" for k in range(count)),) * batch,
             drawn="all" if self._draws else "none",
             forward_ms=((perf_counter() - began) * 1e3,),
@@ -235,6 +272,8 @@ class PositionsChain(Drafter):
         self._source.observe(outcome)
 
     def select_rows(self, rows: list[int]) -> bool:
+        if self._source.whole:
+            return False
         if self._lengths:
             self._lengths.select_rows(rows)
         self._source.select_rows(rows)
@@ -260,6 +299,7 @@ class PositionsTree(Drafter):
         self._options = parts.options
         self._sparse = sparse
         self._device = parts.device
+        self._width = min(parts.options.tree_width, parts.vocabulary)
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         assert features is not None
@@ -267,24 +307,33 @@ class PositionsTree(Drafter):
 
     def propose(self, state: State, depth: int) -> DraftTree:
         began, count = perf_counter(), min(self._options.tree_depth, self._source.most)
-        distributions = self._source.distributions(state.texts, count) if depth else None
-        if distributions is None:
-            return empty(len(state.texts), self._device)
-        top = distributions.topk(min(self._options.tree_width, distributions.shape[-1]), -1)
-        nodes = self._options.tree_nodes
-        if self._sparse:
-            paths = [sparse_tree(count, top.values.shape[-1], nodes)] * len(distributions)
-        else:
-            paths = [best_first(row, nodes) for row in top.values.clamp(min=1e-30).log().tolist()]
-        tree = tree_of_ranks(paths, top.indices, top.values, distributions, self._source.name)
+        width, batch, nodes = self._width, len(state.texts), self._options.tree_nodes
+        paths = tuple(sparse_tree(count, width, nodes)) if self._sparse else ()
+        plan = rank_plan((paths,) * batch, width, count, self._device) if paths else None
+
+        def call(logits: Tensor, _: Tensor) -> Outputs:
+            distributions = self._source.distributions(logits)
+            top = distributions.topk(width, -1)
+            return distributions, *((top.indices, top.values) if plan is None else plan.nodes(top.indices, top.values))
+
+        found = self._source.run(state.texts, count, (plan, width), (), call) if depth else None
+        if found is None:
+            return empty(batch, self._device)
+        distributions, tokens, other = found
+        if plan is None:
+            each = tuple(tuple(best_first(row, nodes)) for row in other.clamp(min=1e-30).log().tolist())
+            plan = rank_plan(each, width, count, self._device)
+            tokens, other = plan.nodes(tokens, other)
+        tree = plan.tree(tokens, other, distributions, self._source.name)
         return replace(tree, forward_ms=((perf_counter() - began) * 1e3,))
 
     def observe(self, outcome: Outcome) -> None:
         self._source.observe(outcome)
 
     def select_rows(self, rows: list[int]) -> bool:
-        self._source.select_rows(rows)
-        return True
+        if not self._source.whole:
+            self._source.select_rows(rows)
+        return not self._source.whole
 
 
 def _chosen(distributions: Tensor, uniforms: Tensor | None) -> Tensor:

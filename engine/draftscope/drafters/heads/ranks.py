@@ -10,12 +10,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from draftscope.verify.tree import DraftTree, topology, with_descendants
+from draftscope.verify.tree import ByDepth, DraftTree, Topology, first_rows, topology, with_descendants
 
 Path = tuple[int, ...]  # the rank of each token of a prefix in its own position's distribution
 
@@ -51,28 +52,39 @@ def sparse_tree(depth: int, width: int, count: int) -> list[Path]:
     return best_first([[math.log(rate) for rate in row] for row in rates], count)
 
 
-def tree_of_ranks(
-    paths: list[list[Path]], tokens: Tensor, values: Tensor, distributions: Tensor, name: str
-) -> DraftTree:
-    """Trees [B] of the given prefixes; tokens and values [B, K, width] are each position's most likely ones."""
-    longest = max(len(own) for own in paths)
-    assert all(len(own) == longest for own in paths)
+@dataclass(frozen=True, eq=False)
+class RankPlan:
+    """Trees [B] of given prefixes: `places` [B, N] of their tokens among the positions' most likely ones."""
+
+    form: Topology
+    places: Tensor
+    belief: Tensor
+
+    def nodes(self, tokens: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Each node's token [B, N], and which nodes are impossible, of each position's most likely tokens [B, K, width]
+        and their probabilities."""
+        impossible = values.flatten(1).gather(1, self.places) <= 0
+        return tokens.flatten(1).gather(1, self.places), with_descendants(impossible, self.form)
+
+    def tree(self, tokens: Tensor, never_accepted: Tensor, distributions: Tensor, name: str) -> DraftTree:
+        """The trees, whose nodes come from the positions' `distributions` [B, K, V]."""
+        batch, slots = self.belief.shape
+        return DraftTree(
+            topology=self.form,
+            tokens=tokens,
+            distributions=distributions,
+            proposal_row=first_rows(0, slots, batch, tokens.device),
+            belief=self.belief,
+            never_accepted=never_accepted,
+            origin=ByDepth(name, self.form.depth[:, 1:]),
+        )
+
+
+@lru_cache(maxsize=256)
+def rank_plan(paths: tuple[tuple[Path, ...], ...], width: int, positions: int, device: torch.device) -> RankPlan:
+    """Trees [B] of these prefixes, of equal numbers, by the `width` most likely tokens of each of `positions`."""
     place = [{path: node for node, path in enumerate(own)} for own in paths]
     parents = [[at.get(path[:-1], -1) for path in own] for own, at in zip(paths, place, strict=True)]
-    depth_and_rank = [[[len(path) - 1 for path in own] for own in paths], [[path[-1] for path in own] for own in paths]]
-    depth, rank = torch.tensor(depth_and_rank, device=tokens.device)  # one copy to the device
-    flat = depth * tokens.shape[2] + rank
-    belief = torch.nn.functional.pad(depth + 1, (1, 0))
-    form = _topology(tuple(map(tuple, parents)), tokens.device)
-    return DraftTree(
-        topology=form,
-        tokens=tokens.flatten(1).gather(1, flat),
-        distributions=distributions,
-        proposal_row=torch.full_like(belief, -1),
-        belief=torch.where(belief < distributions.shape[1], belief, -1),
-        never_accepted=with_descendants(values.flatten(1).gather(1, flat) <= 0, form),
-        origin=tuple(tuple(f"{name} {len(path)}" for path in own) for own in paths),
-    )
-
-
-_topology = lru_cache(maxsize=256)(topology)
+    places = [[(len(path) - 1) * width + path[-1] for path in own] for own in paths]
+    belief = [[0, *(len(path) if len(path) < positions else -1 for path in own)] for own in paths]
+    return RankPlan(topology(parents, device), torch.tensor(places, device=device), torch.tensor(belief, device=device))

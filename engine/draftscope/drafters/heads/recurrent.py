@@ -31,12 +31,11 @@ EVERYTHING = Reach()
 class HeadRows:
     """A recurrent head and its cache: true pairs stay, drafted ones are discarded."""
 
-    def __init__(self, head: RecurrentHead, parts: Parts[DrafterOptions], loops: bool) -> None:
-        """`loops`: `as_one_graph` is called, which needs memory that graphs can be recorded on."""
+    def __init__(self, head: RecurrentHead, parts: Parts[DrafterOptions]) -> None:
         self._head = head
-        self._graphs = head.graphs if loops else None
+        self._graphs = head.graphs
         self._sampling = parts.sampling
-        self._cache = head.cache(parts.batch, parts.capacity, loops)
+        self._cache = head.cache(parts.batch, parts.capacity)
         self._rows = [0] * parts.batch  # true pairs in the cache: row i is feature i and token i + 1
         self._length = torch.zeros(parts.batch, dtype=torch.long, device=head.shared.embedding.device)  # the same [B]
         nothing = head.shared.embedding.new_zeros((parts.batch, 1, len(head.layers) * head.shared.hidden))
@@ -73,9 +72,9 @@ class HeadRows:
         return self._distribution(self._head.logits(self._ahead)), self._ahead
 
     def as_one_graph(
-        self, texts: Sequence[Sequence[int]], form: object, more: Tensor, fed: int, call: Call
+        self, texts: Sequence[Sequence[int]], form: object, more: tuple[Tensor, ...], fed: int, call: Call
     ) -> Outputs | None:
-        """The result of `call(distribution, features, more)` on what `first` returns, with forwards of `fed` rows, as
+        """The result of `call(distribution, features, *more)` on what `first` returns, with forwards of `fed` rows, as
         one graph.
 
         `Graphs.loop` says what `call` may depend on. None if there are no graphs, or nothing has been read yet.
@@ -90,12 +89,13 @@ class HeadRows:
             return None
         bound = max(self._rows)
 
-        def loop(tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, more: Tensor) -> Outputs:
+        def loop(tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, *more: Tensor) -> Outputs:
             ahead = self._advanced(tokens, states, kept, ahead, bound)
-            return ahead, *call(self._distribution(self._head.logits(ahead)), ahead, more)
+            length = self._cache.table.length
+            return ahead, length, *call(self._distribution(self._head.logits(ahead)), ahead, *more)
 
-        given = *fresh, self._ahead, more
-        self._ahead, *found = graphs.loop(self._cache, loop, (form, self._sampling), given, fresh[0].shape[1] + fed)
+        given, widths = (*fresh, self._ahead, *more), [fresh[0].shape[1], fed]
+        self._ahead, self._length, *found = graphs.loop(self._cache, loop, (form, self._sampling), given, widths)
         return tuple(found)
 
     def below(self, tokens: Tensor, features: Tensor, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -111,6 +111,7 @@ class HeadRows:
         fresh = self._fresh(texts)
         if fresh is not None:
             self._ahead = self._advanced(*fresh, self._ahead, max(self._rows))
+            self._length = self._cache.table.length
 
     def _fresh(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor] | None:
         """Takes the pairs to read next: tokens [B, R], states [B, R, F], the numbers of real ones. None without any."""
@@ -120,7 +121,6 @@ class HeadRows:
         room = [len(text) - 1 - rows for text, rows in zip(texts, self._rows, strict=True)]  # one pair less than tokens
         tokens, states, count, kept = self._pending_features.take(room)
         self._rows = [rows + more for rows, more in zip(self._rows, count, strict=True)]
-        self._length = self._length + kept
         return tokens, states, kept
 
     def _advanced(self, tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, bound: int) -> Tensor:
@@ -157,7 +157,7 @@ class RecurrentLevels(Levels):
         super().__init__(parts, counts, sampled=True, lengths=lengths)
         self.layers = head.layers
         self.step = f"{kind_of(head)} step"
-        self._rows = HeadRows(head, parts, loops=True)
+        self._rows = HeadRows(head, parts)
         self._features = torch.empty(0)  # [B, slots, h] of the newest level
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
@@ -172,8 +172,8 @@ class RecurrentLevels(Levels):
             return self.grown(distribution, plan, uniforms, [], 0.0).parts
 
         form, fed = (plan, self.draws), sum(plan.fed)
-        parts = None if going else self._rows.as_one_graph(state.texts, form, state.uniforms.draft, fed, levels)
-        return super().drafted(state, plan, going) if parts is None else Drafted.of_parts(parts)
+        parts = None if going else self._rows.as_one_graph(state.texts, form, (state.uniforms.draft,), fed, levels)
+        return super().drafted(state, plan, going) if parts is None else Drafted(len(plan.counts), *parts)
 
     def first(self, state: State) -> Tensor:
         distribution, self._features = self._rows.first(state.texts)
@@ -222,7 +222,6 @@ def _chain(kind: HeadKind, title: str, paper: str) -> DrafterInfo[ChainOptions]:
         create=create,
         options=ChainOptions,
         head=kind,
-        loops=True,
     )
 
 
@@ -240,6 +239,5 @@ EAGLE3_SAMPLED_TREE = DrafterInfo(
     options=ShapeOptions,
     head=head_kinds.EAGLE3,
     grows_trees=True,
-    loops=True,
 )
 MTP = _chain(head_kinds.MTP, "Multi-token prediction head, chain", "DeepSeek-V3 2412.19437, section 2.2")

@@ -56,14 +56,15 @@ class DraftModel(Levels):
 
         def loop(tokens: Tensor, uniforms: Tensor) -> Outputs:
             distribution = self._distribution(self._read_behind(tokens, max(lengths)))
-            return self.grown(distribution, plan, uniforms, [], 0.0).parts
+            return *self.grown(distribution, plan, uniforms, [], 0.0).parts, self._cache.table.length
 
         form = plan, self._sampling, self.draws, self._vocabulary
         found = self._model.loop(self._cache, loop, form, (tokens, state.uniforms.draft), [rows, *plan.fed])
-        self._cache.truncate(cut + rows, max(lengths))
+        *parts, length = found
+        self._cache.truncate(length, max(lengths))
         self._cache.table.open = sum(plan.fed)
         self._cached = lengths
-        return Drafted.of_parts(found)
+        return Drafted(len(plan.counts), *parts)
 
     def first(self, state: State) -> Tensor:
         return self._distribution(self._catch_up(state.texts))
@@ -74,18 +75,19 @@ class DraftModel(Levels):
     def observe(self, outcome: Outcome) -> None:
         """Keeps the accepted nodes that the draft has read; it never reads the deepest level."""
         super().observe(outcome)
-        fed = self._cache.table.open
-        kept = [[node for node in path if node < fed] for path in outcome.paths]
-        count = torch.tensor([len(path) for path in kept], device=self._device)
-        self._cached = [cached + len(path) for cached, path in zip(self._cached, kept, strict=True)]
-        if outcome.tree.topology.is_chain:
-            self._cache.keep_first(count, max(self._cached))
-            return
-        longest = max(len(path) for path in kept)
-        rows = torch.tensor(
-            [path + [-1] * (longest - len(path)) for path in kept], dtype=torch.long, device=self._device
-        )
-        self._cache.keep(rows, count, max(self._cached))
+        fed, table = self._cache.table.open, self._cache.table
+        kept = [sum(node < fed for node in path) for path in outcome.paths]
+        self._cached = [cached + count for cached, count in zip(self._cached, kept, strict=True)]
+        bound = max(self._cached)
+        if not outcome.tree.topology.is_chain:
+            assert outcome.verification is not None
+            path = outcome.verification.path[:, : max(kept)]
+            rows = torch.where(path < fed, path, -1)
+            self._cache.keep(rows, (rows >= 0).sum(-1), bound)
+        elif self._model.stateful:
+            self._cache.keep_first(torch.tensor(kept, device=self._device), bound)
+        else:
+            table.commit(table.length, bound)  # the next round gives the lengths
 
     def select_rows(self, rows: list[int]) -> bool:
         if self._model.graphs is not None:
@@ -121,8 +123,9 @@ class DraftModel(Levels):
 
     def _behind(self, texts: Sequence[Sequence[int]], rows: int) -> tuple[Tensor, Tensor]:
         """The last `rows` tokens of every text, [B, rows], and how many are before them, [B], in one copy."""
-        given = torch.tensor([[*text[-rows:], len(text) - rows] for text in texts], device=self._device)
-        return self._readable(given[:, :rows]), given[:, rows]
+        given = [token for text in texts for token in text[-rows:]] + [len(text) - rows for text in texts]
+        tokens, before = torch.split(torch.tensor(given, device=self._device), [rows * len(texts), len(texts)])
+        return self._readable(tokens.view(len(texts), rows)), before
 
     def _read_behind(self, tokens: Tensor, bound: int) -> Tensor:
         """Reads `tokens` [B, rows] as committed, after the truncated cache; returns the last row's logits."""

@@ -20,7 +20,7 @@ from draftscope.drafters.length import Lengths
 from draftscope.drafters.options import DrafterOptions
 from draftscope.models.forward.graphs import Outputs
 from draftscope.verify.sampling import draw, draw_distinct, entropies
-from draftscope.verify.tree import Counts, DraftTree, Topology, by_levels, empty, with_descendants
+from draftscope.verify.tree import Counts, DraftTree, Topology, by_levels, empty, first_rows, with_descendants
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,24 +40,19 @@ class LevelPlan:
 
 @dataclass(frozen=True)
 class Drafted:
-    """What was drafted, one entry for each level: tokens [B, n], the distributions [B, slots, V] that they came from,
-    which of them are never-accepted nodes [B, n], and milliseconds."""
+    """What was drafted in so many levels: tokens [B, N], the distributions [B, slots, V] that they came from, which are
+    never-accepted nodes [B, N], and the milliseconds of each level; none inside a CUDA graph."""
 
-    tokens: list[Tensor]
-    distributions: list[Tensor]
-    never_accepted: list[Tensor]
-    times: list[float]
+    levels: int
+    tokens: Tensor
+    distributions: Tensor
+    never_accepted: Tensor
+    times: tuple[float, ...] = ()
 
     @property
     def parts(self) -> Outputs:
-        """All its tensors as one tuple."""
-        return *self.tokens, *self.distributions, *self.never_accepted
-
-    @classmethod
-    def of_parts(cls, parts: Outputs) -> Drafted:
-        """The inverse of `parts`, without times: inside a CUDA graph levels are not timed."""
-        levels = len(parts) // 3
-        return cls(list(parts[:levels]), list(parts[levels : 2 * levels]), list(parts[2 * levels :]), [])
+        """Its tensors."""
+        return self.tokens, self.distributions, self.never_accepted
 
 
 class Levels(Drafter):
@@ -96,7 +91,7 @@ class Levels(Drafter):
         drafted = self.drafted(state, _plan(counts, batch, self._device), going)
         if drafted is None:
             return empty(batch, self._device)
-        return self._tree(by_levels(counts[: len(drafted.tokens)], batch, self._device), drafted)
+        return self._tree(counts[: drafted.levels], drafted)
 
     def drafted(self, state: State, plan: LevelPlan, going: list[bool]) -> Drafted | None:
         """All levels, or fewer once every sequence has stopped; None if nothing can be drafted yet."""
@@ -108,21 +103,24 @@ class Levels(Drafter):
         self, distribution: Tensor, plan: LevelPlan, uniforms: Tensor, going: list[bool], began: float
     ) -> Drafted:
         """Drafts all levels from the first `distribution` [B, 1, V], with uniforms [B, N]; times begin at `began`."""
-        grown = Drafted([], [], [], [])
+        tokens: list[Tensor] = []
+        distributions, never_accepted, times = [], [], []
         start = 0
         for level, (own, places) in enumerate(zip(plan.counts, plan.places, strict=True)):
             children, real = self._children(distribution, own, places, uniforms[:, start : start + sum(own)])
-            grown.distributions.append(distribution)
-            grown.tokens.append(children)
-            grown.never_accepted.append(_stopped(going, real) if going else real.logical_not_())
-            grown.times.append((perf_counter() - began) * 1e3)
+            distributions.append(distribution)
+            tokens.append(children)
+            never_accepted.append(_stopped(going, real) if going else real.logical_not_())
+            times.append((perf_counter() - began) * 1e3)
             began = perf_counter()
             if going and not any(going := self._go_on(going, distribution, children)):
                 break
             if level + 1 < len(plan.counts):
                 distribution = self.below(plan.form, children, start)
             start += children.shape[1]
-        return grown
+        never = torch.cat(never_accepted, 1)
+        never = with_descendants(never, plan.form) if plan.form.width > 1 else never
+        return Drafted(len(tokens), torch.cat(tokens, 1), torch.cat(distributions, 1), never, tuple(times))
 
     def observe(self, outcome: Outcome) -> None:
         if self._lengths:
@@ -162,22 +160,21 @@ class Levels(Drafter):
         tokens, real = tokens.flatten(1), real.flatten(1)
         return (tokens, real) if places is None else (tokens[:, places], real[:, places])
 
-    def _tree(self, form: Topology, drafted: Drafted) -> DraftTree:
-        distributions, never_accepted = torch.cat(drafted.distributions, 1), torch.cat(drafted.never_accepted, 1)
-        belief = _slot_rows(form.nodes + 1, distributions.shape[1], form.batch, self._device)
-        proposal_row = belief if self.draws else torch.full_like(belief, -1)
-        levels = enumerate(drafted.tokens, 1)
-        origin = tuple(f"{self.step} {depth}" for depth, tokens in levels for _ in range(tokens.shape[1]))
+    def _tree(self, counts: Counts, drafted: Drafted) -> DraftTree:
+        batch, rows = len(drafted.tokens), drafted.distributions.shape[1]
+        form = by_levels(counts, batch, self._device)
+        belief = first_rows(rows, form.nodes + 1, batch, self._device)  # slots with children come first
+        origin = tuple(f"{self.step} {depth}" for depth, level in enumerate(counts, 1) for _ in range(sum(level)))
         return DraftTree(
             topology=form,
-            tokens=torch.cat(drafted.tokens, 1),
-            distributions=distributions,
-            proposal_row=proposal_row,
+            tokens=drafted.tokens,
+            distributions=drafted.distributions,
+            proposal_row=belief if self.draws else first_rows(0, form.nodes + 1, batch, self._device),
             belief=belief,
-            never_accepted=with_descendants(never_accepted, form) if form.width > 1 else never_accepted,
-            origin=(origin,) * form.batch,
+            never_accepted=drafted.never_accepted,
+            origin=(origin,) * batch,
             drawn="all" if self.draws else "none",
-            forward_ms=tuple(drafted.times),
+            forward_ms=drafted.times,
         )
 
 
@@ -190,12 +187,6 @@ def _places(counts: tuple[int, ...], device: torch.device) -> Tensor | None:
     most = max(counts)
     places = [slot * most + rank for slot, own in enumerate(counts) for rank in range(own)]
     return torch.tensor(places, device=device) if len(places) < len(counts) * most else None
-
-
-def _slot_rows(slots: int, distributions: int, batch: int, device: torch.device) -> Tensor:
-    """For each slot the row of its distribution. Slots with children come first; leaves have no distribution, -1."""
-    rows = torch.arange(slots, device=device)
-    return torch.where(rows < distributions, rows, -1).expand(batch, -1)
 
 
 def _stopped(going: list[bool], real: Tensor) -> Tensor:

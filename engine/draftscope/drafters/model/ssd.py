@@ -118,10 +118,9 @@ class Ssd(DraftModel):
     def observe(self, outcome: Outcome) -> None:
         """Waits for the preparation, and keeps the accepted tokens that the draft has read."""
         self._due = [length + len(path) + 1 for length, path in zip(self._due, outcome.paths, strict=True)]
-        real = (~outcome.tree.never_accepted).sum(-1).tolist()
-        for path, count in zip(outcome.paths, real, strict=True):
-            self._accepted, self._verified = self._accepted + len(path), self._verified + min(len(path) + 1, count)
+        real = (~outcome.tree.never_accepted).sum(-1)
         if self._running is None:
+            self._learn(outcome.paths, real.tolist())
             self._hits = [None] * len(outcome.paths)
             super().observe(outcome)
             return
@@ -130,7 +129,9 @@ class Ssd(DraftModel):
         if self._side is not None:
             torch.cuda.current_stream(self._device).wait_stream(self._side)
         waited, self._running = (perf_counter() - began) * 1e3, None
-        ends = zip(ready.next.tolist(), outcome.paths, outcome.last, strict=True)
+        read = torch.cat([ready.next, real[:, None]], 1).tolist()
+        self._learn(outcome.paths, [row[-1] for row in read])
+        ends = zip([row[:-1] for row in read], outcome.paths, outcome.last, strict=True)
         self._hits = [_found(ready.slots, own, len(path), last) for own, path, last in ends]
         self._keep(outcome.paths)
         self._note = Prefetch(
@@ -144,6 +145,11 @@ class Ssd(DraftModel):
     def annotations(self, row: int) -> Sequence[Annotation]:
         own = self._note.model_copy(update={"hit": self._hits[row] is not None}) if self._note is not None else None
         return (*super().annotations(row), *([own] if own is not None else []))
+
+    def _learn(self, paths: Sequence[Sequence[int]], real: Sequence[int]) -> None:
+        """How many of its `real` drafted tokens each sequence had verified and accepted."""
+        for path, count in zip(paths, real, strict=True):
+            self._accepted, self._verified = self._accepted + len(path), self._verified + min(len(path) + 1, count)
 
     def _keep(self, paths: Sequence[Sequence[int]]) -> None:
         """Keeps the open rows of the accepted tokens, and of the token after them if it was prepared."""

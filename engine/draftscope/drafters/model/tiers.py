@@ -167,7 +167,7 @@ class Tier:
         tree = guesses.tree(self._sampling.greedy, self.model.device)
         distribution = self._distributions(texts, guesses.tokens)
         verification = self._verify(distribution, tree, self._uniforms(index).first(tree.nodes))
-        ends = list(zip(verification.accepted.tolist(), verification.last.tolist(), strict=True))
+        ends = torch.stack([verification.accepted, verification.last], 1).tolist()
         kept = [len(text) + accepted for text, (accepted, _) in zip(texts, ends, strict=True)]
         for b, (accepted, last) in enumerate(ends):
             if drafts[b].left:

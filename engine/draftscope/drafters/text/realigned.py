@@ -41,6 +41,7 @@ class RealignedDraft:
         self._gamma = parts.options.gamma
         self._cache = self._model.cache(parts.batch, parts.capacity)
         self._read: list[list[int]] = [[] for _ in range(parts.batch)]  # tokens in the cache, drafted ones included
+        self._fed: list[Tensor] = []  # [B, 1] each: those of them that the host has not read from the device
 
     def retokenized(self, texts: Sequence[Sequence[int]]) -> list[DraftText]:
         """The target's texts as the draft reads them."""
@@ -54,6 +55,8 @@ class RealignedDraft:
         """Logits [B, 1, V] after every text, V the draft's vocabulary. A text that does not fit is read as token 0."""
         last = self.vocabulary - 1  # an added token may have no row in the embedding
         ids = [[min(token, last) for token in each.ids] if self.fits(each) else [0] for each in texts]
+        held = zip(self._read, torch.cat(self._fed, 1).tolist(), strict=True) if self._fed else ()
+        self._read, self._fed = [[*own, *fed] for own, fed in held] or self._read, []
         common = [min(_common(own, held), len(own) - 1) for own, held in zip(ids, self._read, strict=True)]
         self.read_again = [max(0, len(held) - same) for held, same in zip(self._read, common, strict=True)]
         needed = max(map(len, ids)) + max(len(own) - same for own, same in zip(ids, common, strict=True)) + self._gamma
@@ -73,9 +76,8 @@ class RealignedDraft:
     def feed(self, tokens: Tensor) -> Tensor:
         """Reads one more token of every draft, [B, 1]; returns the logits [B, 1, V] after it."""
         logits = self._model.forward(self._cache, tokens, torch.zeros_like(tokens))
-        for read, token in zip(self._read, tokens[:, 0].tolist(), strict=True):
-            read.append(token)
-        self._cache.keep_first(torch.ones_like(tokens[:, 0]), max(map(len, self._read)))
+        self._fed.append(tokens)
+        self._cache.keep_first(torch.ones_like(tokens[:, 0]), max(map(len, self._read)) + len(self._fed))
         return logits
 
 

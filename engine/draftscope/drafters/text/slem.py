@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 
+import torch
 from torch import Tensor
 
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
@@ -39,14 +40,14 @@ class Slem(Drafter):
         if not depth or not any(map(self._draft.fits, texts)):
             return empty(len(state.texts), self._draft.device)
         token = self._draft.read(texts).argmax(-1)  # [B, 1]
-        drafted, times = [token.tolist()], []
+        drafted, times = [token], []
         for _ in range(self._gamma - 1):
             times.append((perf_counter() - began) * 1e3)
             began = perf_counter()
             token = self._draft.feed(token).argmax(-1)
-            drafted.append(token.tolist())
+            drafted.append(token)
+        own = torch.cat(drafted, 1).tolist()
         times.append((perf_counter() - began) * 1e3)
-        own = [[step[b][0] for step in drafted] for b in range(len(texts))]
         chains = [self._draft.realigner.write(o, s)[: min(self._gamma, depth)] for o, s in zip(own, texts, strict=True)]
         self._notes = [
             Realignment(drafted=self._gamma, proposed=len(chain), read_again=again)

@@ -1,7 +1,7 @@
-"""CUDA graphs of a model's forward, of a whole draft loop and of verification: recorded once per shape, then replayed.
+"""CUDA graphs of a model's forward, of a whole draft loop and of a round of the target: recorded once, then replayed.
 
 A forward of few rows is mostly kernel launches, each of which costs the host some microseconds; for a small model,
-especially a draft, this is most of its time. A graph is bound to memory addresses: its inputs are copied into its own
+especially a draft, this is most of its time. A graph is bound to memory addresses: its inputs are copied to fixed
 tensors, and the cache's memory is reused by later sessions together with the graphs recorded on it. A shape is recorded
 when it comes a second time. Its replay is then compared bit by bit with the eager forward. If they differ, or the model
 cannot be recorded, everything stays eager and `off` gives the reason.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -24,6 +24,7 @@ from draftscope.models.cache.slots import WIDE, SlotCache, Store
 
 WIDEST = 128  # rows; a wider forward is not dominated by launches
 FREE = 4  # blocks of cache memory kept for later sessions
+MOST = 256  # graphs on one block: trees that the text chooses may have any shape
 RECORDING = threading.Lock()  # CUDA records one graph of a process at a time, and no other thread may work meanwhile
 
 Outputs = tuple[Any, ...]  # tensors, or None
@@ -34,7 +35,7 @@ Recorder = Callable[[Callable[[], Outputs]], tuple[Outputs, Callable[[], object]
 
 @dataclass(frozen=True)
 class Graph:
-    """One recorded shape: `replay` reads `inputs` and fills `outputs`, the same tensors every time."""
+    """One recorded shape: `replay` reads `inputs` and fills `outputs`, tensors that other graphs use too."""
 
     inputs: tuple[Tensor, ...]
     outputs: Outputs
@@ -65,6 +66,8 @@ class Graphs:
     reason why only single forwards are; empty otherwise. `missed`: a thread that may only replay lacked a graph.
     """
 
+    recorded = 0  # by all models of this process so far
+
     def __init__(self, record: Recorder, off: str = "") -> None:
         self.off = off
         self.only_forwards = ""
@@ -72,6 +75,7 @@ class Graphs:
         self._free: list[Block] = []
         self._lent: weakref.WeakKeyDictionary[SlotCache, Block] = weakref.WeakKeyDictionary()
         self._seen: set[object] = set()  # shapes that were needed before
+        self._buffers: dict[object, Tensor] = {}  # inputs and outputs by place and shape, of all graphs
         self.missed = False
         self._thread = _Thread()
 
@@ -107,7 +111,7 @@ class Graphs:
 
     def give_back(self) -> None:
         """Gives up the memory and the graphs that are kept for later sessions."""
-        self._free = []
+        self._free, self._buffers = [], {}
 
     @contextmanager
     def only_replays(self) -> Iterator[None]:
@@ -133,8 +137,8 @@ class Graphs:
 
         return self._replayed(cache, with_slots, key, (*inputs, cache.table.slots))
 
-    def loop(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...], rows: int) -> Outputs:
-        """`call(*inputs)`, which runs several forwards of `rows` rows in all on a cache without open rows.
+    def loop(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...], widths: list[int]) -> Outputs:
+        """`call(*inputs)`, which runs forwards of `widths` rows on a cache without open rows.
 
         On an empty cache it runs eagerly, because its first forward then has no mask.
 
@@ -143,9 +147,8 @@ class Graphs:
         """
         table = cache.table
         bound, even, least = table.bound, table.even, table.least
-        wide = -(-(bound + rows) // WIDE)
-        grows = wide != bound // WIDE + 1  # whether the view would grow within the loop
-        if grows or bound == 0:
+        first, wide = (-(-(bound + rows) // WIDE) for rows in (widths[0], sum(widths)))
+        if first != wide or bound == 0:  # the view would grow within the loop
             return call(*inputs)
 
         def with_length(*inputs_and_length: Tensor) -> Outputs:
@@ -172,14 +175,13 @@ class Graphs:
         key_and_shapes = (key, *(each.shape for each in inputs))
         graph = block.graphs.get(key_and_shapes)
         if graph is None:
-            if self._waits(key_and_shapes):
+            if self._waits(key_and_shapes) or len(block.graphs) >= MOST:
                 return call(*inputs)
             with RECORDING:
                 return self._recorded(block, key_and_shapes, cache, call, inputs)
-        for buffer, value in zip(graph.inputs, inputs, strict=True):
-            buffer.copy_(value)
+        copy_all(graph.inputs, inputs)
         graph.replay()
-        return tuple(each if each is None else each.clone() for each in graph.outputs)
+        return _copies(graph.outputs)
 
     def _waits(self, key: object) -> bool:
         """Whether this shape is not recorded now: it comes for the first time, or in a thread that only replays."""
@@ -194,19 +196,38 @@ class Graphs:
         if cache.scattered:
             self._refuse("layers of different shapes have no common memory")
             return eager
-        buffers = tuple(each.clone() for each in inputs)
+        buffers, outputs = self._like("in", inputs), self._like("out", eager)
+        copy_all(buffers, inputs)
+
+        def filled() -> Outputs:
+            for into, value in zip(outputs, call(*buffers), strict=True):
+                if into is not None:
+                    into.copy_(value)
+            return outputs
+
         try:
-            graph = Graph(buffers, *self.record(lambda: call(*buffers)))
-            _empty(graph, inputs)
+            graph = Graph(buffers, *self.record(filled))
+            for each in outputs:  # so that a replay that does nothing is noticed
+                if each is not None:
+                    each.zero_()
             graph.replay()
         except (RuntimeError, NotImplementedError) as error:
             self._refuse(f"it cannot be recorded ({str(error).splitlines()[0]})")
             return eager
-        if all(one is None or torch.equal(one, other) for one, other in zip(graph.outputs, eager, strict=True)):
+        Graphs.recorded += 1
+        if all(one is None or torch.equal(one, other) for one, other in zip(outputs, eager, strict=True)):
             block.graphs[key] = graph
             return eager
         self._refuse("a replay gave other bits than the eager forward")
         return call(*inputs)  # again, because the replay overwrote the rows in the cache
+
+    def _like(self, use: str, given: Outputs) -> Outputs:
+        """Memory for such tensors, the same for all graphs: each replay first copies into it, or is copied from it."""
+        keys = [None if each is None else (use, i, each.shape, each.dtype) for i, each in enumerate(given)]
+        for key, each in zip(keys, given, strict=True):
+            if key is not None and key not in self._buffers:
+                self._buffers[key] = each.new_empty(each.shape)
+        return tuple(None if key is None else self._buffers[key] for key in keys)
 
     def _refuse(self, why: str) -> None:
         if self._thread.in_loop:
@@ -222,13 +243,24 @@ class _Thread(threading.local):
     only_replays = False
 
 
-def _empty(graph: Graph, inputs: tuple[Tensor, ...]) -> None:
-    """Zeros in its outputs, so that a replay that does nothing is noticed; outputs may be views of its inputs."""
-    for each in graph.outputs:
-        if each is not None:
-            each.zero_()
-    for buffer, value in zip(graph.inputs, inputs, strict=True):
-        buffer.copy_(value)
+def copy_all(into: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    """Copies each value into the tensor of its shape and dtype; two launches at most, if all are contiguous."""
+    groups: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for one, other in zip(into, values, strict=True):
+        if one.numel():
+            whole = all(each.nbytes % 4 == 0 == each.storage_offset() * each.itemsize % 4 for each in (one, other))
+            unit = torch.int32 if whole else torch.uint8  # bits have no dtype
+            for group, each in zip(groups.setdefault(unit, ([], [])), (one, other), strict=True):
+                group.append(each.contiguous().as_strided((each.numel(),), (1,)).view(unit))
+    for ones, others in groups.values():
+        torch._foreach_copy_(ones, others)
+
+
+def _copies(given: Outputs) -> Outputs:
+    """The same values in new memory."""
+    made = tuple(None if each is None else torch.empty_like(each) for each in given)
+    copy_all([each for each in made if each is not None], [each for each in given if each is not None])
+    return made
 
 
 class OnCuda:

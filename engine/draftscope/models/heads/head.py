@@ -93,22 +93,20 @@ class Head(nn.Module, ABC):
         whole = distributions.new_zeros((*distributions.shape[:-1], self.shared.vocabulary))
         return whole.index_copy_(-1, self.targets, distributions)
 
-    def cache(self, batch: int, capacity: int, loops: bool = False) -> SlotCache:
-        """An empty cache for `batch` sequences; each row that the head reads takes up one slot.
-
-        `loops`: the memory is one on which graphs of draft loops may be recorded.
-        """
+    def cache(self, batch: int, capacity: int) -> SlotCache:
+        """An empty cache for `batch` sequences; each row that the head reads takes up one slot."""
         device = self.shared.embedding.device
-        if self.graphs is not None and loops:
+        if self.graphs is not None:
             return self.graphs.cache(self.depth, batch, capacity, device, 0)
         vector = WIDE if device.type == "cuda" else VECTOR  # the same sums with graphs and without
         return SlotCache(self.depth, batch, capacity, device, vector=vector)
 
     def record_graphs(self, record: Recorder | None = None) -> None:
-        """From now on, draft loops of fixed shape are replayed from CUDA graphs, if the head runs any.
+        """From now on, drafting is replayed from CUDA graphs, one for each shape.
 
         `record` is for tests; None records on the head's CUDA device.
         """
+        self.graphs = Graphs(record or OnCuda(self.shared.embedding.device))
 
     def embed(self, tokens: Tensor) -> Tensor:
         """The target's tokens [B, T] -> [B, T, hidden], with the head's own embedding or the target's."""
@@ -135,9 +133,6 @@ class RecurrentHead(Head):
         super().__init__(shared, own, shape.hidden, layers, depth=1)
         self._rotary, self._eps = Rotary(shape), shape.eps
         self.step: CompiledStep | None = None  # reads and writes caches instead of the modules
-
-    def record_graphs(self, record: Recorder | None = None) -> None:
-        self.graphs = Graphs(record or OnCuda(self.shared.embedding.device))
 
     def compile_step(self) -> None:
         """From now on, drafting runs one compiled program a step, where this machine and the head allow it.
