@@ -5,7 +5,19 @@ import { readdirSync } from "node:fs";
 import js from "@eslint/js";
 import globals from "globals";
 
-const ROOMS = ["base", "draw", "run", "round", "decision", "proof", "servers", "lessons", "decide", "host", "classroom"]; // each imports from those before it
+const ROOMS = [
+  "base",
+  "draw",
+  "run",
+  "round",
+  "decision",
+  "proof",
+  "servers",
+  "lessons",
+  "decide",
+  "host",
+  "classroom",
+]; // each imports from those before it
 const ROOT = "assets/instrument";
 
 for (const name of readdirSync(ROOT))

@@ -206,7 +206,8 @@ export class Instrument extends HTMLElement {
   moved() {
     this.request();
     const { place, at } = this.cursor;
-    if (this.own || this.opening.playing || !place || at.lane !== (draftLane(this.store) || this.store.lanes[0])) return;
+    if (this.own || this.opening.playing || !place || at.lane !== (draftLane(this.store) || this.store.lanes[0]))
+      return;
     clearTimeout(this.placed);
     this.placed = setTimeout(() => setInAddress(place), 300);
   }
