@@ -17,7 +17,7 @@ def script(network: str = "", chat: bool = False) -> str:
     both = {"chat": presets(chat=True), "text": presets()}
     return html.script(
         presets=both, chat=chat, lessonNames=lessons.names(), metrics=lessons.meanings(), labels=controls.labels(),
-        network=network,
+        network=network, classes=True,
     )  # fmt: skip
 
 

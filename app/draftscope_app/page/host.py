@@ -46,7 +46,7 @@ def functions(shared: Shared) -> list[ServerFunction]:
         return lessons.told(name) if isinstance(name, str) else note(UNREADABLE)
 
     async def again(start: Any, request: gr.Request) -> str:
-        visitor = shared.visitors.of(await start_batch(request))
+        visitor = shared.visitors.of(await session_of(request))
         if visitor.shown.removed:
             return note(REMOVED)
         return rest(visitor, start if isinstance(start, int) and start > 0 else 0) if visitor.shown.run else ""
@@ -54,7 +54,7 @@ def functions(shared: Shared) -> list[ServerFunction]:
     async def save(asked: Any, request: gr.Request) -> dict[str, str]:
         try:
             wanted = SaveRequest.model_validate(asked)
-            session = await start_batch(request)
+            session = await session_of(request)
             return await asyncio.to_thread(_saved, shared, wanted, session)
         except ValidationError:
             return {"note": UNREADABLE}
@@ -90,7 +90,7 @@ def qr_rows(text: str) -> list[str]:
     return ["".join(map(str, row)) for row in segno.make_qr(text, error="m").matrix]
 
 
-async def start_batch(request: Any) -> str:
+async def session_of(request: Any) -> str:
     """The session that calls a server function; empty without one. Gradio names it only in the body of the request."""
     try:
         return str((await request.json())["session_hash"])

@@ -9,7 +9,9 @@ from typing import Any
 
 import gradio as gr
 
+from draftscope.advise.calculator import Terms
 from draftscope_app.engine.admission import refuse_long, text_of
+from draftscope_app.page.advice.calculator import calculator
 from draftscope_app.page.advice.form import AdviceForm
 from draftscope_app.page.advice.form import form as advice_form
 from draftscope_app.page.claims.form import drawer as claims_drawer
@@ -86,9 +88,10 @@ def lay_out(
     lets_load: bool,
     functions: list[ServerFunction],
     asks_servers: bool = False,
+    terms: Terms | None = None,
 ) -> Widgets:
     """All components, inside a `gr.Blocks`. `first` is the delta that the page opens with; the instrument may call
-    the server's `functions`, and `asks_servers` of other programs."""
+    the server's `functions`, and `asks_servers` of other programs. `terms` are what the calculator starts from."""
     top, models = _top(lets_load)
     with gr.Column(elem_id="ds-controls"):
         controls, buttons = panel(defaults, most_tokens)
@@ -100,6 +103,8 @@ def lay_out(
             gaps = gr.Plot(show_label=False)
             with gr.Row():
                 positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
+        if terms is not None:
+            calculator(terms)
         advice = advice_form()
         experiments = experiments_form(lets_load)
         claims_drawer()

@@ -9,6 +9,7 @@ import json
 
 import gradio as gr
 
+from draftscope.advise.calculator import recorded_terms
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files
@@ -52,7 +53,8 @@ def build(
     first = recording(shared.first) if shared.first else ""
     demo = gr.Blocks(title="Draftscope", analytics_enabled=False, fill_width=True, delete_cache=(UPLOADS_S, UPLOADS_S))
     with demo:
-        widgets = lay_out(defaults, most_tokens, first, lets_load, host.functions(shared), shared.servers.offered)
+        functions, terms = host.functions(shared), recorded_terms(shared.first)
+        widgets = lay_out(defaults, most_tokens, first, lets_load, functions, shared.servers.offered, terms)
         _attach(demo, shared, widgets)
     return demo
 

@@ -15,13 +15,13 @@ from pydantic.fields import FieldInfo
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings, known_settings
-from draftscope.trace.events import EVENT, AnyEvent
 from draftscope_app.engine.admission import Admission, refuse_halves, refuse_long, text_of
-from draftscope_app.engine.answers import Answer, Engine, follow, watch
+from draftscope_app.engine.answers import Engine, watch
 from draftscope_app.engine.jobs import RunJob, new_id
 from draftscope_app.engine.sessions import Visitors, asker_of
 from draftscope_app.page.listeners.engine import able
 from draftscope_app.reports import lanes
+from draftscope_app.serve.drafts import whole
 
 OPENING = """Continues a prompt by speculative decoding and returns the text, its tokens and what the run measured.
 
@@ -52,7 +52,7 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
             job = RunJob(id=new_id(), prompt=prompt, lanes={settings.drafter: settings})
             answer = admission.admit(job, asker=asker_of(request, None))
             with visitors.of(request.session_hash).call(answer):
-                events = await _events(admission.engine, answer)
+                events = await whole(admission.engine, answer)
         except DraftscopeError as error:
             raise gr.Error(str(error), print_exception=False) from None
         return json.loads(lanes.as_json(lanes.lanes(events)[0].decoded()))
@@ -88,17 +88,6 @@ async def _usual(engine: Engine) -> str:
         if status.phase != "loading":
             break
     return able(Settings.of().drafter, engine.status.drafters)
-
-
-async def _events(engine: Engine, answer: Answer) -> list[AnyEvent]:
-    """All events of a run. A caller who leaves ends it."""
-    async for _ in follow(engine, answer):
-        pass
-    if answer.refused:
-        raise DraftscopeError(str(answer.note))
-    if not answer.lines:
-        raise DraftscopeError("The run was stopped before it began; try again.")
-    return [EVENT.validate_json(line) for line in answer.lines]
 
 
 def _default(field: FieldInfo) -> Any:

@@ -29,6 +29,7 @@ from draftscope_app.engine.config import Environment
 from draftscope_app.engine.opening import is_chat
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.serve import bodies, errors, health, heartbeats, hosts
+from draftscope_app.serve.drafts import EngineVerifier
 from draftscope_app.serve.network import EVERYWHERE, local_address, network_address
 from draftscope_app.serve.uploads import BoundedUploads, Uploads
 
@@ -137,7 +138,7 @@ def _launch(
         with demo:
             gradio.events.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
         rooms = Rooms(environment.most_rooms, environment.most_phones)
-        classroom = Classroom(rooms, network_address(host, port), deck)
+        classroom = Classroom(rooms, network_address(host, port), deck, EngineVerifier(admission))
         routes = [*health.routes(admission), *heartbeats.routes(visitors), *classroom.routes()]
         demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
         _poll_less(demo)

@@ -29,6 +29,13 @@ export class LessonPlayer {
             this.all.map((lesson, i) => this.stop(lesson, i + 1)),
           )
         : h("p", { class: "sum", text: "No lesson is recorded here." }),
+      given.classes &&
+        h(
+          "p",
+          { class: "sum" },
+          h("a", { href: "class", text: "Start a class" }),
+          ": everybody predicts real rounds on a phone, and you reveal them here.",
+        ),
       ...scenes,
       h("h3", { text: "Glossary" }),
       glossary(),

@@ -1,0 +1,43 @@
+"""The engine as the verifier of a class's drafts: runs that go on after given tokens, and a head that competes."""
+
+from __future__ import annotations
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.decode.fork import ForkPoint
+from draftscope.drafters.settings import Settings
+from draftscope.trace.events import EVENT, AnyEvent
+from draftscope_app.engine.admission import Admission
+from draftscope_app.engine.answers import Answer, Engine, follow
+from draftscope_app.engine.jobs import Asker, RunJob, new_id
+
+CLASS = Asker(session="class")  # all classes of a server take turns as one visitor
+HEADS = ("eagle3", "eagle", "mtp", "draft")  # the first of them that can run competes with the class
+
+
+class EngineVerifier:
+    """Decodes what a class asks for, in the queue of all visitors."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    async def decode(self, prompt: str, settings: Settings, tokens: tuple[int, ...]) -> list[AnyEvent]:
+        """The events of a run that goes on after `tokens`. Raises `DraftscopeError` where it cannot be decoded now."""
+        fork = ForkPoint("class", 0, tokens) if tokens else None
+        job = RunJob(id=new_id(), prompt=prompt, lanes={"class": settings}, fork_point=fork)
+        return await whole(self._admission.engine, self._admission.admit(job, asker=CLASS))
+
+    def head(self) -> str:
+        """The name of the drafter that competes; empty without one."""
+        able = {drafter.name for drafter in self._admission.engine.status.drafters if drafter.available}
+        return next((name for name in HEADS if name in able), "")
+
+
+async def whole(engine: Engine, answer: Answer) -> list[AnyEvent]:
+    """All events of a run once it is over. A caller who leaves ends it. Raises `DraftscopeError` for a refused one."""
+    async for _ in follow(engine, answer):
+        pass
+    if answer.refused:
+        raise DraftscopeError(str(answer.note))
+    if not answer.lines:
+        raise DraftscopeError("The run was stopped before it began; try again.")
+    return [EVENT.validate_json(line) for line in answer.lines]
