@@ -20,7 +20,6 @@ DEPTH = 4  # tokens of a draft, the class's and the head's
 PROPOSALS_MOST = 24  # different ones of a round
 PROPOSAL_MOST = 60  # characters
 ROUNDS_MOST = 40
-PROMPT = "Write a short story about a lighthouse keeper who finds a message in a bottle."
 NO_SPACE = (".", ",", ";", ":", "!", "?", "'", ")")  # follow a word directly
 
 Decode = Callable[[str, Settings, tuple[int, ...]], Awaitable[list[AnyEvent]]]  # prompt, settings, tokens before it
@@ -42,12 +41,12 @@ class ClassRound:
 class Writing:
     """A text that a class drafts."""
 
-    prompt: str = PROMPT
+    prompt: str = ""
     tokens: tuple[int, ...] = ()
     text: str = ""
     rounds: list[ClassRound] = field(default_factory=list)
     proposals: dict[str, str] = field(default_factory=dict)  # phone -> what it proposes for the present round
-    head: str = ""  # the drafter that competes
+    head: str = ""  # title of the drafter that competes
     ended: bool = False  # the target ended it
 
     def shown(self, closed: bool) -> dict[str, Any]:
@@ -77,8 +76,8 @@ class Writing:
         words = " ".join(proposal.replace(BETWEEN, " ").split())[:PROPOSAL_MOST]
         return words if not self.text or words.startswith(NO_SPACE) else f" {words}"
 
-    async def close(self, decode: Decode, head: str) -> None:
-        """Ends the round: the target verifies the proposals. `head`, a drafter's name or none, drafts beside them."""
+    async def close(self, decode: Decode, head: str, title: str) -> None:
+        """Ends the round: the target verifies the proposals. `head`, a drafter's name or none, drafts too."""
         typed = BETWEEN.join(self.continuations())
         common = {"temperature": 0.0, "max_new_tokens": DEPTH + 1}
         drafter = (
@@ -89,7 +88,7 @@ class Writing:
         if head:
             other = Settings.of(drafter=head, gamma=DEPTH, **common)
             head_kept = _first(await decode(self.prompt, other, self.tokens)).accepted
-        self.head = head
+        self.head = title
         self.rounds.append(self._round(mine, head_kept))
         self.ended = mine.cut == "eos"
         self.tokens += tuple(mine.emitted)

@@ -42,8 +42,11 @@ class Verifier(Protocol):
     async def decode(self, prompt: str, settings: Settings, tokens: tuple[int, ...]) -> list[AnyEvent]:
         """The events of a run that goes on after `tokens`. Raises `DraftscopeError` where it cannot be decoded now."""
 
-    def head(self) -> str:
-        """The name of the drafter that competes with the class; empty without one."""
+    def head(self) -> tuple[str, str]:
+        """Name and title of the drafter that competes with the class; empty without one."""
+
+    def prompt(self) -> str:
+        """What a class writes a text for: a question for a chat model, else the beginning of a text."""
 
 
 class Classroom:
@@ -127,12 +130,14 @@ class Classroom:
 
     async def _turn(self, request: Request) -> Response:
         room = self._rooms.present(request.path_params["code"], request.headers.get(KEY, ""))
+        if self._verifier is not None and not room.writing.rounds:
+            room.writing.prompt = self._verifier.prompt()
         room.turn(str((await _body(request)).get("action", "")))
         bell = self._bells[room.code]
         bell.turn()
         if room.phase == "verify" and self._verifier is not None:
             try:
-                await room.writing.close(self._verifier.decode, self._verifier.head())
+                await room.writing.close(self._verifier.decode, *self._verifier.head())
                 room.phase = "drafted"
             except BaseException:
                 room.phase = "draft"  # the proposals are still there

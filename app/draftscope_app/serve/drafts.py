@@ -9,6 +9,7 @@ from draftscope.trace.events import EVENT, AnyEvent
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.answers import Answer, Engine, follow
 from draftscope_app.engine.jobs import Asker, RunJob, new_id
+from draftscope_app.page.bundle import presets
 
 CLASS = Asker(session="class")  # all classes of a server take turns as one visitor
 HEADS = ("eagle3", "eagle", "mtp", "draft")  # the first of them that can run competes with the class
@@ -26,10 +27,16 @@ class EngineVerifier:
         job = RunJob(id=new_id(), prompt=prompt, lanes={"class": settings}, fork_point=fork)
         return await whole(self._admission.engine, self._admission.admit(job, asker=CLASS))
 
-    def head(self) -> str:
-        """The name of the drafter that competes; empty without one."""
-        able = {drafter.name for drafter in self._admission.engine.status.drafters if drafter.available}
-        return next((name for name in HEADS if name in able), "")
+    def head(self) -> tuple[str, str]:
+        """Name and title of the drafter that competes; empty without one."""
+        titles = {
+            drafter.name: drafter.title for drafter in self._admission.engine.status.drafters if drafter.available
+        }
+        return next(((name, titles[name]) for name in HEADS if name in titles), ("", ""))
+
+    def prompt(self) -> str:
+        """The page's first story, as the target is asked for it."""
+        return presets(self._admission.engine.status.chat)["story"][0]
 
 
 async def whole(engine: Engine, answer: Answer) -> list[AnyEvent]:

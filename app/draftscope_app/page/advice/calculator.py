@@ -12,6 +12,10 @@ from draftscope.advise.calculator import Terms
 from draftscope.base.assets import assets
 
 STYLE = """<style>
+.ds-calculator { display: grid; gap: 8px 32px; align-items: center; }
+.ds-calculator { grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); }
+.ds-calculator > p { grid-column: 1 / -1; }
+.ds-calculator input { accent-color: var(--ds-ink); }
 .ds-calculator label { display: grid; grid-template-columns: 1fr 2fr 4em; gap: 8px; align-items: center; }
 .ds-calculator-headline { font-size: 1.4em; font-weight: 600; margin: 0 0 8px; }
 .ds-calculator svg { width: 100%; max-width: 560px; font-size: 12.5px; fill: currentColor; text-anchor: middle; }
@@ -34,7 +38,7 @@ def card(terms: Terms) -> str:
         ("acceptance", "Acceptance, first token", 0, 0.99, 0.01, terms.acceptance[0]),
         ("draft", "Draft step, c, in rounds of plain", 0, 1, 0.01, terms.c),
         ("rows", "Cost of further rows, times the measured", 0, 3, 0.05, 1),
-        ("readers", "Answers written together", 1, 64, 1, 1),
+        ("readers", "Concurrent requests", 1, 64, 1, 1),
         ("length", "Tokens of an answer", 8, 2048, 8, 128),
     )
     inputs = "".join(
@@ -44,7 +48,7 @@ def card(terms: Terms) -> str:
     )
     return (
         f'{STYLE}<section class="ds-calculator" data-terms="{escape(json.dumps(asdict(terms)))}" aria-label="Forecast">'
-        f'<p class="ds-calculator-headline" role="status"></p><svg role="img"></svg>{inputs}'
+        f'<p class="ds-calculator-headline" role="status"></p><svg role="img"></svg><div>{inputs}</div>'
         f"<p>A forecast for {escape(terms.drafter)}, over plain decoding of as many answers; costs are "
         f"{escape(terms.source)}.</p></section>"
     )
