@@ -32,11 +32,11 @@ def test_it_opens_on_a_recorded_run(visit: Any) -> None:
     page = visit()
     assert page.text(".badge") == "recorded"
     assert re.match(
-        r"\d+ target forwards produced \d+ tokens; plain decoding needed \d+; [\d.]+ times as fast\.", page.text("h2")
+        r"\d+ target forwards produced \d+ tokens; plain decoding needed \d+; [\d.]+ times as fast\.", page.text("h2:visible")
     )
     assert "median of 3 whole runs [" in page.figure("speed")
     rates = [float(page.element.locator(".lane .rate").nth(i).inner_text()) for i in (0, 1)]
-    said = re.search(r"([\d.]+) times", page.text("h2"))
+    said = re.search(r"([\d.]+) times", page.text("h2:visible"))
     assert said and float(said[1]) == pytest.approx(rates[1] / rates[0], abs=0.02)
 
 
@@ -47,7 +47,7 @@ def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
     own, plain = (page.ask(f"e => e.store.lanes[{i}].end.token_ids") for i in (1, 0))
     assert own == plain
     assert f"{len(own)} of {len(own)}" in page.figure("distribution")
-    assert page.text("h2").startswith(
+    assert page.text("h2:visible").startswith(
         f"{page.ask('e => e.store.lanes[1].rounds.length')} target forwards produced {len(own)} tokens"
     )
     page.until("e => e.store.lanes.every((l) => l.solo && l.solo.seconds.length === 3)")
@@ -206,7 +206,7 @@ def test_a_refused_clipboard_shows_the_link_and_a_teachers_is_offered(visit: Any
 def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tmp_path: Path) -> None:
     page = visit("?temperature=1&max_new_tokens=24&seed=9")
     page.run()
-    sentence = page.text("h2")
+    sentence = page.text("h2:visible")
     page.menu("share")
     with page.page.expect_download() as download:
         page.page.click("#ds-save")
@@ -217,17 +217,17 @@ def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tm
     assert {event.lane for event in read.events} == {"plain", "speculative"}
 
     other = visit()
-    before = other.text("h2")
+    before = other.text("h2:visible")
     foreign = tmp_path / "holiday.jsonl"
     foreign.write_text('{"hello": "world"}\n')
     load(other, foreign)
     other.until("e => /holiday.jsonl.*is not a Draftscope trace/.test(e.message.text.textContent)")
-    assert other.text("h2") == before
+    assert other.text("h2:visible") == before
 
     load(other, saved)
     other.until("e => e.store.run !== 'first' && e.store.lanes.length === 2")
     other.painted()
-    assert other.text("h2") == sentence
+    assert other.text("h2:visible") == sentence
     assert other.text(".badge") == "recorded"
 
     cut = tmp_path / "cut.jsonl.gz"
@@ -244,20 +244,20 @@ def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tm
 def test_one_lane_alone_is_a_run_too(visit: Any, pair: DecodingEngine, tmp_path: Path) -> None:
     page = visit("?drafter=plain&max_new_tokens=12")
     page.run()
-    assert page.text("h2") == "12 target forwards produced 12 tokens, one per forward."
+    assert page.text("h2:visible") == "12 target forwards produced 12 tokens, one per forward."
     assert page.element.locator(".lane").count() == 1
     files.write(tmp_path / "alone.jsonl", [event for event in race_of(pair) if event.lane == "speculative"])
     load(page, tmp_path / "alone.jsonl")
     page.until("e => e.store.source === 'recorded' && e.store.lanes.length === 1")
     page.painted()
-    assert re.fullmatch(r"\d+ target forwards produced 24 tokens\.", page.text("h2"))
+    assert re.fullmatch(r"\d+ target forwards produced 24 tokens\.", page.text("h2:visible"))
 
 
 def test_controls_fill_and_ask_and_bad_input_is_one_sentence(visit: Any) -> None:
     """Presets fill the prompt, only what the drafter reads is asked for, and after bad input the shown run stays."""
     page = visit()
     page.ready()
-    before = page.text("h2")
+    before = page.text("h2:visible")
     page.page.wait_for_selector("#ds-gamma", state="visible")
     page.choose("tree")
     page.page.wait_for_selector("#ds-shape", state="visible")
@@ -278,7 +278,7 @@ def test_controls_fill_and_ask_and_bad_input_is_one_sentence(visit: Any) -> None
     page.fill("seed", "-4")
     page.page.click("#ds-run")
     page.until("e => /seed = -4/.test(e.message.text.textContent)")
-    assert page.text("h2") == before
+    assert page.text("h2:visible") == before
     assert page.text(".badge") == "recorded"
 
 

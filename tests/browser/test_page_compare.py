@@ -23,7 +23,7 @@ def started(page: Any, button: str) -> None:
 def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
     page = visit("?max_new_tokens=8&temperature=1&rule=typical&prompt=abc")
     page.run()
-    sentence = page.text("h2")
+    sentence = page.text("h2:visible")
     page.unfold("Compare")
     started(page, "Compare all drafters")
     page.until("e => e.compare.running")
@@ -45,7 +45,7 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
         "tr[data-drafter=oracle] .badge, tr[data-drafter=draft] .badge, tr[data-drafter=ngram] .badge"
     )
     assert sorted(marks.all_inner_texts()) == ["lossy: typical", "synthetic"]
-    assert page.text("h2") == sentence  # the run that is shown stays
+    assert page.text("h2:visible") == sentence  # the run that is shown stays
     for _ in ("light", "dark"):
         assert_accessible(page.page)
         page.page.evaluate("Draftscope.flipTheme()")

@@ -42,14 +42,14 @@ def assert_replays(visit: Any, page: Any, folder: Path, sentence: str) -> None:
     other.until("e => e.store.source === 'recorded' && e.store.lanes.length === 4")
     other.painted()
     assert other.ask("e => e.store.lanes.map((l) => l.tokens.map((t) => t.id))") == texts
-    assert other.text("h2") == sentence
+    assert other.text("h2:visible") == sentence
     assert "press Run" in other.text(".fork .note")
 
 
 def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(visit: Any, tmp_path: Path) -> None:
     page = visit("?temperature=1&max_new_tokens=24&rule=token&seed=3")
     page.run()
-    sentence = page.text("h2")
+    sentence = page.text("h2:visible")
     assert "fork" not in page.text(".strip .note")
     index, _ = page.ask(AT_A_CONTEST)
     before = page.ask(
@@ -77,7 +77,7 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
         "e => e.textContent"
     )
     assert shown == page.ask("e => e.store.lanes[2].given.join('')")
-    assert page.text("h2") == sentence
+    assert page.text("h2:visible") == sentence
 
     for _ in ("light", "dark"):
         assert_accessible(page.page)

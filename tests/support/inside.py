@@ -17,5 +17,9 @@ ROOT = assets() / "instrument"
 @cache
 def script() -> str:
     """`window.Inside`: every export of every module below host/."""
-    modules = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.js") if path.parent.name != "host")
+    modules = sorted(
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.js")
+        if path.parent.name not in ("host", "classroom")
+    )
     return f"window.Inside = Object.assign({{}}, ...Object.values({link(ROOT, *modules)}));"

@@ -49,7 +49,7 @@ class Visit:
         self.requests: list[str] = []
         self.errors: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("pageerror", lambda error: self.errors.append(f"{error.message} {error.stack}"))
         self.page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
         self.page.goto(address + query, wait_until="load" if wait else "commit")
         if wait:
