@@ -258,6 +258,7 @@ def test_controls_fill_and_ask_and_bad_input_is_one_sentence(visit: Any) -> None
     page = visit()
     page.ready()
     before = page.text("h2:visible")
+    page.more()
     page.page.wait_for_selector("#ds-gamma", state="visible")
     page.choose("tree")
     page.page.wait_for_selector("#ds-shape", state="visible")

@@ -39,6 +39,7 @@ def test_options_of_a_choice_are_shown_with_it(visit: Any) -> None:
         "?rule=lenient&lenience=0.25&draft_length=specdec%2B%2B&confidence=0.6&temperature=1&max_new_tokens=16"
     )
     page.ready()
+    page.more()
     page.page.wait_for_selector("#ds-lenience", state="visible")
     assert page.page.locator("#ds-agreement").count() == 0 or not page.page.is_visible("#ds-agreement")
     page.open("More settings", "confidence")
@@ -81,6 +82,7 @@ def test_a_link_carries_the_settings_of_a_bandit_and_of_the_distribution(visit: 
     page = visit("?max_new_tokens=8&temperature=1")
     page.ready()
     assert not page.page.is_visible("#ds-policy") and not page.page.is_visible("#ds-prefetch")
+    page.more()
     page.choose("Bandit")
     page.page.wait_for_selector("#ds-policy", state="visible")
     page.fill("arms", "draft:3, ngram:2")
@@ -96,6 +98,7 @@ def test_a_link_carries_the_settings_of_a_bandit_and_of_the_distribution(visit: 
     for shown in (page, other):
         assert {name: settings(shown)[name] for name in wanted} == wanted
     assert "top-k 7" in other.text(".what")
+    other.more()
     other.choose("SSD")
     other.page.wait_for_selector("#ds-prefetch", state="visible")
     other.page.wait_for_selector("#ds-arms", state="hidden")

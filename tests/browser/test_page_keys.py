@@ -33,6 +33,7 @@ def test_keys_work_right_after_run_and_a_link_leads_past_the_controls(visit: Any
 def test_drafters_that_cannot_run_are_folded_away_with_the_reason_and_an_example_sets_the_controls(visit: Any) -> None:
     page = visit()
     page.ready()
+    page.more()
     summary = page.page.locator("#ds-unable summary")
     summary.wait_for()
     assert summary.inner_text().endswith("drafters cannot run here: why")

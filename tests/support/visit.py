@@ -39,6 +39,12 @@ def forget(context: Any, address: str) -> None:
     context.new_cdp_session(first).send("Storage.clearDataForOrigin", everything)
 
 
+MORE = """() => {
+    const open = document.querySelector('#ds-controls').classList.contains('ds-open');
+    if (!open) document.querySelector('#ds-settings').click();
+}"""
+
+
 class Visit:
     """One open page and the instrument on it."""
 
@@ -103,11 +109,20 @@ class Visit:
     def open(self, accordion: str, field: str) -> None:
         """Opens one of Gradio's accordions that holds this `field`. The first time it fills the fields in only now, and
         writes each value once more up to two frames later: over whatever was entered meanwhile."""
-        self.page.get_by_role("button", name=accordion).first.click()
+        if accordion == "More settings":
+            self.more()
+        else:
+            self.page.get_by_role("button", name=accordion).first.click()
         self.page.wait_for_selector(f"#ds-{field}", state="visible")
         self.painted(4)
 
+    def more(self) -> None:
+        """Unfolds the settings that do not stand in the composer's row."""
+        self.page.evaluate(MORE)
+
     def fill(self, name: str, value: str) -> None:
+        if self.page.query_selector(f"#ds-more #ds-{name}"):
+            self.more()
         self.page.fill(f"#ds-{name} textarea, #ds-{name} input[type=number], #ds-{name} input[type=text]", value)
 
     def choose(self, drafter: str) -> None:

@@ -522,7 +522,8 @@ def test_heads_load_only_with_the_target_they_were_trained_for(embedded: Path) -
 @pytest.mark.slow
 def test_embedded_models_are_found_by_name(embedded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert family.resolved("draft") == family.home("draft")
-    assert family.resolved("draft-tiny") == "draft-tiny"  # not there yet
+    with pytest.raises(DraftscopeError, match="'draft-tiny' is not installed"):
+        family.resolved("draft-tiny")
     assert draftscope.load("target", "draft").draft is not None
     monkeypatch.chdir(embedded)
     Path("draft").mkdir()
