@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from draftscope.drafters.options import BETWEEN
 from draftscope.drafters.settings import Settings
-from draftscope.drafters.typed import BETWEEN
 from draftscope.trace.events import AnyEvent, Fate, Round
 from draftscope_app.classroom.questions import CONTEXT, Guess, decoded, readable
 

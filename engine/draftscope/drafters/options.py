@@ -240,6 +240,9 @@ class BanditOptions(RuleOptions):
     )
 
 
+BETWEEN = "||"  # separates continuations that people typed
+
+
 class TypedOptions(DrafterOptions):
     typed: Annotated[str, Control("You draft: how does the text go on?", lines=3)] = Field(
         default="",

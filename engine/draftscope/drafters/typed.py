@@ -12,10 +12,8 @@ from torch import Tensor
 
 from draftscope.drafters.deterministic import TrieNode, deterministic_trees
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
-from draftscope.drafters.options import MAX_NODES, TypedOptions
+from draftscope.drafters.options import BETWEEN, MAX_NODES, TypedOptions
 from draftscope.verify.tree import DraftTree
-
-BETWEEN = "||"  # separates continuations
 
 
 class Typed(Drafter):
