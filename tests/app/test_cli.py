@@ -340,7 +340,7 @@ def test_a_run_that_fails_says_so_without_a_stack_trace(
     def fail(*_: object) -> None:
         raise RuntimeError("out of\nmemory")
 
-    monkeypatch.setattr(loaded, "session", fail)
+    monkeypatch.setattr(loaded, "start", fail)
     ran = cli("decode", "hello")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "draftscope: the run failed (RuntimeError: out of memory); DRAFTSCOPE_DEBUG=1 shows where.\n"

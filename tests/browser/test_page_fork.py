@@ -50,7 +50,7 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
     page = visit("?temperature=1&max_new_tokens=24&rule=token&seed=3")
     page.run()
     sentence = page.text("h2:visible")
-    assert "fork" not in page.text(".strip .note")
+    assert "fork" not in page.element.locator(".strip .note").text_content()
     index, _ = page.ask(AT_A_CONTEST)
     before = page.ask(
         f"e => e.store.lanes[1].tokens.slice(0, e.store.lanes[1].rounds[{index}].firstToken).map((t) => t.id)"
@@ -72,7 +72,7 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
     pane = page.element.locator(".lane").nth(2)
     assert "forked from Draft model, chain · γ 4 in round" in pane.locator(".foot").inner_text()
     assert "its clock starts at 0 at the fork" in pane.locator(".foot").inner_text()
-    assert page.text(".strip .note").endswith("a fork's clock starts at 0")
+    assert page.element.locator(".strip .note").text_content().endswith("a fork's clock starts at 0")
     shown = pane.locator(".given").evaluate("e => e.textContent") + pane.locator(".forced").evaluate(
         "e => e.textContent"
     )

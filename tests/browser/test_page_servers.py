@@ -198,7 +198,7 @@ def test_a_load_test_runs_until_it_is_stopped(visit: Any, urls: list[str]) -> No
         add(page, f"{name}={url}", name)
     page.element.get_by_role("button", name="Load test", exact=True).click()
     page.until(SHOWS.format(selector=".loaded", words="one and two under load"))
-    page.page.click("#ds-stop")
+    page.element.locator(".loaded").get_by_role("button", name="Stop", exact=True).click()
     page.until("e => !e.servers.running")
     page.until(SHOWS.format(selector=".loaded", words="stopped after"))
     for name in ("one", "two"):

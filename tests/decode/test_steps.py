@@ -100,7 +100,7 @@ def test_who_stops_a_run_that_measures_waits_for_no_end(pair: DecodingEngine, mo
     asked = iter([False] * 5 + [True] * 9)
     steps = steps_of(engine, RunJob(id="r1", prompt="abc", lanes={"speculative": settings}))
     assert list(stoppable(steps, lambda: next(asked))) == [None] * 5
-    assert engine._calibrating._running is None
+    assert all(one._running is None for one in engine._calibrating.values())
 
 
 def test_a_tokenizer_that_panics_in_a_run_ends_that_run_with_a_sentence(

@@ -254,7 +254,7 @@ def test_a_plugin_that_raises_ends_neither_advice_nor_calibration_and_spoils_non
         def propose(self, state: draftscope.State, depth: int) -> DraftTree:
             raise IndexError("somewhere")
 
-    drafting = dict.fromkeys([PLAIN, *calibrate._drafting(tiny)], made_calibration().drafting["draft"])
+    drafting = dict.fromkeys([PLAIN, *calibrate.drafting_of(tiny)], made_calibration().drafting["draft"])
     measured = made_calibration(measured_for=calibrate.measured_for(tiny), drafting=drafting)
     costs.save(measured)
     plugged_in(monkeypatch, replace(INFO, create=Raises))

@@ -30,7 +30,8 @@ def hostile(events: list[AnyEvent]) -> list[AnyEvent]:
         raw = json.loads(files.line(event))
         if raw["kind"] == "run_start":
             raw |= {"prompt": EVIL, "prompt_last_raw": EVIL, "drafter": raw["drafter"]}
-            raw["models"][0] |= {"name": EVIL, "ballast": EVIL}
+            for model in raw["models"][:1]:
+                model |= {"name": EVIL, "ballast": EVIL}
             if raw.get("server"):
                 raw["server"] |= {"version": EVIL, "model": EVIL}
         if raw["kind"] == "run_end":

@@ -23,7 +23,7 @@ const HEAD = [
 
 export class LoadCard {
   constructor(stop, remove) {
-    this.title = h("h4", {});
+    this.title = h("h3", {});
     this.stop = button("Stop", stop);
     this.save = button("Save", () => this.saved());
     this.close = button("Close", remove);
