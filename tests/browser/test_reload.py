@@ -49,6 +49,7 @@ def test_a_tab_finds_its_run_after_a_reload_and_the_copy_of_the_tab_does_not(vis
     page.until(f"e => e.shownRun === '{run}' && e.store.source === 'live' && e.state === 'running'")
     page.ask("e => { e.was = e.store.lanes[1].rounds.length; }")
     page.until("e => e.store.lanes[1].rounds.length > e.was")
+    page.door("watch")
     page.page.click("#ds-stop")
     page.until("e => e.state === 'done' && e.store.lanes.every((l) => l.end)")
     whole = page.ask(TOKENS)

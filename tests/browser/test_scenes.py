@@ -175,7 +175,7 @@ PLACES = """e => [".scene-run", ".clock > .pace", ".clock > :last-child"].map((n
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [(1440, 900), (1920, 1080), (390, 844)])
 def test_a_race_states_its_pace_beside_the_form(browser: Any, chain: Path, size: tuple[int, int]) -> None:
-    """The form and the clock share a row where there is room, and the race is still in view to its lower edge."""
+    """The form and the clock lie beside or below each other, and the race is still in view to its lower edge."""
     page = Alone(browser, chain, "?scene=1", viewport={"width": size[0], "height": size[1]})
     page.ask(AS_ON_A_PAGE)
     page.ask("e => e.transport.seek(e.transport.end / 2)")
@@ -185,7 +185,7 @@ def test_a_race_states_its_pace_beside_the_form(browser: Any, chain: Path, size:
     assert form and pace and last
     assert page.ask("e => e.scrollWidth <= e.clientWidth")
     if size[0] > 390:
-        assert form[1] <= pace[0] and last[1] <= size[0] and abs(form[2] - pace[2]) < 10
+        assert (form[1] <= pace[0] or abs(form[2] - pace[2]) >= 10) and last[1] <= size[0]
         assert page.ask("e => e.scrollHeight <= e.clientHeight")
     page.close()
 

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves
 from transformers import GenerationConfig
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope.decode.session import Session
+from draftscope.decode.target_pass import TargetPass
 from draftscope.drafters.settings import Settings
 from draftscope.models.cache import masks
 from draftscope.models.cache.masks import Reach, attention_mask, common_of, with_common
@@ -446,13 +446,13 @@ def test_a_session_knows_how_long_its_shortest_text_is(
 ) -> None:
     """To within a round's rows, all through a batch; otherwise long texts would be read under the mask."""
     behind: list[int] = []
-    original = Session._forward
+    original = TargetPass._forward
 
-    def watched(self: Session, *args: Any) -> Any:
+    def watched(self: TargetPass, *args: Any) -> Any:
         table = self._cache.table
         behind.append(int(table.length.min()) - table.least)
         return original(self, *args)
 
-    monkeypatch.setattr(Session, "_forward", watched)
+    monkeypatch.setattr(TargetPass, "_forward", watched)
     batch(labs[1], [TEXT, TEXT[:50]], "draft", gamma=4, max_new_tokens=24, temperature=1.0, seed=5)
     assert len(behind) > 5 and min(behind) >= 0 and max(behind) <= 1

@@ -57,7 +57,7 @@ def test_features_are_the_hidden_states_of_the_committed_text(
     prompts = [pair.encode("The quick brown fox"), pair.encode("a b")]
     session: Session = pair.start_batch(prompts, settings, (0, 1), ends=False)
     assert isinstance(session.drafter, DraftModel)
-    reader = session.drafter = Reader(session.drafter)
+    reader = session.drafter = session._pass._drafter = Reader(session.drafter)
     before = pair.target.counter.forwards
     rounds = sum(1 for _ in session.steps())
     assert pair.target.counter.forwards - before == rounds + 1  # one for the prompt and one for each round

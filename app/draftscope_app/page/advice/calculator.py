@@ -12,7 +12,7 @@ from draftscope.advise.calculator import Terms
 from draftscope.base.assets import assets
 
 STYLE = """<style>
-.ds-calculator { display: grid; gap: 8px 32px; align-items: center; }
+.ds-calculator { display: grid; color: var(--ds-ink); gap: 8px 32px; align-items: center; }
 .ds-calculator { grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); }
 .ds-calculator > p { grid-column: 1 / -1; }
 .ds-calculator input { accent-color: var(--ds-ink); }

@@ -88,7 +88,7 @@ def _alpha(report: Report) -> str:
 def _settings(ready: Sequence[Mapping[str, str]]) -> str:
     """Each with a button that copies it."""
     shown = "".join(
-        f'<div class="ds-setting"><h3>{escape(each["engine"])}</h3><button type="button" data-copy '
+        f'<div class="ds-setting"><h2>{escape(each["engine"])}</h2><button type="button" data-copy '
         f'aria-label="Copy the settings for {escape(each["engine"])}">Copy</button><pre tabindex="0">'
         f"{escape(each['settings'])}</pre>{notes.muted(_checked(each))}</div>"
         for each in ready
@@ -103,4 +103,4 @@ def _checked(ready: Mapping[str, str]) -> str:
 
 
 def _notes(lines: Sequence[str]) -> str:
-    return f"<h3>Notes</h3>{_listed(lines)}" if lines else ""
+    return f"<h2>Notes</h2>{_listed(lines)}" if lines else ""
