@@ -32,7 +32,8 @@ def test_it_opens_on_a_recorded_run(visit: Any) -> None:
     page = visit()
     assert page.text(".badge") == "recorded"
     assert re.match(
-        r"\d+ target forwards produced \d+ tokens; plain decoding needed \d+; [\d.]+ times as fast\.", page.text("h2:visible")
+        r"\d+ target forwards produced \d+ tokens; plain decoding needed \d+; [\d.]+ times as fast\.",
+        page.text("h2:visible"),
     )
     assert "median of 3 whole runs [" in page.figure("speed")
     rates = [float(page.element.locator(".lane .rate").nth(i).inner_text()) for i in (0, 1)]

@@ -52,7 +52,8 @@ export function changed(terms, acceptance, draft, rows) {
 /** The sentence above the curve. */
 export function headline(points) {
   const top = best(points);
-  if (top.gamma > 0) return `Forecast: turn it on, ${top.ratio.toFixed(2)} times plain decoding, ${tokens(top.gamma)} a round`;
+  if (top.gamma > 0)
+    return `Forecast: turn it on, ${top.ratio.toFixed(2)} times plain decoding, ${tokens(top.gamma)} a round`;
   const next = best(points.slice(1));
   return `Forecast: leave it off, at best ${next.ratio.toFixed(2)} times plain decoding, with ${tokens(next.gamma)} a round`;
 }
