@@ -70,7 +70,6 @@ def test_one_ratio_is_said_that_of_whole_runs_once_there_are_three() -> None:
     headline, basis = said(run)
     assert headline == "10 target forwards produced 40 tokens; plain decoding needed 40; 1.90 times as fast."
     assert basis == "185 against 97.6 tokens/s, prefill included: median of 3 whole runs [1.90, 1.91]"
-    assert call(FILES, [("laneSpeed", [run["lanes"][1], run, 1e9])]) == [pytest.approx(40 / 0.216)]
     assert "Noise" not in basis
 
 
@@ -111,7 +110,7 @@ def test_a_greedy_lane_that_parts_gets_a_badge_and_both_lengths_are_counted() ->
     assert call(FILES, [("partingBadge", [parting])]) == ["differs from token 22: tie of 0.00"]
     assert said(run)[0] == (
         "10 target forwards produced 40 tokens; plain decoding produced 40 tokens with 40, different from token 22 on "
-        "(a tie); 2.0 times as fast."
+        "(a tie); 2.00 times as fast."
     )
     shorter = store(lane("plain", WORDS, 1, 10), lane("draft", other[:32], 4, 20, gaps={21: 0.0}))
     assert "produced 32 tokens; plain decoding produced 40 tokens with 40, different from token 22" in said(shorter)[0]
