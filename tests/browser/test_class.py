@@ -14,13 +14,13 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def class_address() -> Iterator[str]:
+def class_url() -> Iterator[str]:
     with served_class() as url:
         yield url
 
 
 @pytest.fixture
-def open_page(browser: Any, class_address: str) -> Iterator[Any]:
+def open_page(browser: Any, class_url: str) -> Iterator[Any]:
     """Opens a page of the class at a width, in a theme; what a script reports there fails the test."""
     contexts, errors = [], []
 
@@ -30,7 +30,7 @@ def open_page(browser: Any, class_address: str) -> Iterator[Any]:
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.goto(f"{class_address}{path}")
+        page.goto(f"{class_url}{path}")
         return page
 
     yield open_at

@@ -14,6 +14,7 @@ from xdist.scheduler import LoadFileScheduling
 TOGETHER = {
     "tests/browser, one server": (
         "tests/browser/test_page*.py",
+        "tests/browser/test_doors.py",
         "tests/browser/test_reload.py",
         "tests/browser/test_advice.py",
         "tests/browser/test_experiments.py",
