@@ -11,6 +11,7 @@ import pytest
 
 from draftscope import DraftscopeError
 from draftscope.base.assets import assets
+from draftscope.base.steps import said, stoppable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
@@ -166,7 +167,7 @@ def test_what_was_recorded_is_possible(tiny: DecodingEngine, tmp_path: Path, nam
 def test_a_cancelled_race_and_one_that_breaks_off_are_possible(tiny: DecodingEngine) -> None:
     runs = [tiny.start("abcab", Settings.of(drafter=name), lane=name) for name in ("plain", "draft")]
     calls = iter(range(100))
-    events = list(race(runs, lambda: next(calls) > 20))
+    events = list(said(stoppable(race(runs), lambda: next(calls) > 20)))
     assert [event.reason for event in events if event.kind == "run_end"] == ["cancelled"] * 2
     for length in range(len(events)):
         validate(events[:length])
