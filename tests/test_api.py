@@ -277,7 +277,7 @@ def test_a_check_is_a_report(engine: Engine) -> None:
 @pytest.fixture
 def calibrated(engine: Engine) -> Engine:
     """With costs that were made up, saved where a measured calibration would be."""
-    drafting = dict.fromkeys([PLAIN, *calibrate._drafting(engine)], made_calibration().drafting["draft"])
+    drafting = dict.fromkeys([PLAIN, *calibrate.drafting_of(engine)], made_calibration().drafting["draft"])
     costs.save(made_calibration(measured_for=calibrate.measured_for(engine), drafting=drafting))
     return copy(engine)
 
