@@ -40,6 +40,11 @@ def load(page: Any, target: str, draft: str = "") -> None:
     page.page.get_by_role("button", name="Load these models").click()
 
 
+def close_models(page: Any) -> None:
+    """The menu lies above Run."""
+    page.page.keyboard.press("Escape")
+
+
 def named(page: Any) -> list[str]:
     return [str(model["name"]) for model in page.ask("e => e.store.lanes[0].start.models")]
 
@@ -55,9 +60,11 @@ def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> Non
     load(page, str(brought.parent / "nowhere"))
     page.until("e => /nowhere.*The models that were here are still loaded/.test(e.message.text.textContent)")
     page.page.wait_for_function("(was) => document.querySelector('.ds-engine').textContent === was", arg=header)
+    close_models(page)
     page.run()
     assert page.ask(WRITTEN) == written and "target" in named(page)
 
+    page.menu("models")
     load(page, str(brought))
     page.until("e => e.message.text.textContent === 'The models are loaded; press Run.'")
     assert page.page.inner_text(".ds-engine").startswith("my-own (2 × 32), loaded in ")
@@ -65,6 +72,7 @@ def test_ones_own_models_are_loaded_and_decode(visit: Any, brought: Path) -> Non
     assert drafter != "Draft model, chain" and "not here" not in drafter
     page.ask("e => Draftscope.ask('fork', { lane: 'speculative', round: 0, slot: -1, token: null })")
     page.until("e => /Only a live run that is over can be forked/.test(e.message.text.textContent)")
+    close_models(page)
     page.run()
     assert named(page) == ["my-own"]
 

@@ -113,6 +113,6 @@ def test_the_fixture_fails_a_test_of_a_wrong_server(tmp_path: Path) -> None:
     finally:
         for each in running:
             each.kill()
-            each.wait()
+            each.communicate()  # which closes its pipe
     assert "2 failed, 1 passed" in ran.stdout, ran.stdout
     assert "Differs from its target" in ran.stdout and "ServerError" in ran.stdout

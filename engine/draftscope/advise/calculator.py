@@ -18,6 +18,7 @@ from draftscope.base.costs import PLAIN, Calibration
 from draftscope.trace.events import AnyEvent, Round, RunStart, VerifyCosts
 
 MOST_GAMMA = 8
+TREE = "; acceptance by depth is that of its tree, whose siblings raise it above a chain's"
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,12 @@ def recorded_terms(events: Iterable[AnyEvent]) -> Terms | None:
         o=max(0.0, (beside - rest) / plain),
         rows=tuple(costs.widths),
         v=tuple((entry * forward + rest) / plain for entry in costs.v),
-        source=f"recorded with {model} on {names[lane].device}",
+        source=f"recorded with {model} on {names[lane].device}{TREE if any(map(_branches, rounds)) else ''}",
     )
+
+
+def _branches(entry: Round) -> bool:
+    return len({node.parent for node in entry.nodes}) < len(entry.nodes)
 
 
 def _ms(entry: Round) -> float:
