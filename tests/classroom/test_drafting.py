@@ -28,12 +28,13 @@ def decoder(engine: DecodingEngine):  # type: ignore[no-untyped-def]
 def test_the_text_of_a_class_is_the_targets_own(tiny: DecodingEngine) -> None:
     writing = Writing(prompt=PROMPT)
     plain = tiny.decode(PROMPT, drafter="plain", temperature=0.0, max_new_tokens=12).text
-    for proposals in (["b", "be", "c||d"], [], ["zz", " "]):
+    for proposals in ([plain[:2], "be", "c||d"], [], ["zz", " "]):
         writing.proposals = {str(n): text for n, text in enumerate(proposals)}
         asyncio.run(writing.close(decoder(tiny), "draft", "Draft model"))
     assert plain.startswith(writing.text) or writing.ended
     assert [len(round_.emitted) for round_ in writing.rounds] == [round_.kept + 1 for round_ in writing.rounds]
     assert all(0 <= round_.head_kept <= DEPTH for round_ in writing.rounds if round_.head_kept is not None)
+    assert writing.rounds[0].kept >= 1 and len(writing.tokens) == sum(len(round_.emitted) for round_ in writing.rounds)
     first = writing.rounds[0].nodes[0]
     assert first["votes"] >= 1 and writing.proposals == {}
 
