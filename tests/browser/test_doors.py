@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browsers import violations
+from tests.support.browsers import assert_accessible
 from tests.support.visit import Visit, visitor
 
 pytestmark = pytest.mark.browser
@@ -54,7 +54,7 @@ def test_no_door_breaks_a_rule_of_access_or_the_width(visit: Any, width: int) ->
     for name in ONLY:
         page.door(name)
         for _ in ("light", "dark"):
-            assert violations(page.page) == [], name
+            assert_accessible(page.page)
             page.page.evaluate("() => { Draftscope.flipTheme(); }")
         assert page.page.evaluate("document.documentElement.scrollWidth") <= width, name
 

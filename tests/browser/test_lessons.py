@@ -319,7 +319,7 @@ def test_every_step_of_every_lesson_is_told_shows_what_it_speaks_of_and_defines_
 
 
 def assert_the_list_is_accessible(page: Alone) -> None:
-    page.ask("e => { e.lessons.leave(); e.lessons.list(true); }")
+    page.ask("e => { e.lessons.leave(); }")
     page.painted()
     assert violations(page.page) == []
 
@@ -622,7 +622,7 @@ def test_a_hostile_recording_stays_text(
     audited: dict[str, list[AuditTold]],
     tmp_path: Path,
 ) -> None:
-    runs = {name: hostile(events) for name, events in recorded.items()}
+    runs = {name: hostile(events, ballast=False) for name, events in recorded.items()}
     evil = {"verdict": EVIL, "program": EVIL, "different": True, "example": {"prompt": EVIL, "text": EVIL}}
     told = {name: [each.model_copy(update=evil) for each in audits] for name, audits in audited.items()}
     page = Alone(browser, taught(tmp_path / "run.html", own_run, runs, swept, told))

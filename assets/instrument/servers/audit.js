@@ -32,7 +32,7 @@ const WORDS = {
 export class AuditCard {
   constructor(stop, remove) {
     this.result = h("p", { class: "verdict", role: "status" });
-    this.title = h("h3", {});
+    this.title = h("h2", {});
     this.stop = button("Stop", stop);
     this.close = button("Close", remove);
     this.sentence = h("p", { class: "verdict-sentence" });

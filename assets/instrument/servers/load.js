@@ -23,7 +23,7 @@ const HEAD = [
 
 export class LoadCard {
   constructor(stop, remove) {
-    this.title = h("h3", {});
+    this.title = h("h2", {});
     this.stop = button("Stop", stop);
     this.save = button("Save", () => this.saved());
     this.close = button("Close", remove);
@@ -79,7 +79,7 @@ export class LoadCard {
     this.speedups.replaceChildren(
       ...(speedups.length
         ? [
-            h("h5", { text: `Speed over ${first}` }),
+            h("h3", { text: `Speed over ${first}` }),
             chart({ series: speedups, lanes, places, stops, unit: "", one: true, label: speedupWords(curve, first) }),
           ]
         : []),
