@@ -50,7 +50,7 @@ const LOOKS = {
   scale: { ...LARGE, tall: 218, flat: 134, bare: true, brief: true },
   decision: { ...LARGE, smallest: 1.12, tall: 330, flat: 108, bare: true, brief: true },
 };
-const FORM = 31; // of a tree's room: for the prompt, the drafter, Run and Step, where a page has them (--form in scenes.css)
+const FORM = 66; // of a tree's room: for the prompt, the drafter, Run and Step, where a page has them (--form in scenes.css)
 
 /** Nothing on the page has the focus, or a button has it that starts or stops a run: keys are for the run. */
 const isAfterRun = (target) => target === document.body || Boolean(target.closest?.("#ds-run, #ds-stop, #ds-step"));
