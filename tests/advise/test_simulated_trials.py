@@ -20,7 +20,7 @@ from draftscope.advise.limits import Limits
 from draftscope.advise.model import Predicted
 from draftscope.advise.question import Question
 from draftscope.advise.verdict import FAR, Decision, Measured, Verdict, clear, decide
-from draftscope.measure.bench.rounds import Rounds
+from draftscope.measure.bench.rounds import MeasuredRounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
 from draftscope.measure.bench.systems import PLAIN, Case, Label
@@ -72,7 +72,7 @@ class MadePair:
 
     def _run(self, label: Label, ms: float, emitted: NDArray[np.int64], case: Case, repeat: int) -> BenchRun:
         rows, one = emitted[:, None], np.zeros(len(emitted))
-        rounds = Rounds(rows[:, 0], np.zeros((len(rows), 5)), rows, rows - 1, rows, one)
+        rounds = MeasuredRounds(rows[:, 0], np.zeros((len(rows), 5)), rows, rows - 1, rows, one)
         return BenchRun(label, case, repeat, ms / 1e3, IDS, rounds)
 
 

@@ -117,9 +117,9 @@ def test_a_visitors_races_go_in_order_and_before_solo_runs(engine: EngineProcess
     over = False
     while not over:
         over = first.answer.over and second.answer.over
-        for name, seen in (("second", second), ("first", first)):
-            fresh = seen.events[len([of for of, _ in order if of == name]) :]
-            order += [(name, e["kind"]) for e in fresh]
+        later = second.events[len([name for name, _ in order if name == "second"]) :]  # seen before the first's, so not
+        earlier = first.events[len([name for name, _ in order if name == "first"]) :]  # before what these do not hold
+        order += [*(("first", e["kind"]) for e in earlier), *(("second", e["kind"]) for e in later)]
         time.sleep(0.002)
     assert places[0] == 1
     rounds = [name for name, kind in order if kind == "round"]

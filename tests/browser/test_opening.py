@@ -171,8 +171,9 @@ def test_no_void_beside_the_round(page: Alone) -> None:
 def test_the_answer_of_a_chat_model_stands_apart_from_its_prompt(page: Alone, events: list[AnyEvent]) -> None:
     asked = next(event for event in events if isinstance(event, RunStart))
     assert asked.rendered
-    answers = [event.text for event in events if isinstance(event, RunEnd)]
-    for text, written in zip(page.element.locator(".pane").all_text_contents(), answers, strict=True):
+    answers = {event.lane: event.text for event in events if isinstance(event, RunEnd)}
+    written_in_order = [answers[lane] for lane in page.ask("e => e.store.lanes.map((lane) => lane.start.lane)")]
+    for text, written in zip(page.element.locator(".pane").all_text_contents(), written_in_order, strict=True):
         prompt, answer = text.split("\n\nanswer: ", 1)
         assert prompt.endswith(asked.prompt)
         assert answer.startswith(written[:40])

@@ -71,8 +71,7 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
     assert page.ask("e => e.store.lanes[1].start.drafter") == "ngram"
     assert page.element.locator("tr[data-drafter]").count() == len(rows)  # another run leaves it
     page.page.wait_for_timeout(1000)  # whatever the run still streams
-    page.page.reload()
-    page.commit()
+    page.reload()
     page.ready()
     page.unfold("Compare")
     assert page.element.locator("tr[data-drafter]").count() == len(rows)

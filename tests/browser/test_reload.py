@@ -14,13 +14,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 TOKENS = "e => e.store.lanes.map((l) => l.tokens.length)"
 
 
-def reloaded(page: Any) -> None:
-    page.assert_quiet()
-    page.page.reload()
-    page.commit()
-    page.errors.clear()  # of the page that was left: Gradio's client reports the connections that its end cuts off
-
-
 def test_a_tab_finds_its_run_after_a_reload_and_the_copy_of_the_tab_does_not(visit: Any) -> None:
     """In mid-run, behind a lesson, and when it is over."""
     page = visit(ENDLESS + "&temperature=1")
@@ -38,12 +31,12 @@ def test_a_tab_finds_its_run_after_a_reload_and_the_copy_of_the_tab_does_not(vis
     assert copy.evaluate("() => document.querySelector('draftscope-instrument').store.source") == "recorded"
     copy.close()
 
-    reloaded(page)
+    page.reload()
     page.until(f"e => e.shownRun === '{run}' && e.store.source === 'live' && e.state === 'running'")
     assert page.ask("e => e.store.lanes[1].rounds[0].index") == 0
     page.ask("e => e.lessons.start(1)")
     page.until("e => e.lessons.trace !== ''")
-    reloaded(page)
+    page.reload()
     page.until(f"e => e.lessons.trace !== '' && e.shownRun === '{run}'")  # the lesson stays in front
     page.ask("e => e.lessons.leave()")
     page.until(f"e => e.shownRun === '{run}' && e.store.source === 'live' && e.state === 'running'")
@@ -54,7 +47,7 @@ def test_a_tab_finds_its_run_after_a_reload_and_the_copy_of_the_tab_does_not(vis
     page.until("e => e.state === 'done' && e.store.lanes.every((l) => l.end)")
     whole = page.ask(TOKENS)
     assert whole == page.ask("e => e.store.lanes.map((l) => l.end.token_ids.length)")
-    reloaded(page)
+    page.reload()
     page.until(f"e => e.shownRun === '{run}' && e.state === 'done'")
     assert page.ask(TOKENS) == whole
 
@@ -81,7 +74,7 @@ def test_a_comparison_and_a_check_in_mid_run_are_found_again(visit: Any, kind: s
     page.until(f"e => {{ const answer = {answer}; return answer && {count} > 1; }}")
     before, created = page.ask(f"e => {{ const answer = {answer}; return [{count}, answer.about.created]; }}")
     assert page.ask("e => e.busy")
-    reloaded(page)
+    page.reload()
     page.until(f"e => {answer} && {answer}.state !== 'done'")
     assert page.ask(f"e => {answer}.about.created") == created
     assert page.ask(f"e => {{ const answer = {answer}; return {count}; }}") >= before

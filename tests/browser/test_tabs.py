@@ -28,8 +28,7 @@ def test_five_of_six_tabs_run_at_once(browser: Any, address: str) -> None:
         tab.until("e => e.store.source === 'live' && ['queued', 'running', 'solo'].includes(e.state)")
     assert all(tab.ask("e => e.state") != "done" for tab in tabs[1:RUNNING])  # that is, at once
     tabs[-1].page.evaluate(KEEP_BEACON)
-    tabs[-1].page.reload()
-    tabs[-1].commit()
+    tabs[-1].reload()
     assert re.fullmatch(rf"{address}left [0-9a-f]{{32}}", tabs[-1].page.evaluate("() => localStorage.left"))
     for tab in tabs[:RUNNING]:
         tab.until("e => e.store.lanes.length === 2 && e.store.lanes.every((lane) => lane.end)")

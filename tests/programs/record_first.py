@@ -36,7 +36,7 @@ def record(
     lanes = controls.lanes(chosen, None)
     runs = [engine.start(prompt, settings, run="first", lane=lane) for lane, settings in lanes.items()]
     events = list(race(runs))
-    events += said(solo_runs(engine, prompt, lanes, "first", repeats=3))
+    events += said(solo_runs(engine, prompt, lanes, "first", repeats=5))
     events += said(verify_costs(engine, lanes, "first"))
     files.write(out, events)
     print(f"{out}: {len(events)} events, {out.stat().st_size / 1024:.0f} KiB")

@@ -28,7 +28,6 @@ from gradio_client import Client
 
 from draftscope.trace import files
 from draftscope_app.reports.lanes import Decoded
-from tests.support.browsers import SLOW_MS
 from tests.support.framed import PREFIX, framed, free_port
 from tests.support.visit import Visit, load
 
@@ -118,7 +117,7 @@ class Framed(Visit):
     def __init__(self, browser: Any, space: Space, query: str = "") -> None:
         self.context = browser.new_context(viewport={"width": 1440, "height": 1700})
         self.outer = self.context.new_page()
-        self.outer.set_default_timeout(SLOW_MS)
+        self.outer.set_default_timeout(1e3 * PATIENCE_S)
         self.requests, self.errors = [], []
         self.outer.on("request", lambda request: self.requests.append(request.url))
         self.outer.on("pageerror", lambda error: self.errors.append(str(error)))

@@ -67,6 +67,12 @@ class Visit:
         if "teach=1" not in self.page.url:  # which shows no other run than its own
             self.until("e => e.store.lanes.length > 0")
 
+    def reload(self) -> None:
+        self.assert_quiet()
+        self.page.reload()
+        self.commit()
+        self.errors.clear()  # of the page that was left: Gradio's client reports the connections that its end cuts off
+
     @property
     def element(self) -> Any:
         return self.page.locator("draftscope-instrument")
