@@ -20,7 +20,7 @@ CHAT_CHAIN: Values = CHAIN | {"drafter": "eagle3", "gamma": 2}
 
 
 def tree(chat: bool) -> Values:
-    """The sampled tree and its prompt: with the chat model, that of the shipped run, which was chosen by measurement."""
+    """The sampled tree and its prompt; with the chat model those of the shipped run, chosen by measurement."""
     prompts = bundle.presets(chat)
     return {"prompt": prompts["structured"][0]} | CHAT_TREE if chat else {"prompt": prompts["story"][0]} | TREE
 
