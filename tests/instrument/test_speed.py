@@ -87,7 +87,7 @@ def test_noise_is_named_with_its_cause() -> None:
     quiet = lane("plain", WORDS, 1, 10, seconds=[0.4, 0.4, 0.4], others=0.0)
     apart = lane("draft", WORDS, 4, 20, seconds=[0.2, 0.2, 0.3], others=1.6)
     basis = said(store(quiet, apart))[1]
-    assert "Noise: repeats of the drafting lane disagree by 50% (other processes kept up to 1.6 cores busy)" in basis
+    assert "Noise: pairs of whole runs disagree by 50% (other processes kept up to 1.6 cores busy)" in basis
     fast = lane("draft", WORDS, 4, 9, seconds=[0.09, 0.09, 0.09], others=0.0)
     basis = said(store(quiet, fast))[1]
     assert "a speedup above τ = 4.00 tokens per round is not the drafter's" in basis

@@ -4,15 +4,15 @@
 import { button, h, setText } from "../base/dom.js";
 import { counted, formatMs } from "../base/format.js";
 import { keep, recall } from "../base/kept.js";
-import { draftLane, meanRound, plainLane } from "../base/store.js";
+import { draftLane, meanRound, plainLane, tellingRound } from "../base/store.js";
 
 const STEP_MS = 2500;
 const STAGES = ["draft", "verify", "accept", "commit"];
 
-/** The round that tells it: the first with an accepted token and a correction, else with a bonus; null without one. */
+/** The round that tells it: the one to look at first, where a token was accepted; else null. */
 export function openingRound(lane) {
-  const kept = (kind) => lane?.rounds.find((r) => r.accepted > 0 && !r.cut && r.last.kind === kind);
-  return kept("correction") || kept("bonus") || null;
+  const round = lane && tellingRound(lane);
+  return round?.accepted > 0 && !round.cut ? round : null;
 }
 
 /** Four steps: [what happens, how much of it]. */
