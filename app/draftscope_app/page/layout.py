@@ -14,6 +14,7 @@ from draftscope_app.engine.admission import refuse_long, text_of
 from draftscope_app.page.advice.calculator import calculator
 from draftscope_app.page.advice.form import AdviceForm
 from draftscope_app.page.advice.form import form as advice_form
+from draftscope_app.page.advice.hardware import HardwareForm, hardware_form
 from draftscope_app.page.claims.form import drawer as claims_drawer
 from draftscope_app.page.controls import Controls
 from draftscope_app.page.experiments.form import ExperimentForm
@@ -63,6 +64,7 @@ class Widgets:
     drawer: gr.Accordion  # holds the plots
     plots: tuple[gr.Plot, gr.Plot, gr.Plot]
     advice: AdviceForm
+    hardware: HardwareForm
     experiments: ExperimentForm
     models: own_models.Form | None
 
@@ -106,12 +108,13 @@ def lay_out(
         if terms is not None:
             calculator(terms)
         advice = advice_form()
+        hardware = hardware_form()
         experiments = experiments_form(lets_load)
         claims_drawer()
     return Widgets(
         controls, **buttons, **top, instrument=instrument, messages=messages, compared=compared, checked=checked,
         audited=audited, loaded=loaded, drawer=drawer, plots=(gaps, positions, lengths), advice=advice,
-        experiments=experiments, models=models,
+        hardware=hardware, experiments=experiments, models=models,
     )  # fmt: skip
 
 

@@ -78,5 +78,6 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
     tasks.attach(shared, widgets, runs, found)
     FileListeners(shared, widgets).attach()
     AdviceListeners(shared, widgets.advice).attach(found)
+    widgets.hardware.attach()
     ExperimentListeners(widgets.experiments).attach()
     EngineListeners(shared, widgets).attach(demo)

@@ -12,10 +12,9 @@ import typer
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.engine.plural import count
 
 if TYPE_CHECKING:
-    from draftscope.forecast.forecast import Forecast, Scenario
+    from draftscope.forecast.forecast import Scenario
 
 ASKED, RUN, OUTPUT = "What is asked", "Hardware and load", options.OUTPUT
 MOST = 10_000_000  # tokens
@@ -90,6 +89,7 @@ def _draw(folder: Path) -> None:
 
 def _print(scenario: Scenario, price: float | None, json: bool) -> None:
     from draftscope.forecast.forecast import dollars_per_million, forecast
+    from draftscope_app.reports.forecast_answer import sentences
 
     result, cards = forecast(scenario), scenario.machine.cards
     rates = (result.plain_tokens_s, result.tokens_s.middle)
@@ -97,33 +97,10 @@ def _print(scenario: Scenario, price: float | None, json: bool) -> None:
     if json:
         print(codec.dumps(asdict(result) | {"cards": cards, "dollars_per_million": dollars}))
         return
-    print("\n".join(_lines(scenario, result)))
+    print("\n".join(sentences(scenario, result)))
     if dollars is not None:
         print(
             f"A million tokens cost ${dollars[0]:.2f} plain and ${dollars[1]:.2f} with {scenario.drafting.kind.name}."
         )
     for note in result.notes:
         terminal.say(f"{note}; give more cards with --tp, or fewer requests.")
-
-
-def _lines(scenario: Scenario, result: Forecast) -> list[str]:
-    target, plan, on, at = scenario.target, scenario.drafting, scenario.machine, result.stops_at
-    what = f"{target.name}, {target.parameters / 1e9:.1f} billion weights ({target.source})"
-    where = f"{on.cards} x {on.card.name} with {on.engine.name}"
-    how = f"{plan.kind.name}, {count(plan.steps, 'draft step')}, {count(plan.rows, 'row')} to verify"
-    load = f"{count(scenario.concurrency, 'request')} at once, {scenario.context:,.0f} tokens behind each"
-    whole = f" of answers of {count(scenario.answer, 'token')} with their prefill" if scenario.answer else ""
-    prior = "" if scenario.tau else " by the prior"
-    rest = result.round_ms - result.drafting_ms - result.verify_ms
-    rates = f"{result.tokens_s.middle:,.0f} [{result.tokens_s.low:,.0f}, {result.tokens_s.high:,.0f}]"
-    cost = result.round_ms / result.plain_ms
-    return [
-        f"{what}, on {where}; {how}; {load}.",
-        f"Speedup{whole}: {result.speedup}. tau is {result.tau}{prior}, a round costs {cost:.2f} steps.",
-        f"A step of plain decoding takes {result.plain_ms:.2f} ms and a round {result.round_ms:.2f}: drafting "
-        f"{result.drafting_ms:.2f}, verifying {result.verify_ms:.2f}, the engine {rest:.2f}.",
-        f"Tokens a second of all: {result.plain_tokens_s:,.0f} plain, {rates}.",
-        f"It stops paying at {at.middle:.0f} [{at.low:.0f}, {at.high:.0f}] requests at once."
-        if at
-        else "It pays at every load up to 4,096 requests at once.",
-    ]

@@ -1,0 +1,117 @@
+"""Decide, on other hardware: the forecast for a model, a drafter and a card that are not at hand. Loads no model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.forecast.ask import ask
+from draftscope.forecast.forecast import Forecast, Scenario, dollars_per_million, forecast
+from draftscope.forecast.tables import read_table
+from draftscope_app.page import notes
+from draftscope_app.page.shared import PRIVATE
+from draftscope_app.reports.forecast_answer import draw_loads, sentences, verdict
+
+MOST_CARDS, MOST_TOKENS, MOST_REQUESTS = 64, 10_000_000, 4096
+VALIDATED = (
+    "Held to 681 published measurements, the median error is 10.9% where the tokens a round are known and 22.0% where "
+    "nothing is (2026-11-24, the half of the sources that chose no constant); no card was at hand to check it. The "
+    "intervals should hold nine of ten measurements; they held 98% and 90%."
+)
+
+
+@dataclass(frozen=True)
+class HardwareForm:
+    """The card, its fields by the names of `forecast_for`, and the places of the answer."""
+
+    card: gr.Accordion
+    fields: dict[str, gr.components.Component]
+    answer: gr.HTML
+    plot: gr.Plot
+
+    def attach(self) -> None:
+        """Forecasts when the card is opened, and at every change of a field."""
+        outputs: list[Any] = [self.answer, self.plot]
+        for change in (self.card.expand, *(field.change for field in self.fields.values())):  # type: ignore[attr-defined]
+            change(self._show, list(self.fields.values()), outputs, trigger_mode="always_last", **PRIVATE)
+
+    def _show(self, *values: Any) -> list[Any]:
+        return show(dict(zip(self.fields, values, strict=True)))
+
+
+def show(values: dict[str, Any]) -> list[Any]:
+    """The answer and its curve, or why there is none."""
+    try:
+        scenario, price = read(values)
+    except DraftscopeError as error:
+        return [notes.refused(f"{error}."), gr.update(visible=False)]
+    return [answer(scenario, forecast(scenario), price), gr.update(value=draw_loads(scenario), visible=True)]
+
+
+def hardware_form() -> HardwareForm:
+    """A drawer below the advice."""
+    with gr.Accordion("On other hardware: a forecast", open=False, elem_id="ds-hardware") as card:
+        with gr.Row():
+            widgets = fields()
+        html = gr.HTML(apply_default_css=False, elem_id="ds-hardware-answer", js_on_load=None)
+        plot = gr.Plot(show_label=False, visible=False)
+        gr.HTML(value=notes.muted(VALIDATED), apply_default_css=False, js_on_load=None)
+    return HardwareForm(card, widgets, html, plot)
+
+
+def fields() -> dict[str, gr.components.Component]:
+    """By name, with what they say at first."""
+
+    def names(table: str) -> list[str]:
+        return [row["name"] for row in read_table(table)]
+
+    def number(label: str, value: float, most: float, precision: int = 0, least: float = 0) -> gr.Number:
+        return gr.Number(value, label=label, minimum=least, maximum=most, precision=precision)
+
+    return {
+        "model": gr.Dropdown(names("models"), value="Llama-3-70B", label="Model"),
+        "drafter": gr.Dropdown(names("drafters"), value="eagle3", label="Drafter"),
+        "card": gr.Dropdown(names("cards"), value="H100 SXM", label="Card"),
+        "engine": gr.Dropdown(names("engines"), value="vLLM", label="Server"),
+        "tp": number("Cards for each layer (0: enough)", 0, MOST_CARDS),
+        "concurrency": number("Concurrent requests", 1, MOST_REQUESTS, least=1),
+        "context": number("Tokens of context", 1024, MOST_TOKENS, least=1),
+        "answer": number("Tokens of an answer (0: decoding only)", 0, MOST_TOKENS),
+        "tau": number("Tokens a round, tau (0: the prior)", 0, 64, precision=2),
+        "price": number("Price of a card and hour (0: none)", 0, 1e6, precision=2),
+    }  # fmt: skip
+
+
+def read(values: dict[str, Any]) -> tuple[Scenario, float]:
+    """The scenario and the price of a card for an hour; raises `DraftscopeError` for what cannot be asked.
+
+    Names are those of the tables, so that no visitor reads a file of the server.
+    """
+    for name, table in (("model", "models"), ("drafter", "drafters"), ("card", "cards"), ("engine", "engines")):
+        if values[name] not in {row["name"] for row in read_table(table)}:
+            raise DraftscopeError(f"'{values[name]}' is not in the list; choose a {name} from it")
+    numbers = {name: values[name] or 0 for name in ("tp", "concurrency", "context", "answer", "tau", "price")}
+    scenario = ask(
+        values["model"], values["drafter"], values["card"], engine=values["engine"], tp=int(numbers["tp"]) or None,
+        concurrency=max(1, int(numbers["concurrency"])), context=max(1, numbers["context"]),
+        answer=int(numbers["answer"]), tau=numbers["tau"] or None,
+    )  # fmt: skip
+    return scenario, numbers["price"]
+
+
+def answer(scenario: Scenario, result: Forecast, price: float) -> str:
+    """The verdict, its reasons, and what a million tokens cost, as HTML."""
+    lines = sentences(scenario, result)
+    if price:
+        plain, drafted = (
+            dollars_per_million(rate, scenario.machine.cards, price)
+            for rate in (result.plain_tokens_s, result.tokens_s.middle)
+        )
+        lines.append(f"A million tokens cost {plain:,.2f} plain and {drafted:,.2f} with {scenario.drafting.kind.name}.")
+    lines += [f"{note}; choose more cards or fewer requests." for note in result.notes]
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<p role="status"><b>{escape(verdict(result))}</b> A forecast, not run.</p><ul>{items}</ul>'

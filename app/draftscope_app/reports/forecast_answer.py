@@ -1,0 +1,69 @@
+"""A forecast in sentences and as a curve over the load: for the command and the page. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import plotly.graph_objects as go
+
+from draftscope.forecast.economics import LOADS
+from draftscope.forecast.forecast import Forecast, Scenario, speedup_of
+from draftscope_app.engine.plural import count
+from draftscope_app.reports.figures import OURS, PLAIN, dashed, empty_figure
+
+
+def sentences(scenario: Scenario, result: Forecast) -> list[str]:
+    """What was asked, the speedup, where a round's time goes, tokens a second, and where it stops paying."""
+    target, plan, on, at = scenario.target, scenario.drafting, scenario.machine, result.stops_at
+    what = f"{target.name}, {target.parameters / 1e9:.1f} billion weights ({target.source})"
+    where = f"{on.cards} x {on.card.name} with {on.engine.name}"
+    how = f"{plan.kind.name}, {count(plan.steps, 'draft step')}, {count(plan.rows, 'row')} to verify"
+    load = f"{count(scenario.concurrency, 'request')} at once, {scenario.context:,.0f} tokens behind each"
+    whole = f" of answers of {count(scenario.answer, 'token')} with their prefill" if scenario.answer else ""
+    prior = "" if scenario.tau else " by the prior"
+    rest = result.round_ms - result.drafting_ms - result.verify_ms
+    rates = f"{result.tokens_s.middle:,.0f} [{result.tokens_s.low:,.0f}, {result.tokens_s.high:,.0f}]"
+    cost = result.round_ms / result.plain_ms
+    return [
+        f"{what}, on {where}; {how}; {load}.",
+        f"Speedup{whole}: {result.speedup}. tau is {result.tau}{prior}, a round costs {cost:.2f} steps.",
+        f"A step of plain decoding takes {result.plain_ms:.2f} ms and a round {result.round_ms:.2f}: drafting "
+        f"{result.drafting_ms:.2f}, verifying {result.verify_ms:.2f}, the engine {rest:.2f}.",
+        f"Tokens a second of all: {result.plain_tokens_s:,.0f} plain, {rates}.",
+        f"It stops paying at {at.middle:.0f} [{at.low:.0f}, {at.high:.0f}] requests at once."
+        if at
+        else "It pays at every load up to 4,096 requests at once.",
+    ]
+
+
+def verdict(result: Forecast) -> str:
+    """Turn it on or leave it off, where the whole interval says so."""
+    if result.speedup.low > 1:
+        return f"It should pay: {result.speedup} times plain decoding."
+    if result.speedup.high < 1:
+        return f"It should not pay: {result.speedup} times plain decoding."
+    return f"Measure first: {result.speedup} times plain decoding, which may be a loss."
+
+
+def draw_loads(scenario: Scenario) -> go.Figure:
+    """The speedup over the requests at once with its 90% band, the line at 1, and the load that was asked for."""
+    loads = sorted({*LOADS, scenario.concurrency})
+    bands = [speedup_of(replace(scenario, concurrency=load)) for load in loads]
+    figure = empty_figure("requests at once", "times plain decoding", 340, margin={"l": 56, "r": 12, "t": 12, "b": 48})
+    ends = [band.high for band in bands] + [band.low for band in reversed(bands)]
+    figure.add_trace(
+        go.Scatter(
+            x=[*loads, *reversed(loads)], y=ends, fill="toself", mode="none", fillcolor="#9B63C933", hoverinfo="skip"
+        )
+    )  # fmt: skip
+    figure.add_trace(
+        go.Scatter(
+            x=loads, y=[band.middle for band in bands], mode="lines+markers", line=dashed(0, OURS),
+            marker={"size": [12 if load == scenario.concurrency else 6 for load in loads]},
+            customdata=[str(band) for band in bands], hovertemplate="%{x} at once: %{customdata}<extra></extra>",
+        )
+    )  # fmt: skip
+    figure.add_hline(y=1, line={"color": PLAIN, "width": 2})
+    figure.update_xaxes(type="log", tickvals=list(LOADS), ticktext=[f"{load:,}" for load in LOADS])
+    figure.update_yaxes(rangemode="tozero")
+    return figure
