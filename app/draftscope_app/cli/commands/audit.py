@@ -11,7 +11,8 @@ import typer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options, terminal
-from draftscope_app.cli.audited import Options, audited, exit_code
+from draftscope_app.cli.audited import Options, audited, audited_inside, exit_code
+from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, options_of, takes
 
 if TYPE_CHECKING:
@@ -59,9 +60,13 @@ def audit(
     the target's own probabilities, computed here: their log-probabilities, their ranks, and whether texts repeat. The
     audit ends as soon as a difference is clear, or says how large a difference it could have missed. The exit code is 0
     where none was found, 1 where one was, 2 where the server could not be tested, 3 where too little was seen.
+    With --inside the decisions themselves are tested, on a vLLM that records them.
     """
+    chosen = Options(**given)
+    if chosen.inside:
+        return _inside(url, chosen, sampling, json)
     before = None if baseline is None else _baseline(baseline)
-    report = audited(url, Options(**given), loading, sampling)
+    report = audited(url, chosen, loading, sampling)
     known = frozenset() if before is None else _known(report, before, str(baseline))
     code = exit_code(report, known)
     _write(report, known, code, json, junit, summary)
@@ -70,6 +75,29 @@ def audit(
         if both := known & set(report.differences):
             print(f"The baseline has this difference too: {', '.join(sorted(both))}.")
     return code
+
+
+def _inside(url: str, chosen: Options, sampling: Given, json: Path | None) -> int:
+    report = audited_inside(url, chosen, sampling)
+    if str(json) == "-":
+        print(jsonlib.dumps(report.as_json()))
+    else:
+        print(report.verdict)
+        rows = [
+            (
+                each.tensor,
+                f"{each.tested:,}",
+                f"{each.wrong:,}",
+                each.fault or "as it should be" if each.tested else "nothing seen",
+            )
+            for each in report.findings
+        ]
+        terminal.show(terminal.Table(("tensor", "tested", "wrong", "finding"), rows, frozenset({1, 2})))
+    if json is not None and str(json) != "-":
+        json.write_text(jsonlib.dumps(report.as_json(), indent=1) + "\n", encoding="utf-8")
+    if report.different:
+        return ExitCode.FAILED
+    return ExitCode.OK if report.decisions else ExitCode.UNDECIDED
 
 
 def _baseline(path: Path) -> Mapping[str, Any]:
