@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from draftscope_vllm.recorder import Recorder
+from draftscope_vllm.recorder import Recorder, log
 from draftscope_vllm.rounds import Step, Verification, rounds
 
 NAME = "draftscope"
@@ -41,20 +41,24 @@ def install() -> None:
     @wraps(initialise)
     def init_device(wrapper: Any, *args: Any, **named: Any) -> Any:
         result = initialise(wrapper, *args, **named)
-        recorder = Recorder(rounds, os.environ.get("DRAFTSCOPE_INSIDE") == "all")
         try:
-            worker = wrapper.worker
-            type(worker).draftscope_rounds = lambda worker, request, after: worker.draftscope_recorder.answer(
-                request, after
-            )
-            worker.draftscope_recorder = recorder
-            if getattr(worker, "rank", 0) == 0:
-                watch(worker.model_runner, recorder)
+            record(wrapper.worker)
         except Exception as error:
-            recorder.disable(f"this vLLM could not be watched ({error})")
+            log.warning("draftscope records nothing: %r. Answers are not affected.", error)
         return result
 
     WorkerWrapperBase.init_device = init_device
+
+
+def record(worker: Any) -> None:
+    """Watches the runner of the first rank; `draftscope_rounds` is what the routes call in every rank."""
+    recorder = Recorder(rounds, os.environ.get("DRAFTSCOPE_INSIDE") == "all") if worker.rank == 0 else None
+    type(worker).draftscope_rounds = lambda _, request, after: recorder and recorder.answer(request, after)
+    if recorder is not None:
+        try:
+            watch(worker.model_runner, recorder)
+        except LookupError as error:
+            recorder.disable(f"this vLLM is not known here: {error}")
 
 
 def watch(runner: Any, recorder: Recorder) -> None:
@@ -73,8 +77,10 @@ def recognise(place: Any, name: str, expected: tuple[str, ...]) -> Function:
     """The function of that name. Raises `LookupError` if it lacks an expected parameter."""
     function = getattr(place, name, None)
     got = () if function is None else tuple(inspect.signature(function).parameters)
-    if missing := [parameter for parameter in expected if parameter not in got]:
-        raise LookupError(f"{name}: expected the parameters {', '.join(expected)}; {', '.join(missing)} not in {got}")
+    if not set(expected) <= set(got):
+        raise LookupError(
+            f"{name}: expected the parameters {', '.join(expected)}; found {', '.join(got) or 'no such function'}"
+        )
     assert function is not None
     return function  # type: ignore[no-any-return]
 

@@ -41,7 +41,10 @@ class Routes:
         if self._client is None:
             raise HTTPException(503, "draftscope: this server has no engine to record.")
         answers = await self._client.collective_rpc("draftscope_rounds", ANSWERS_S, (request, after))
-        return next(str(answer) for answer in answers if answer is not None)
+        for answer in answers:
+            if answer is not None:
+                return str(answer)
+        raise HTTPException(503, "draftscope: no rank records; the server's log says why.")
 
     async def _events(self, request: str) -> AsyncIterator[str]:
         """Ends when the recorder ends, after ten minutes, or when the client leaves."""

@@ -1,4 +1,4 @@
-"""A plugin for vLLM that mends #55005: temperatures of drafted rows. On PYTHONPATH, with `vllm_55005` in VLLM_PLUGINS."""
+"""A plugin for vLLM that mends #55005 (temperatures of drafted rows): on PYTHONPATH, and named in VLLM_PLUGINS."""
 
 from __future__ import annotations
 
