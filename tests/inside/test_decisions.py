@@ -51,3 +51,13 @@ def test_a_false_alarm_is_as_rare_as_it_is_said() -> None:
               for chance in (FALSE_ALARM, CHANCE)}  # fmt: skip
     assert alarms[FALSE_ALARM] == 0
     assert stats.binom.sf(alarms[CHANCE] - 1, CLEAN, CHANCE) > 1e-4
+
+
+def test_a_tie_of_logits_at_temperature_0_may_be_settled_either_way() -> None:
+    """As bf16 logits have: the drafted token is as likely as the one that was written instead."""
+    rounds = recording(2, 150, temperature=0.0)
+    token = next(token for each in rounds for token in each.drafted if token.accepted is False)
+    token.p = token.target.top[0][1]
+    token.target.top[1] = (token.token, token.p, token.target.top[0][2])
+    token.target.whole = None  # the rest of the row is as it was
+    assert not [each for each in examine(rounds) if each.fault]

@@ -22,6 +22,7 @@ ASKED, COST, CERTAINTY = "What is asked", "What it may cost", "Certainty"
 DRAFTS = ("draft", "head", "draft_revision", "ballast", "graphs")  # options of loading that an audit has no use for
 TARGET = "the weights that the server should run: hub id, folder, GGUF file, or a known name; without it give --plain"
 POSITIONS = ("token", "samples", "log p - E log p, nats", "standard error", "z")
+WITH_INSIDE = ("inside", "model", "prompts", "length", "concurrency", "tokens", "false_alarm")
 SAME = ("target", "settings")  # of a baseline and a report that may be compared
 
 _PANELS = {"tokens": COST, "minutes": COST, "false_alarm": CERTAINTY, "tolerance": CERTAINTY}
@@ -64,6 +65,8 @@ def audit(
     """
     chosen = Options(**given)
     if chosen.inside:
+        files = {"junit": junit, "summary": summary, "baseline": baseline}
+        _refuse_beside_inside([*given, *loading, *(name for name, path in files.items() if path is not None)])
         return _inside(url, chosen, sampling, json)
     before = None if baseline is None else _baseline(baseline)
     report = audited(url, chosen, loading, sampling)
@@ -75,6 +78,11 @@ def audit(
         if both := known & set(report.differences):
             print(f"The baseline has this difference too: {', '.join(sorted(both))}.")
     return code
+
+
+def _refuse_beside_inside(given: Sequence[str]) -> None:
+    if wrong := [f"--{name.replace('_', '-')}" for name in given if name not in WITH_INSIDE]:
+        raise DraftscopeError(f"--inside tests what the server recorded; leave out {', '.join(wrong)}.")
 
 
 def _inside(url: str, chosen: Options, sampling: Given, json: Path | None) -> int:

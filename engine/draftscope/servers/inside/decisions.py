@@ -126,12 +126,13 @@ def _kept(each: RecordedRound, row: TargetRow) -> bool | None:
 
 
 def _verdict(each: RecordedRound, token: DraftedToken) -> bool | None:
-    """None where nothing was decided, p is no number, or rounding decides."""
+    """None where nothing was decided, p is no number, or rounding or a tie decides."""
     if token.accepted is None or token.p is None or token.q is None:
         return None
     if each.temperature == 0:
         best = token.target.top[0][1]
-        return None if best is None else token.accepted == (token.p >= best)
+        tie = [p for _, p, _ in token.target.top].count(token.p) > 1
+        return None if best is None or tie else token.accepted == (token.p == best)
     if token.u is None:
         return False
     if abs(token.u * token.q - token.p) <= CLOSE * token.p:
