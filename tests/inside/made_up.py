@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from draftscope_vllm.rounds import Step, Verification, rounds
+from draftscope_vllm.rounds import VllmStep, VllmVerification, rounds
 from torch import Tensor
 
 from draftscope.servers.inside.recording import RecordedRound
@@ -16,6 +16,7 @@ Fault = Literal[
     "none",
     "temperature of drafted rows",
     "not a number",  # p of drafted rows
+    "top-k left out",
     "accepts too often",
     "u reused",
     "q before truncation",
@@ -45,7 +46,7 @@ def _round(number: int, fault: Fault, temperature: float, dice: torch.Generator)
     guess = logits[:K] + 0.7 * torch.randn(K, V, generator=dice)
     divisors = torch.full((K + 1, 1), temperature or 1.0)
     divisors[:K] *= {"temperature of drafted rows": 1.3, "not a number": torch.nan}.get(fault, 1.0)
-    processed = truncated(logits / divisors, 12) if temperature else logits
+    processed = truncated(logits / divisors, V if fault == "top-k left out" else 12) if temperature else logits
     p = processed.softmax(-1)
     q = (guess if fault == "q before truncation" else truncated(guess, 12)).softmax(-1)
     from_q = truncated(guess, 6).softmax(-1) if fault == "q before truncation" else q
@@ -56,10 +57,10 @@ def _round(number: int, fault: Fault, temperature: float, dice: torch.Generator)
         u = torch.rand(K, generator=dice, dtype=torch.float64)
     written = _verified(drafted, p, q, u, fault, temperature, dice)
     greedy = temperature == 0
-    step = Step(
+    step = VllmStep(
         ["made-up"], [temperature], [12], [1.0], [False], [True], 1.0, logits, False,
         torch.tensor([written + [-1] * (K + 1 - len(written))]), None if greedy else processed[K:],
-        Verification(torch.tensor(drafted), [K], None if greedy else q, processed[:K], None if greedy else u,
+        VllmVerification(torch.tensor(drafted), [K], None if greedy else q, processed[:K], None if greedy else u,
                      None if greedy else p[:K]),
         list(range(K)), [K],
     )  # fmt: skip

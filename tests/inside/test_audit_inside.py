@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from draftscope.servers.inside.recording import Recording
+from draftscope.servers.inside.recording import InsideRecording
 from draftscope_app.cli.main import main
 from tests.inside.made_up import Fault, recording
 
@@ -32,7 +32,9 @@ def serving(fault: Fault = "none", why: str = "", installed: bool = True, other_
             if self.path == "/v1/models":
                 self.answer(200, json.dumps({"data": [{"id": "made-up", "owned_by": "vllm"}]}))
             elif installed:
-                state = Recording(on=not why, why=why, lost=0, rounds=rounds if "draftscope-" in self.path else [])
+                state = InsideRecording(
+                    on=not why, why=why, lost=0, rounds=rounds if "draftscope-" in self.path else []
+                )
                 self.answer(200, state.model_dump_json())
             else:
                 self.answer(404, "{}")

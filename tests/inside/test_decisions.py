@@ -20,6 +20,7 @@ def first_wrong(fault: Fault, temperature: float = 1.0) -> str | None:
     ("fault", "tensor"),
     [
         ("temperature of drafted rows", "temperature of drafted rows"),
+        ("top-k left out", "top-k of p"),
         ("not a number", "temperature of drafted rows"),
         ("q before truncation", "q"),
         ("u reused", "u, used once"),

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 from draftscope_vllm import hooks, recorder
-from draftscope_vllm.recorder import Recorder
+from draftscope_vllm.recorder import RoundRecorder
 from draftscope_vllm.rounds import rounds
-from draftscope_vllm.routes import Routes
+from draftscope_vllm.routes import RoundRoutes
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from draftscope.servers.inside.recording import Recording
+from draftscope.servers.inside.recording import InsideRecording
 
 K, V, SAMPLER, TRUNCATION = 3, 16, hooks.SAMPLER, hooks.TRUNCATION
 HOOKS = ("execute_model", "sample", "apply_top_k_top_p", "generate_uniform_probs", "sample_recovered_tokens",
@@ -116,8 +116,8 @@ def started() -> Any:
     return wrapper.worker
 
 
-def watched(read: Any = rounds) -> tuple[StubRunner, Recorder]:
-    runner, kept = StubRunner(), Recorder(read, every=False)
+def watched(read: Any = rounds) -> tuple[StubRunner, RoundRecorder]:
+    runner, kept = StubRunner(), RoundRecorder(read, every=False)
     hooks.watch(runner, kept)
     return runner, kept
 
@@ -135,11 +135,11 @@ def test_answers_are_as_without_it_and_every_token_is_recorded() -> None:
     runner, kept = watched()
     assert runner.texts(20) == plain
     kept.drain()
-    seen = Recording.model_validate_json(kept.answer("draftscope-1"))
+    seen = InsideRecording.model_validate_json(kept.answer("draftscope-1"))
     assert [each.written for each in seen.rounds] == [[t for t in text if t >= 0] for text in plain]
     assert all(len(each.drafted) == K and each.top_k == 0 for each in seen.rounds) and (seen.on, seen.lost) == (True, 0)
     assert json.loads(kept.answer())["requests"] == ["cmpl-draftscope-1-0"]
-    assert len(Recording.model_validate_json(kept.answer("draftscope-1", seen.rounds[7].number)).rounds) == 12
+    assert len(InsideRecording.model_validate_json(kept.answer("draftscope-1", seen.rounds[7].number)).rounds) == 12
 
 
 @pytest.mark.parametrize("name", HOOKS)
@@ -178,7 +178,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """By request, in all, and by steps that the thread has no time for: those are counted."""
     monkeypatch.setattr(recorder, "PER_REQUEST", 4)
     monkeypatch.setattr(recorder, "IN_ALL", 10)
-    kept = Recorder(lambda step: [(step, {})] * 6, every=True)
+    kept = RoundRecorder(lambda step: [(step, {})] * 6, every=True)
     for name in ("a", "b", "c"):
         kept.take(name)
     kept.drain()
@@ -211,7 +211,7 @@ def test_rounds_are_read_as_a_list_and_as_a_stream() -> None:
             answer = worker.draftscope_rounds(*args)
             return [None, answer.replace('"on": true', '"on": false')]  # so that the stream ends
 
-    app, routes = FastAPI(), Routes()
+    app, routes = FastAPI(), RoundRoutes()
     routes.attach_router(app)
     with TestClient(app) as client:
         assert client.get("/v1/draftscope/rounds").status_code == 503

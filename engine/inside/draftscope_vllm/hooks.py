@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from draftscope_vllm.recorder import Recorder, log
-from draftscope_vllm.rounds import Step, Verification, rounds
+from draftscope_vllm.recorder import RoundRecorder, log
+from draftscope_vllm.rounds import VllmStep, VllmVerification, rounds
 
 NAME = "draftscope"
 SAMPLER, TRUNCATION = "vllm.v1.sample.rejection_sampler", "vllm.v1.sample.ops.topk_topp_sampler"
@@ -52,7 +52,7 @@ def install() -> None:
 
 def record(worker: Any) -> None:
     """Watches the runner of the first rank; `draftscope_rounds` is what the routes call in every rank."""
-    recorder = Recorder(rounds, os.environ.get("DRAFTSCOPE_INSIDE") == "all") if worker.rank == 0 else None
+    recorder = RoundRecorder(rounds, os.environ.get("DRAFTSCOPE_INSIDE") == "all") if worker.rank == 0 else None
     type(worker).draftscope_rounds = lambda _, request, after: recorder and recorder.answer(request, after)
     if recorder is not None:
         try:
@@ -61,7 +61,7 @@ def record(worker: Any) -> None:
             recorder.disable(f"this vLLM is not known here: {error}")
 
 
-def watch(runner: Any, recorder: Recorder) -> None:
+def watch(runner: Any, recorder: RoundRecorder) -> None:
     """Puts the hooks in, all or none. Raises `LookupError` for a vLLM with other functions."""
     hooks, put = Hooks(runner, recorder), []
     for name, (module, expected) in GLOBALS.items():
@@ -85,7 +85,7 @@ def recognise(place: Any, name: str, expected: tuple[str, ...]) -> Function:
     return function  # type: ignore[no-any-return]
 
 
-def hooked(original: Function, recorder: Recorder, hook: Callable[[dict[str, Any], Any, float], None]) -> Function:
+def hooked(original: Function, recorder: RoundRecorder, hook: Callable[[dict[str, Any], Any, float], None]) -> Function:
     """`original`, with a hook after it: its arguments by name, what it returned, and when it began."""
     signature = inspect.signature(original)
 
@@ -106,13 +106,13 @@ def hooked(original: Function, recorder: Recorder, hook: Callable[[dict[str, Any
 class Hooks:
     """Collects the parts of one step from the functions that are called in it, in this order."""
 
-    def __init__(self, runner: Any, recorder: Recorder) -> None:
+    def __init__(self, runner: Any, recorder: RoundRecorder) -> None:
         self._runner, self._recorder = runner, recorder
         self._began = 0.0
         self._u: Any = None
         self._p: Any = None
         self._last: Any = None
-        self._verification: Verification | None = None
+        self._verification: VllmVerification | None = None
 
     def execute_model(self, given: dict[str, Any], result: Any, began: float) -> None:
         self._began = began
@@ -128,7 +128,7 @@ class Hooks:
         self._p = given["target_probs"]
 
     def rejection_sample(self, given: dict[str, Any], result: Any, began: float) -> None:
-        self._verification = Verification(
+        self._verification = VllmVerification(
             given["draft_token_ids"], list(given["num_draft_tokens"]), given["draft_probs"], given["target_logits"],
             self._u, self._p,
         )  # fmt: skip
@@ -142,7 +142,7 @@ class Hooks:
         if given["logits"] is None or not any(wanted):
             return self._forget()
         settings = batch.sampling_metadata
-        step = Step(
+        step = VllmStep(
             requests=requests,
             temperature=batch.temperature_cpu[:count].tolist(),
             top_k=[k if 0 < k < given["logits"].shape[-1] else 0 for k in batch.top_k_cpu[:count].tolist()],

@@ -19,7 +19,7 @@ ASKING = "draftscope-"  # a request whose id contains this is recorded
 Rounds = Callable[[Any], "list[tuple[str, dict[str, Any]]]"]
 
 
-class Recorder:
+class RoundRecorder:
     """Takes steps on the engine's thread, turns them into rounds on another one, and keeps those as JSON."""
 
     def __init__(self, rounds: Rounds, every: bool) -> None:

@@ -13,7 +13,7 @@ TOP = 8  # tokens of a distribution that are kept
 
 
 @dataclass
-class Verification:
+class VllmVerification:
     """What `rejection_sample` was given, and what was drawn in it. N drafted tokens of all requests, V tokens."""
 
     drafted: Tensor  # [N]
@@ -25,7 +25,7 @@ class Verification:
 
 
 @dataclass
-class Step:
+class VllmStep:
     """One step of the runner: B requests, R rows of logits."""
 
     requests: list[str]  # [B]
@@ -39,12 +39,12 @@ class Step:
     processed_elsewhere: bool  # penalties and the like: p is not softmax(logits / temperature)
     written: Tensor  # [B, up to K + 1], -1: none
     last: Tensor | None  # [B, V] processed logits of bonus and plain rows; None where all requests are greedy
-    verification: Verification | None = None  # None: nobody drafted
+    verification: VllmVerification | None = None  # None: nobody drafted
     rows: list[int] = field(default_factory=list)  # [N] of logits, for drafted tokens
     last_rows: list[int] = field(default_factory=list)  # [B] of logits, for bonus and plain tokens
 
 
-def rounds(step: Step) -> list[tuple[str, dict[str, Any]]]:
+def rounds(step: VllmStep) -> list[tuple[str, dict[str, Any]]]:
     """The rounds of a step, by request."""
     counts = [0] * len(step.requests) if step.verification is None else step.verification.counts
     made, first = [], 0
@@ -55,7 +55,7 @@ def rounds(step: Step) -> list[tuple[str, dict[str, Any]]]:
     return made
 
 
-def _round(step: Step, i: int, first: int, count: int) -> dict[str, Any]:
+def _round(step: VllmStep, i: int, first: int, count: int) -> dict[str, Any]:
     tokens = [token for token in step.written[i].tolist() if token >= 0]
     accepted = len(tokens) - 1
     return {
@@ -75,7 +75,7 @@ def _verdict(position: int, accepted: int) -> bool | None:
     return None if position > accepted else position < accepted
 
 
-def _drafted(step: Step, i: int, row: int, verdict: bool | None) -> dict[str, Any]:
+def _drafted(step: VllmStep, i: int, row: int, verdict: bool | None) -> dict[str, Any]:
     seen = step.verification
     assert seen is not None
     token, p = int(seen.drafted[row]), _p(seen, row)
@@ -91,7 +91,7 @@ def _drafted(step: Step, i: int, row: int, verdict: bool | None) -> dict[str, An
     }
 
 
-def _next(step: Step, i: int, first: int, count: int, tokens: list[int]) -> dict[str, Any]:
+def _next(step: VllmStep, i: int, first: int, count: int, tokens: list[int]) -> dict[str, Any]:
     """The token after the accepted ones, and the distribution that it was drawn from."""
     token, accepted, seen = tokens[-1], len(tokens) - 1, step.verification
     if accepted < count:
@@ -108,18 +108,19 @@ def _next(step: Step, i: int, first: int, count: int, tokens: list[int]) -> dict
     return {"token": token, **_drawn(law, token), "target": _target(step, i, law, step.last_rows[i])}
 
 
-def _p(seen: Verification, row: int) -> Tensor:
+def _p(seen: VllmVerification, row: int) -> Tensor:
     return seen.processed[row].softmax(-1, dtype=torch.float32) if seen.p is None else seen.p[row]
 
 
-def _target(step: Step, i: int, p: Tensor, row: int) -> dict[str, Any]:
+def _target(step: VllmStep, i: int, p: Tensor, row: int) -> dict[str, Any]:
     """p as it was used, beside the model's logits. `whole`: log of the sum of exp(logit / temperature)."""
     top = p.nan_to_num(0).topk(min(TOP, len(p)))
     seen = step.logits[row].double()
     whole = (seen / (step.temperature[i] or 1.0)).logsumexp(-1)
     return {
         "sum": _number(p.double().sum()),
-        "kept": int((p > 0).sum()),
+        "kept": len(kept := p[p > 0]),
+        "least": int((kept == kept.min()).sum()) if len(kept) else 0,
         "top": [[int(t), _number(p[t]), _number(seen[t])] for t in top.indices],
         "whole": None if step.processed_elsewhere else _number(whole),
     }

@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 ANSWERS_S, PAUSE_S, LONGEST_S = 30.0, 0.05, 600.0
 
 
-class Routes:
+class RoundRoutes:
     """The entry point `vllm.endpoint_plugins`."""
 
     name = "draftscope"

@@ -93,12 +93,12 @@ def _inside(url: str, chosen: Options, sampling: Given, json: Path | None) -> in
         print(report.verdict)
         rows = [
             (
-                each.tensor,
-                f"{each.tested:,}",
-                f"{each.wrong:,}",
-                each.fault or "as it should be" if each.tested else "nothing seen",
+                finding.tensor,
+                f"{finding.tested:,}",
+                f"{finding.wrong:,}",
+                finding.fault or "as it should be" if finding.tested else "nothing seen",
             )
-            for each in report.findings
+            for finding in report.findings
         ]
         terminal.show(terminal.Table(("tensor", "tested", "wrong", "finding"), rows, frozenset({1, 2})))
     if json is not None and str(json) != "-":

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from draftscope.servers.adapter import ServerError
 from draftscope.servers.inside.decisions import FALSE_ALARM, TensorFinding, examine
-from draftscope.servers.inside.recording import RecordedRound, Recording
+from draftscope.servers.inside.recording import InsideRecording, RecordedRound
 from draftscope.servers.programs.web_server import Cards, chosen
 from draftscope.servers.wire import Wire
 from draftscope.verify.sampling import Sampling
@@ -87,26 +87,26 @@ def audit_inside(url: str, prompts: Sequence[str], plan: InsidePlan) -> InsideRe
     try:
         read_state(wire)
         model = chosen(wire.get("/v1/models", Cards), plan.model, wire.url).id
-        asked = list(islice(cycle(prompts), max(plan.tokens // plan.length, 1)))
+        sent = list(islice(cycle(prompts), max(plan.tokens // plan.length, 1)))
         with ThreadPoolExecutor(plan.concurrency) as pool:
-            texts = list(pool.map(lambda prompt: _ask(wire, model, prompt, plan), asked))
+            texts = list(pool.map(lambda prompt: _ask(wire, model, prompt, plan), sent))
     finally:
         wire.close()
-    rounds = [each for _, recorded in texts for each in recorded]
+    rounds = [step for _, recorded in texts for step in recorded]
     return InsideReport(
         server=wire.url,
         requests=len(texts),
         rounds=len(rounds),
-        decisions=sum(token.accepted is not None for each in rounds for token in each.drafted),
+        decisions=sum(token.accepted is not None for step in rounds for token in step.drafted),
         unlike=sum(written != _written(recorded)[: len(written)] for written, recorded in texts),
         findings=examine(rounds, plan.false_alarm),
         false_alarm=plan.false_alarm,
     )
 
 
-def read_state(wire: Wire, request: str = "") -> Recording:
+def read_state(wire: Wire, request: str = "") -> InsideRecording:
     """Raises `ServerError` where nothing is recorded, and says why."""
-    state = wire.asked(f"{ROUNDS}?request={request}", Recording)
+    state = wire.asked(f"{ROUNDS}?request={request}", InsideRecording)
     if state is None:
         raise ServerError(f"{wire.url} {NO_RECORDER}")
     if not state.on:
@@ -132,4 +132,4 @@ def _ask(wire: Wire, model: str, prompt: str, plan: InsidePlan) -> tuple[list[in
 
 
 def _written(rounds: Sequence[RecordedRound]) -> list[int]:
-    return [token for each in rounds for token in each.written]
+    return [token for step in rounds for token in step.written]

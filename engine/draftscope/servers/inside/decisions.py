@@ -38,65 +38,62 @@ class TensorFinding:
 def examine(rounds: Sequence[RecordedRound], false_alarm: float = FALSE_ALARM) -> list[TensorFinding]:
     """All tests, in the order in which a step makes the tensors: the first with a fault is the first wrong one."""
     alpha = false_alarm / DRAWS
-    drafted = [(each, token) for each in rounds for token in each.drafted]
-    after = [(each, each.next.target) for each in rounds if each.next.target is not None]
-    sampled = [each for each in rounds if each.temperature > 0]
+    drafted = [(step, token) for step in rounds for token in step.drafted]
+    after = [(step, step.next.target) for step in rounds if step.next.target is not None]
+    sampled = [step for step in rounds if step.temperature > 0]
     uniforms = [token.u for _, token in drafted if token.u is not None]
     return [
-        _law("temperature of drafted rows", [(each, token.target) for each, token in drafted]),
+        _law("temperature of drafted rows", [(step, token.target) for step, token in drafted]),
         _law("temperature of bonus and plain rows", after),
         _rule("sum of p", (_sums(token.target.sum) for _, token in drafted), "p does not sum to 1"),
-        _rule("top-k of p", (_kept(each, token.target) for each, token in drafted), "p keeps more tokens than top-k"),
+        _rule("top-k of p", (_kept(step, token.target) for step, token in drafted), "p keeps more tokens than top-k"),
         _rule("sum of q", (_sums(token.draft.sum) for _, token in drafted if token.draft), "q does not sum to 1"),
-        _draws("q", [token.draft for each, token in drafted if token.draft and each.temperature > 0], alpha),
+        _draws("q", [token.draft for step, token in drafted if token.draft and step.temperature > 0], alpha),
         _uniform("u", uniforms, alpha),
         _fresh("u, used once", uniforms, alpha),
-        _rule("verdict", (_verdict(each, token) for each, token in drafted), "not u < min(1, p/q)"),
-        _rule("greedy token", (_best(each) for each in rounds), "not the likeliest token at temperature 0"),
-        _draws("correction", [each.next for each in sampled if each.kind == "correction"], alpha),
-        _draws("bonus", [each.next for each in sampled if each.kind != "correction"], alpha),
+        _rule("verdict", (_verdict(step, token) for step, token in drafted), "not u < min(1, p/q)"),
+        _rule("greedy token", (_best(step) for step in rounds), "not the likeliest token at temperature 0"),
+        _draws("correction", [step.next for step in sampled if step.kind == "correction"], alpha),
+        _draws("bonus", [step.next for step in sampled if step.kind != "correction"], alpha),
     ]
 
 
 def _rule(tensor: str, right: Iterable[bool | None], fault: str) -> TensorFinding:
     """`right`: None where it cannot be said."""
-    said = [each for each in right if each is not None]
+    said = [verdict for verdict in right if verdict is not None]
     wrong = said.count(False)
     return TensorFinding(tensor, len(said), wrong, f"{fault} in {wrong} of {len(said)}" if wrong else "")
 
 
 def _law(tensor: str, rows: Sequence[tuple[RecordedRound, TargetRow]]) -> TensorFinding:
     """p against the model's logits; a fault says which temperature the rows had instead, in the median."""
-    judged = [(row, right) for each, row in rows if (right := _is_law(each, row)) is not None]
+    judged = [(row, right) for step, row in rows if (right := _is_law(step, row)) is not None]
     wrong = [row for row, right in judged if not right]
     if not wrong:
         return TensorFinding(tensor, len(judged), 0, "")
     broken = sum(row.sum is None for row in wrong)
-    seen = [found for row in wrong if (found := _temperature(row)) is not None]
+    seen = [value for row in wrong if (value := _temperature(row)) is not None]
     middle = f", {len(seen)} at another temperature (median {np.median(seen):.3g})" if seen else ""
-    asked = sorted({each.temperature for each, _ in rows})
-    fault = (
-        f"p is not softmax(logits / {', '.join(f'{each:g}' for each in asked)}) in {len(wrong)} of {len(judged)} rows: "
-        f"{broken} not numbers{middle}"
-    )
+    divisors = ", ".join(f"{value:g}" for value in sorted({step.temperature for step, _ in rows}))
+    fault = f"p is not softmax(logits / {divisors}) in {len(wrong)} of {len(judged)} rows: {broken} not numbers{middle}"
     return TensorFinding(tensor, len(judged), len(wrong), fault)
 
 
-def _is_law(each: RecordedRound, row: TargetRow) -> bool | None:
+def _is_law(step: RecordedRound, row: TargetRow) -> bool | None:
     """Truncation divides every kept p by the kept mass: log p - (logit / T - log sum) is one number, 0 without it."""
     if row.whole is None:
         return None
     if row.sum is None:
         return False
-    temperature = each.temperature or 1.0
+    temperature = step.temperature or 1.0
     gaps = [math.log(p) - (logit / temperature - row.whole) for p, logit in _pairs(row)]
-    most = -math.log(each.top_p) if each.top_p < 1 else math.inf
-    highest = most if _truncated(each, row) else 0.0
+    most = -math.log(step.top_p) if step.top_p < 1 else math.inf
+    highest = most if _truncated(step, row) else 0.0
     return bool(gaps) and max(gaps) - min(gaps) < NATS and -NATS < min(gaps) < highest + NATS
 
 
-def _truncated(each: RecordedRound, row: TargetRow) -> bool:
-    return each.temperature > 0 and (each.top_p < 1 or 0 < each.top_k <= row.kept)
+def _truncated(step: RecordedRound, row: TargetRow) -> bool:
+    return step.temperature > 0 and (step.top_p < 1 or 0 < step.top_k <= row.kept)
 
 
 def _pairs(row: TargetRow) -> list[tuple[float, float]]:
@@ -116,20 +113,18 @@ def _sums(total: float | None) -> bool:
     return total is not None and abs(total - 1) < SUMS
 
 
-def _kept(each: RecordedRound, row: TargetRow) -> bool | None:
-    """A tie at the edge may be kept; a vocabulary's worth may not. -1, 0: no top-k."""
-    if each.temperature == 0 or each.top_k <= 0 or row.sum is None:
+def _kept(step: RecordedRound, row: TargetRow) -> bool | None:
+    """All that are likelier than the least likely one that is kept are fewer than top-k; ties at the edge may stay."""
+    if step.temperature == 0 or step.top_k <= 0 or row.sum is None:
         return None
-    edge = row.top[min(each.top_k, len(row.top)) - 1][1]
-    ties = sum(p == edge for _, p, _ in row.top)
-    return row.kept <= each.top_k + max(ties - 1, 0) or row.kept <= each.top_k
+    return row.kept - row.least < step.top_k
 
 
-def _verdict(each: RecordedRound, token: DraftedToken) -> bool | None:
+def _verdict(step: RecordedRound, token: DraftedToken) -> bool | None:
     """None where nothing was decided, p is no number, or rounding or a tie decides."""
     if token.accepted is None or token.p is None or token.q is None:
         return None
-    if each.temperature == 0:
+    if step.temperature == 0:
         best = token.target.top[0][1]
         tie = [p for _, p, _ in token.target.top].count(token.p) > 1
         return None if best is None or tie else token.accepted == (token.p == best)
@@ -140,21 +135,21 @@ def _verdict(each: RecordedRound, token: DraftedToken) -> bool | None:
     return token.accepted == (token.u * token.q < token.p)
 
 
-def _best(each: RecordedRound) -> bool | None:
-    if each.temperature > 0 or each.next.mass is None:
+def _best(step: RecordedRound) -> bool | None:
+    if step.temperature > 0 or step.next.mass is None:
         return None
-    return each.next.above == 0.0
+    return step.next.above == 0.0
 
 
 def _draws(tensor: str, drawn: Sequence[DrawnToken], alpha: float) -> TensorFinding:
     """Places of drawn tokens; a token without mass is impossible, and wrong by itself."""
-    known = [each for each in drawn if each.sum is not None and each.sum > LEAST]
-    impossible = sum(each.mass is None or each.mass <= 0 for each in known)
+    known = [token for token in drawn if token.sum is not None and token.sum > LEAST]
+    impossible = sum(token.mass is None or token.mass <= 0 for token in known)
     if impossible:
         fault = f"{impossible} of {len(known)} tokens cannot come from it"
         return TensorFinding(tensor, len(known), impossible, fault)
     dice = np.random.default_rng(len(known))  # spreads tokens that are equally likely
-    places = [((each.above or 0.0) + dice.random() * (each.equal or 0.0)) / (each.sum or 1.0) for each in known]
+    places = [((token.above or 0.0) + dice.random() * (token.equal or 0.0)) / (token.sum or 1.0) for token in known]
     return _uniform(tensor, places, alpha)
 
 

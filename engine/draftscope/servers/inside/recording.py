@@ -17,11 +17,12 @@ class DrawnToken(BaseModel):
 
 
 class TargetRow(BaseModel):
-    """p as it was used: its sum, how many tokens it has, the best with p and the model's logit, and the logarithm of
-    the sum of exp(logit / temperature), None where other processors came between."""
+    """p as it was used: its sum, how many tokens it keeps and how many are its least likely ones, the best with p and
+    the model's logit, and the log of the sum of exp(logit / temperature), None where other processors came between."""
 
     sum: float | None
     kept: int
+    least: int
     top: list[tuple[int, float | None, float | None]]
     whole: float | None
 
@@ -59,10 +60,10 @@ class RecordedRound(BaseModel):
 
     @property
     def written(self) -> list[int]:
-        return [*(each.token for each in self.drafted if each.accepted), self.next.token]
+        return [*(token.token for token in self.drafted if token.accepted), self.next.token]
 
 
-class Recording(BaseModel):
+class InsideRecording(BaseModel):
     """What the recorder answers. `why` it is off; `lost` steps, for which its thread had no time."""
 
     on: bool
