@@ -33,9 +33,6 @@ class Options(BaseModel):
     plain: str | None = Field(
         None, description="a plain server of the same model: it writes the greedy texts, and without --target samples"
     )
-    inside: bool = Field(
-        False, description="test every decision that draftscope-vllm recorded in the server; no weights"
-    )
     model: str | None = Field(None, description="the model to ask for, if there are several")
     prompts: Path | None = Field(None, description="prompts of your own, one a line")
     chat: bool = Field(False, description="put prompts into the model's chat template")

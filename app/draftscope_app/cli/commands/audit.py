@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 ASKED, COST, CERTAINTY = "What is asked", "What it may cost", "Certainty"
 DRAFTS = ("draft", "head", "draft_revision", "ballast", "graphs")  # options of loading that an audit has no use for
 TARGET = "the weights that the server should run: hub id, folder, GGUF file, or a known name; without it give --plain"
+INSIDE = "test every decision that draftscope-vllm recorded in the server; needs no weights"
 POSITIONS = ("token", "samples", "log p - E log p, nats", "standard error", "z")
-WITH_INSIDE = ("inside", "model", "prompts", "length", "concurrency", "tokens", "false_alarm")
+WITH_INSIDE = ("model", "prompts", "length", "concurrency", "tokens", "false_alarm")
 SAME = ("target", "settings")  # of a baseline and a report that may be compared
 
 _PANELS = {"tokens": COST, "minutes": COST, "false_alarm": CERTAINTY, "tolerance": CERTAINTY}
@@ -48,6 +49,7 @@ def audit(
     given: Given,
     sampling: Given,
     loading: Given,
+    inside: Annotated[bool, typer.Option("--inside", help=INSIDE, rich_help_panel=ASKED)] = False,
     json: Annotated[Path | None, _written("--json", "the report as JSON; - prints it")] = None,
     junit: Annotated[Path | None, _written("--junit", "what was tested as JUnit XML")] = None,
     summary: Annotated[Path | None, _written("--summary", "a summary in Markdown is appended")] = None,
@@ -64,7 +66,7 @@ def audit(
     With --inside the decisions themselves are tested, on a vLLM that records them.
     """
     chosen = Options(**given)
-    if chosen.inside:
+    if inside:
         files = {"junit": junit, "summary": summary, "baseline": baseline}
         _refuse_beside_inside([*given, *loading, *(name for name, path in files.items() if path is not None)])
         return _inside(url, chosen, sampling, json)
