@@ -9,7 +9,7 @@ MODULES := $(JAVASCRIPT)/node_modules
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(JAVASCRIPT)
 PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument $(JAVASCRIPT)
 
-.PHONY: run test test-all lint types javascript style house format bench attack gpu space-test servers-test interop clean
+.PHONY: run test test-all lint types javascript style house format bench attack gpu space-test servers-test interop inside clean
 
 # Opens on SmolLM2, which it downloads once; on the embedded pair where it cannot, or with TARGET=embedded.
 run: $(READY)
@@ -85,6 +85,12 @@ servers-test: $(READY) $(SERVERS)/.ready $(VLLM)/.ready
 interop: $(READY) $(VLLM)/.ready
 	$(BIN)/python -m tests.programs.interop --vllm $(VLLM)/bin/vllm --save build/interop.md $(if $(SMOLLM2),--smollm2 $(SMOLLM2)) \
 		$(if $(LLAMA_SERVER),--llama-server $(LLAMA_SERVER))
+
+# Every decision of vLLM for CPUs, recorded inside it and tested: as it is, and with its bug #55005 mended.
+inside: $(READY) $(VLLM)/.ready
+	$(VLLM)/bin/python -m pip install --quiet --no-deps --force-reinstall engine/inside
+	DRAFTSCOPE_VLLM=$(VLLM)/bin/vllm $(BIN)/python -m pytest tests/inside
+	$(BIN)/python -m tests.programs.inside --vllm $(VLLM)/bin/vllm
 
 $(VLLM)/.ready:
 	$(PYTHON) -m venv $(VLLM)

@@ -30,6 +30,7 @@ OURS = (
     "engine/draftscope/verify/README.md",
     "engine/SERVERS.md",
     "engine/METRICS.md",
+    "engine/inside/README.md",
     "app/README.md",
     "app/DEPLOY.md",
     "app/CLASS.md",

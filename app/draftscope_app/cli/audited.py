@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from draftscope.servers.audit.audit import Report, Watch
     from draftscope.servers.audit.pairs import Compared
     from draftscope.servers.audit.rounds import Audited
+    from draftscope.servers.inside.audit import InsideReport
 
 MOST_PROMPTS = 64
 
@@ -78,6 +79,16 @@ def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Repor
         most, chat = max(plan.tokens, GREEDY_TOKENS), Chat(raw=not chosen.chat)
         read = [read_prompt(engine, text, most, chat)[1] for text in texts]
         return audit_server(server, server.identity.kind, engine, texts, read, plan, other, watch, name)
+
+
+def audited_inside(url: str, chosen: Options, sampling: Given) -> InsideReport:
+    """Audits what a server's own recorder saw. Raises `DraftscopeError` where there is none."""
+    from draftscope.servers.inside.audit import InsidePlan, audit_inside
+    from draftscope.verify.sampling import Sampling
+
+    settings = Sampling.of(options.settings({"temperature": 1.0} | dict(sampling)))
+    plan = InsidePlan(settings, chosen.tokens, chosen.length, chosen.concurrency, chosen.model, chosen.false_alarm)
+    return audit_inside(url, _read(chosen.prompts), plan)
 
 
 def exit_code(report: Report, known: frozenset[str] = frozenset()) -> ExitCode:

@@ -11,7 +11,8 @@ import typer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options, terminal
-from draftscope_app.cli.audited import Options, audited, exit_code
+from draftscope_app.cli.audited import Options, audited, audited_inside, exit_code
+from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, options_of, takes
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 ASKED, COST, CERTAINTY = "What is asked", "What it may cost", "Certainty"
 DRAFTS = ("draft", "head", "draft_revision", "ballast", "graphs")  # options of loading that an audit has no use for
 TARGET = "the weights that the server should run: hub id, folder, GGUF file, or a known name; without it give --plain"
+INSIDE = "test every decision that draftscope-vllm recorded in the server; needs no weights"
 POSITIONS = ("token", "samples", "log p - E log p, nats", "standard error", "z")
+WITH_INSIDE = ("model", "prompts", "length", "concurrency", "tokens", "false_alarm")
 SAME = ("target", "settings")  # of a baseline and a report that may be compared
 
 _PANELS = {"tokens": COST, "minutes": COST, "false_alarm": CERTAINTY, "tolerance": CERTAINTY}
@@ -46,6 +49,7 @@ def audit(
     given: Given,
     sampling: Given,
     loading: Given,
+    inside: Annotated[bool, typer.Option("--inside", help=INSIDE, rich_help_panel=ASKED)] = False,
     json: Annotated[Path | None, _written("--json", "the report as JSON; - prints it")] = None,
     junit: Annotated[Path | None, _written("--junit", "what was tested as JUnit XML")] = None,
     summary: Annotated[Path | None, _written("--summary", "a summary in Markdown is appended")] = None,
@@ -59,9 +63,15 @@ def audit(
     the target's own probabilities, computed here: their log-probabilities, their ranks, and whether texts repeat. The
     audit ends as soon as a difference is clear, or says how large a difference it could have missed. The exit code is 0
     where none was found, 1 where one was, 2 where the server could not be tested, 3 where too little was seen.
+    With --inside the decisions themselves are tested, on a vLLM that records them.
     """
+    chosen = Options(**given)
+    if inside:
+        files = {"junit": junit, "summary": summary, "baseline": baseline}
+        _refuse_beside_inside([*given, *loading, *(name for name, path in files.items() if path is not None)])
+        return _inside(url, chosen, sampling, json)
     before = None if baseline is None else _baseline(baseline)
-    report = audited(url, Options(**given), loading, sampling)
+    report = audited(url, chosen, loading, sampling)
     known = frozenset() if before is None else _known(report, before, str(baseline))
     code = exit_code(report, known)
     _write(report, known, code, json, junit, summary)
@@ -70,6 +80,34 @@ def audit(
         if both := known & set(report.differences):
             print(f"The baseline has this difference too: {', '.join(sorted(both))}.")
     return code
+
+
+def _refuse_beside_inside(given: Sequence[str]) -> None:
+    if wrong := [f"--{name.replace('_', '-')}" for name in given if name not in WITH_INSIDE]:
+        raise DraftscopeError(f"--inside tests what the server recorded; leave out {', '.join(wrong)}.")
+
+
+def _inside(url: str, chosen: Options, sampling: Given, json: Path | None) -> int:
+    report = audited_inside(url, chosen, sampling)
+    if str(json) == "-":
+        print(jsonlib.dumps(report.as_json()))
+    else:
+        print(report.verdict)
+        rows = [
+            (
+                finding.tensor,
+                f"{finding.tested:,}",
+                f"{finding.wrong:,}",
+                finding.fault or "as it should be" if finding.tested else "nothing seen",
+            )
+            for finding in report.findings
+        ]
+        terminal.show(terminal.Table(("tensor", "tested", "wrong", "finding"), rows, frozenset({1, 2})))
+    if json is not None and str(json) != "-":
+        json.write_text(jsonlib.dumps(report.as_json(), indent=1) + "\n", encoding="utf-8")
+    if report.different:
+        return ExitCode.FAILED
+    return ExitCode.OK if report.decisions else ExitCode.UNDECIDED
 
 
 def _baseline(path: Path) -> Mapping[str, Any]:

@@ -1,0 +1,135 @@
+"""Asks a vLLM that records itself for texts, reads their rounds, and tests every decision."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import cycle, islice
+from typing import Any
+from uuid import uuid4
+
+from pydantic import BaseModel
+
+from draftscope.servers.adapter import ServerError
+from draftscope.servers.inside.decisions import FALSE_ALARM, TensorFinding, examine
+from draftscope.servers.inside.recording import InsideRecording, RecordedRound
+from draftscope.servers.programs.web_server import Cards, chosen
+from draftscope.servers.wire import Wire
+from draftscope.verify.sampling import Sampling
+
+ROUNDS = "/v1/draftscope/rounds"
+ARRIVES_S, PAUSE_S = 10.0, 0.05
+NO_RECORDER = (
+    "has no recorder; install draftscope-vllm there and start it with VLLM_PLUGINS=draftscope (engine/SERVERS.md)."
+)
+
+
+class InsideChoice(BaseModel):
+    token_ids: list[int]
+
+
+class InsideAnswer(BaseModel):
+    choices: list[InsideChoice]
+
+
+@dataclass(frozen=True)
+class InsidePlan:
+    """Texts of `length` tokens, `tokens` in all at most, `concurrency` at once."""
+
+    sampling: Sampling
+    tokens: int = 5000
+    length: int = 48
+    concurrency: int = 4
+    model: str | None = None
+    false_alarm: float = FALSE_ALARM
+
+
+@dataclass(frozen=True)
+class InsideReport:
+    """What was recorded, and the tests of it, tensor by tensor."""
+
+    server: str
+    requests: int
+    rounds: int
+    decisions: int
+    unlike: int  # texts that differ from what was recorded
+    findings: list[TensorFinding]
+    false_alarm: float
+
+    @property
+    def first_wrong(self) -> TensorFinding | None:
+        return next((finding for finding in self.findings if finding.fault), None)
+
+    @property
+    def different(self) -> bool:
+        return self.unlike > 0 or self.first_wrong is not None
+
+    @property
+    def verdict(self) -> str:
+        seen = f"{self.decisions:,} decisions in {self.rounds:,} rounds of {self.requests} requests"
+        if self.first_wrong is not None:
+            return f"Different. First wrong tensor: {self.first_wrong.tensor}; {self.first_wrong.fault}. Seen: {seen}."
+        if self.unlike:
+            return f"Different: {self.unlike} texts are not what was recorded. Seen: {seen}."
+        if not self.decisions:
+            return f"Nothing was drafted, so nothing was decided. Seen: {seen}."
+        return f"No difference found in {seen}; chance of a false alarm at most {self.false_alarm:g}."
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "different": self.different, "verdict": self.verdict}
+
+
+def audit_inside(url: str, prompts: Sequence[str], plan: InsidePlan) -> InsideReport:
+    """Raises `ServerError` where the server does not answer, has no recorder, or ended it."""
+    wire = Wire(url.rstrip("/"))
+    try:
+        read_state(wire)
+        model = chosen(wire.get("/v1/models", Cards), plan.model, wire.url).id
+        sent = list(islice(cycle(prompts), max(plan.tokens // plan.length, 1)))
+        with ThreadPoolExecutor(plan.concurrency) as pool:
+            texts = list(pool.map(lambda prompt: _ask(wire, model, prompt, plan), sent))
+    finally:
+        wire.close()
+    rounds = [step for _, recorded in texts for step in recorded]
+    return InsideReport(
+        server=wire.url,
+        requests=len(texts),
+        rounds=len(rounds),
+        decisions=sum(token.accepted is not None for step in rounds for token in step.drafted),
+        unlike=sum(written != _written(recorded)[: len(written)] for written, recorded in texts),
+        findings=examine(rounds, plan.false_alarm),
+        false_alarm=plan.false_alarm,
+    )
+
+
+def read_state(wire: Wire, request: str = "") -> InsideRecording:
+    """Raises `ServerError` where nothing is recorded, and says why."""
+    state = wire.asked(f"{ROUNDS}?request={request}", InsideRecording)
+    if state is None:
+        raise ServerError(f"{wire.url} {NO_RECORDER}")
+    if not state.on:
+        raise ServerError(f"{wire.url}: its recorder has ended: {state.why}.")
+    return state
+
+
+def _ask(wire: Wire, model: str, prompt: str, plan: InsidePlan) -> tuple[list[int], list[RecordedRound]]:
+    """The tokens of one answer, and its rounds, for which the recorder's thread is given some seconds."""
+    name = f"draftscope-{uuid4().hex}"
+    body = {
+        "model": model, "prompt": prompt, "max_tokens": plan.length, "ignore_eos": True, "return_token_ids": True,
+        "temperature": plan.sampling.temperature, "top_k": plan.sampling.top_k, "top_p": plan.sampling.top_p,
+        "request_id": name,
+    }  # fmt: skip
+    written = wire.post("/v1/completions", body, InsideAnswer).choices[0].token_ids
+    end = time.monotonic() + ARRIVES_S
+    while True:
+        recorded = read_state(wire, name).rounds
+        if len(_written(recorded)) >= len(written) or time.monotonic() > end:
+            return written, recorded
+        time.sleep(PAUSE_S)
+
+
+def _written(rounds: Sequence[RecordedRound]) -> list[int]:
+    return [token for step in rounds for token in step.written]

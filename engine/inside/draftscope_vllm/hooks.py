@@ -1,0 +1,165 @@
+"""Where vLLM is watched: its V1 runner, recognised by the names of parameters. Only where `VLLM_PLUGINS` says so.
+
+Every hook runs after what it watches and changes nothing. An error in one ends the recording and no request.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from draftscope_vllm.recorder import RoundRecorder, log
+from draftscope_vllm.rounds import VllmStep, VllmVerification, rounds
+
+NAME = "draftscope"
+SAMPLER, TRUNCATION = "vllm.v1.sample.rejection_sampler", "vllm.v1.sample.ops.topk_topp_sampler"
+# What is wrapped, and the parameters that are read or that tell versions apart.
+GLOBALS = {
+    "rejection_sample": (SAMPLER, ("draft_token_ids", "num_draft_tokens", "draft_probs", "target_logits")),
+    "generate_uniform_probs": (SAMPLER, ("num_tokens", "num_draft_tokens", "generators", "device")),
+    "sample_recovered_tokens": (SAMPLER, ("draft_token_ids", "draft_probs", "target_probs", "sampling_metadata")),
+    "apply_top_k_top_p": (TRUNCATION, ("logits", "k", "p")),
+}
+METHODS = {"execute_model": ("scheduler_output",), "_sample": ("logits", "spec_decode_metadata")}
+
+Function = Callable[..., Any]
+
+
+def install() -> None:
+    """The entry point `vllm.general_plugins`. Runs in every process; only a worker gets a runner to watch."""
+    if NAME not in os.environ.get("VLLM_PLUGINS", "").split(","):
+        return
+    from vllm.v1.worker.worker_base import WorkerWrapperBase
+
+    initialise = WorkerWrapperBase.init_device
+
+    @wraps(initialise)
+    def init_device(wrapper: Any, *args: Any, **named: Any) -> Any:
+        result = initialise(wrapper, *args, **named)
+        try:
+            record(wrapper.worker)
+        except Exception as error:
+            log.warning("draftscope records nothing: %r. Answers are not affected.", error)
+        return result
+
+    WorkerWrapperBase.init_device = init_device
+
+
+def record(worker: Any) -> None:
+    """Watches the runner of the first rank; `draftscope_rounds` is what the routes call in every rank."""
+    recorder = RoundRecorder(rounds, os.environ.get("DRAFTSCOPE_INSIDE") == "all") if worker.rank == 0 else None
+    type(worker).draftscope_rounds = lambda _, request, after: recorder and recorder.answer(request, after)
+    if recorder is not None:
+        try:
+            watch(worker.model_runner, recorder)
+        except LookupError as error:
+            recorder.disable(f"this vLLM is not known here: {error}")
+
+
+def watch(runner: Any, recorder: RoundRecorder) -> None:
+    """Puts the hooks in, all or none. Raises `LookupError` for a vLLM with other functions."""
+    hooks, put = Hooks(runner, recorder), []
+    for name, (module, expected) in GLOBALS.items():
+        place = importlib.import_module(module)
+        put.append((place, name, recognise(place, name, expected)))
+    for name, expected in METHODS.items():
+        put.append((runner, name, recognise(runner, name, expected)))
+    for place, name, original in put:
+        setattr(place, name, hooked(original, recorder, getattr(hooks, name.removeprefix("_"))))
+
+
+def recognise(place: Any, name: str, expected: tuple[str, ...]) -> Function:
+    """The function of that name. Raises `LookupError` if it lacks an expected parameter."""
+    function = getattr(place, name, None)
+    got = () if function is None else tuple(inspect.signature(function).parameters)
+    if not set(expected) <= set(got):
+        raise LookupError(
+            f"{name}: expected the parameters {', '.join(expected)}; found {', '.join(got) or 'no such function'}"
+        )
+    assert function is not None
+    return function  # type: ignore[no-any-return]
+
+
+def hooked(original: Function, recorder: RoundRecorder, hook: Callable[[dict[str, Any], Any, float], None]) -> Function:
+    """`original`, with a hook after it: its arguments by name, what it returned, and when it began."""
+    signature = inspect.signature(original)
+
+    @wraps(original)
+    def call(*args: Any, **named: Any) -> Any:
+        began = time.perf_counter()
+        result = original(*args, **named)
+        if recorder.on:
+            try:
+                hook(signature.bind(*args, **named).arguments, result, began)
+            except Exception as error:
+                recorder.disable(f"the hook of {original.__name__} failed ({error!r})")
+        return result
+
+    return call
+
+
+class Hooks:
+    """Collects the parts of one step from the functions that are called in it, in this order."""
+
+    def __init__(self, runner: Any, recorder: RoundRecorder) -> None:
+        self._runner, self._recorder = runner, recorder
+        self._began = 0.0
+        self._u: Any = None
+        self._p: Any = None
+        self._last: Any = None
+        self._verification: VllmVerification | None = None
+
+    def execute_model(self, given: dict[str, Any], result: Any, began: float) -> None:
+        self._began = began
+        self._forget()
+
+    def apply_top_k_top_p(self, given: dict[str, Any], result: Any, began: float) -> None:
+        self._last = result
+
+    def generate_uniform_probs(self, given: dict[str, Any], result: Any, began: float) -> None:
+        self._u = result
+
+    def sample_recovered_tokens(self, given: dict[str, Any], result: Any, began: float) -> None:
+        self._p = given["target_probs"]
+
+    def rejection_sample(self, given: dict[str, Any], result: Any, began: float) -> None:
+        self._verification = VllmVerification(
+            given["draft_token_ids"], list(given["num_draft_tokens"]), given["draft_probs"], given["target_logits"],
+            self._u, self._p,
+        )  # fmt: skip
+
+    def sample(self, given: dict[str, Any], result: Any, began: float) -> None:
+        """The step is complete. References suffice for tensors that are made anew in each; buffers are copied."""
+        batch, plan = self._runner.input_batch, given["spec_decode_metadata"]
+        requests = list(batch.req_ids)
+        count = len(requests)
+        wanted = [self._recorder.wants(request) for request in requests]
+        if given["logits"] is None or not any(wanted):
+            return self._forget()
+        settings = batch.sampling_metadata
+        step = VllmStep(
+            requests=requests,
+            temperature=batch.temperature_cpu[:count].tolist(),
+            top_k=[k if 0 < k < given["logits"].shape[-1] else 0 for k in batch.top_k_cpu[:count].tolist()],
+            top_p=batch.top_p_cpu[:count].tolist(),
+            skipped=self._runner.discard_request_mask.np[:count].tolist(),
+            wanted=wanted,
+            ms=1000 * (time.perf_counter() - self._began),
+            logits=given["logits"],
+            processed_elsewhere=not settings.no_penalties or plan is None,  # plain rows may be changed in place
+            written=result.sampled_token_ids,
+            last=self._last,
+            verification=self._verification,
+            rows=[] if plan is None else plan.target_logits_indices.tolist(),
+            last_rows=list(range(count)) if plan is None else plan.bonus_logits_indices.tolist(),
+        )
+        self._recorder.take(step)
+        return self._forget()
+
+    def _forget(self) -> None:
+        self._u = self._p = self._last = self._verification = None

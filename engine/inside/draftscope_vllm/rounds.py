@@ -1,0 +1,145 @@
+"""Turns what the hooks saw in one step into rounds: plain numbers, on the recorder's thread."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+TOP = 8  # tokens of a distribution that are kept
+
+
+@dataclass
+class VllmVerification:
+    """What `rejection_sample` was given, and what was drawn in it. N drafted tokens of all requests, V tokens."""
+
+    drafted: Tensor  # [N]
+    counts: list[int]  # [B], N in sum
+    q: Tensor | None  # [N, V]; None: drafts are the drafter's best tokens, or copied
+    processed: Tensor  # [N, V] logits after temperature and truncation
+    u: Tensor | None = None  # [N]; None where all requests are greedy
+    p: Tensor | None = None  # [N, V]; None where all requests are greedy
+
+
+@dataclass
+class VllmStep:
+    """One step of the runner: B requests, R rows of logits."""
+
+    requests: list[str]  # [B]
+    temperature: list[float]  # [B]
+    top_k: list[int]  # [B], 0: off
+    top_p: list[float]  # [B]
+    skipped: list[bool]  # [B]: a part of a prompt
+    wanted: list[bool]  # [B]
+    ms: float
+    logits: Tensor  # [R, V] as the model gave them
+    processed_elsewhere: bool  # penalties and the like: p is not softmax(logits / temperature)
+    written: Tensor  # [B, up to K + 1], -1: none
+    last: Tensor | None  # [B, V] processed logits of bonus and plain rows; None where all requests are greedy
+    verification: VllmVerification | None = None  # None: nobody drafted
+    rows: list[int] = field(default_factory=list)  # [N] of logits, for drafted tokens
+    last_rows: list[int] = field(default_factory=list)  # [B] of logits, for bonus and plain tokens
+
+
+def rounds(step: VllmStep) -> list[tuple[str, dict[str, Any]]]:
+    """The rounds of a step, by request."""
+    counts = [0] * len(step.requests) if step.verification is None else step.verification.counts
+    made, first = [], 0
+    for i, (request, count) in enumerate(zip(step.requests, counts, strict=True)):
+        if step.wanted[i] and not step.skipped[i]:
+            made.append((request, _round(step, i, first, count)))
+        first += count
+    return made
+
+
+def _round(step: VllmStep, i: int, first: int, count: int) -> dict[str, Any]:
+    tokens = [token for token in step.written[i].tolist() if token >= 0]
+    accepted = len(tokens) - 1
+    return {
+        "ms": round(step.ms, 3),
+        "batch": len(step.requests),
+        "temperature": step.temperature[i],
+        "top_k": step.top_k[i],
+        "top_p": step.top_p[i],
+        "drafted": [_drafted(step, i, first + j, _verdict(j, accepted)) for j in range(count)],
+        "kind": "plain" if not count else "bonus" if accepted == count else "correction",
+        "next": _next(step, i, first, count, tokens),
+    }
+
+
+def _verdict(position: int, accepted: int) -> bool | None:
+    """None: never decided, as an earlier one was rejected."""
+    return None if position > accepted else position < accepted
+
+
+def _drafted(step: VllmStep, i: int, row: int, verdict: bool | None) -> dict[str, Any]:
+    seen = step.verification
+    assert seen is not None
+    token, p = int(seen.drafted[row]), _p(seen, row)
+    q = None if seen.q is None else seen.q[row]
+    return {
+        "token": token,
+        "p": _number(p[token]),
+        "q": 1.0 if q is None else _number(q[token]),
+        "u": None if seen.u is None else float(seen.u[row]),
+        "accepted": verdict,
+        "target": _target(step, i, p, step.rows[row]),
+        "draft": None if q is None else _drawn(q, token),
+    }
+
+
+def _next(step: VllmStep, i: int, first: int, count: int, tokens: list[int]) -> dict[str, Any]:
+    """The token after the accepted ones, and the distribution that it was drawn from."""
+    token, accepted, seen = tokens[-1], len(tokens) - 1, step.verification
+    if accepted < count:
+        assert seen is not None
+        row = first + accepted
+        law, drafted = _p(seen, row).clone(), int(seen.drafted[row])
+        if step.temperature[i] and seen.q is not None:
+            law = (law - seen.q[row]).clamp_min(0)
+        elif step.temperature[i]:
+            law[drafted] = 0
+        return {"token": token, **_drawn(law, token), "target": None}
+    scores = step.logits[step.last_rows[i]] if step.last is None else step.last[i]
+    law = scores.softmax(-1, dtype=torch.float32)
+    return {"token": token, **_drawn(law, token), "target": _target(step, i, law, step.last_rows[i])}
+
+
+def _p(seen: VllmVerification, row: int) -> Tensor:
+    return seen.processed[row].softmax(-1, dtype=torch.float32) if seen.p is None else seen.p[row]
+
+
+def _target(step: VllmStep, i: int, p: Tensor, row: int) -> dict[str, Any]:
+    """p as it was used, beside the model's logits. `whole`: log of the sum of exp(logit / temperature)."""
+    top = p.nan_to_num(0).topk(min(TOP, len(p)))
+    seen = step.logits[row].double()
+    whole = (seen / (step.temperature[i] or 1.0)).logsumexp(-1)
+    return {
+        "sum": _number(p.double().sum()),
+        "kept": len(kept := p[p > 0]),
+        "least": int((kept == kept.min()).sum()) if len(kept) else 0,
+        "top": [[int(t), _number(p[t]), _number(seen[t])] for t in top.indices],
+        "whole": None if step.processed_elsewhere else _number(whole),
+    }
+
+
+def _drawn(law: Tensor, token: int) -> dict[str, Any]:
+    """A token under what it was drawn from: the mass of likelier tokens, and of those as likely as it."""
+    law = law.double()
+    mass = law[token]
+    top = law.nan_to_num(0).topk(min(TOP, len(law)))
+    return {
+        "sum": _number(law.sum()),
+        "mass": _number(mass),
+        "above": _number(law[law > mass].sum()),
+        "equal": _number(law[law == mass].sum()),
+        "top": [[int(t), _number(law[t])] for t in top.indices],
+    }
+
+
+def _number(value: Tensor) -> float | None:
+    """None: not a number, or without bound."""
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,64 @@
+"""Every seeded fault is convicted by its tensor, and clean recordings are acquitted as often as is promised."""
+
+from __future__ import annotations
+
+import pytest
+from scipy import stats
+
+from draftscope.servers.inside.decisions import FALSE_ALARM, examine
+from tests.inside.made_up import Fault, recording
+
+CLEAN, CHANCE = 200, 0.05
+
+
+def first_wrong(fault: Fault, temperature: float = 1.0) -> str | None:
+    findings = examine(recording(1, 150, fault, temperature))
+    return next((each.tensor for each in findings if each.fault), None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "tensor"),
+    [
+        ("temperature of drafted rows", "temperature of drafted rows"),
+        ("top-k left out", "top-k of p"),
+        ("not a number", "temperature of drafted rows"),
+        ("q before truncation", "q"),
+        ("u reused", "u, used once"),
+        ("accepts too often", "verdict"),
+        ("residual not renormalised", "correction"),
+        ("correction from p", "correction"),
+        ("bonus from q", "bonus"),
+    ],
+)
+def test_a_seeded_fault_is_named_by_the_first_tensor_that_it_spoils(fault: Fault, tensor: str) -> None:
+    assert first_wrong(fault) == tensor
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
+def test_a_clean_recording_is_acquitted_and_every_tensor_seen(temperature: float) -> None:
+    findings = examine(recording(2, 150, temperature=temperature))
+    assert not [each for each in findings if each.fault]
+    unseen = {each.tensor for each in findings if not each.tested}
+    if temperature:
+        assert unseen == {"greedy token"}
+    else:
+        assert unseen == {"top-k of p", "sum of q", "q", "u", "u, used once", "correction", "bonus"}
+
+
+def test_a_false_alarm_is_as_rare_as_it_is_said() -> None:
+    """200 clean recordings: none is convicted at 1e-6, and at 5% no more than chance allows (1e-4)."""
+    clean = [recording(seed, 12) for seed in range(CLEAN)]
+    alarms = {chance: sum(any(each.fault for each in examine(rounds, chance)) for rounds in clean)
+              for chance in (FALSE_ALARM, CHANCE)}  # fmt: skip
+    assert alarms[FALSE_ALARM] == 0
+    assert stats.binom.sf(alarms[CHANCE] - 1, CLEAN, CHANCE) > 1e-4
+
+
+def test_a_tie_of_logits_at_temperature_0_may_be_settled_either_way() -> None:
+    """As bf16 logits have: the drafted token is as likely as the one that was written instead."""
+    rounds = recording(2, 150, temperature=0.0)
+    token = next(token for each in rounds for token in each.drafted if token.accepted is False)
+    token.p = token.target.top[0][1]
+    token.target.top[1] = (token.token, token.p, token.target.top[0][2])
+    token.target.whole = None  # the rest of the row is as it was
+    assert not [each for each in examine(rounds) if each.fault]

@@ -1,0 +1,64 @@
+"""What vLLM decides, seen from inside: `make inside`, or `python -m tests.programs.inside --vllm build/vllm/bin/vllm`.
+
+vLLM for CPUs with the embedded pair and `draftscope-vllm`, as it is and with #55005 mended: every decision tested.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from draftscope.base import markdown
+from draftscope.base.assets import assets
+from draftscope.servers.audit.prompts import AUDIT_PROMPTS
+from draftscope.servers.inside.audit import InsidePlan, InsideReport, audit_inside
+from draftscope.servers.programs.program import ServedPair
+from draftscope.servers.programs.registry import find_start
+from draftscope.verify.sampling import Sampling
+from tests.programs.interop import started
+
+MENDED = Path(__file__).parents[1] / "inside/mended"
+PORT = 8160
+LAWS = (Sampling(1.0), Sampling(0.7, top_p=0.9), Sampling(0.0))  # top-k can end vLLM 0.32: engine/inside/README.md
+DRAWN = '"draft_sample_method": "probabilistic", '  # else drafts are the drafter's best tokens, and there is no q
+
+
+def reports(program: Path, mended: bool, tokens: int, laws: Sequence[Sampling] = LAWS) -> list[InsideReport]:
+    """Audits a server that is started for this, once for each law, by `tokens` tokens each."""
+    target, draft = (str(assets() / "models" / f"llama-draftscope-{name}") for name in ("15m", "draft-1m"))
+    command = find_start("vllm-cpu").commands(ServedPair(target, "draft", draft, context=512), PORT)[1]
+    plugins = (
+        {"VLLM_PLUGINS": "draftscope,vllm_55005", "PYTHONPATH": str(MENDED)}
+        if mended
+        else {"VLLM_PLUGINS": "draftscope"}
+    )
+    command = replace(
+        command,
+        arguments=tuple(argument.replace('{"method"', f'{{{DRAWN}"method"') for argument in command.arguments),
+        environment=(*command.environment, *plugins.items()),
+    )
+    with started(program, command, ("--enforce-eager",)) as server:
+        url = server.identity.url
+        return [audit_inside(url, AUDIT_PROMPTS, InsidePlan(law, tokens)) for law in laws]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.inside", description=__doc__)
+    parser.add_argument("--vllm", type=Path, required=True, help="the program, of an environment with draftscope-vllm")
+    parser.add_argument("--tokens", type=int, default=960, help="for each law of each server")
+    options = parser.parse_args()
+    rows = []
+    for name, mended in (("stock", False), ("mended", True)):
+        for law, report in zip(LAWS, reports(options.vllm.absolute(), mended, options.tokens), strict=True):
+            first = report.first_wrong
+            settings = f"{law.temperature:g}, {law.top_k or '-'}, {law.top_p:g}"
+            counts = (report.requests, report.rounds, report.decisions, sum(row.wrong for row in report.findings))
+            rows.append((name, settings, *map(str, counts), "-" if first is None else f"{first.tensor}: {first.fault}"))
+    head = ("vLLM", "T, top-k, top-p", "requests", "rounds", "decisions", "violations", "first wrong tensor")
+    print(markdown.table(head, rows))
+
+
+if __name__ == "__main__":
+    main()
