@@ -17,7 +17,7 @@ from draftscope_app.cli.fields import Given
 
 if TYPE_CHECKING:
     from draftscope.servers.audit.asked import Plan
-    from draftscope.servers.audit.audit import Report, Watch
+    from draftscope.servers.audit.audit import AuditReport, Watch
     from draftscope.servers.audit.pairs import Compared
     from draftscope.servers.audit.rounds import Audited
 
@@ -43,7 +43,7 @@ class Options(BaseModel):
     tolerance: float | None = Field(None, description="what rounding may cost, in nats a token; default: measured")
 
 
-def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Report:
+def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> AuditReport:
     """Audits a server. Raises `DraftscopeError` where it cannot be tested."""
     from draftscope.decode.prompt import read_prompt
     from draftscope.models.loading.chat import Chat
@@ -80,7 +80,7 @@ def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Repor
         return audit_server(server, server.identity.kind, engine, texts, read, plan, other, watch, name)
 
 
-def exit_code(report: Report, known: frozenset[str] = frozenset()) -> ExitCode:
+def exit_code(report: AuditReport, known: frozenset[str] = frozenset()) -> ExitCode:
     """`known`: the differences of a baseline, which do not count."""
     if set(report.differences) - known:
         return ExitCode.FAILED

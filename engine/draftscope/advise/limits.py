@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import RoundCosts
-from draftscope.advise.model import Predicted, Prefill, steady_ratio
+from draftscope.advise.model import Predicted, PrefillTimes, steady_ratio
 from draftscope.advise.observed import Observed
 from draftscope.base.alpha import alpha_of
 from draftscope.servers.programs.program import ScheduleRange
@@ -31,7 +31,7 @@ class Limits:
 
 
 def limits(
-    chosen: Predicted, observed: Mapping[Candidate, Observed], costs: RoundCosts, prefill: Prefill, batch: int = 1
+    chosen: Predicted, observed: Mapping[Candidate, Observed], costs: RoundCosts, prefill: PrefillTimes, batch: int = 1
 ) -> Limits:
     """The limits of the chosen candidate at `batch` readers; `off_from` looks at all that were observed."""
     gamma, tau = chosen.candidate.gamma, chosen.tau.median

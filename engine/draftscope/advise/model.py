@@ -26,7 +26,7 @@ TAIL = 0.95
 
 
 @dataclass(frozen=True)
-class Prefill:
+class PrefillTimes:
     """Milliseconds of set-up and prefill, before the first round: plain's, and what each drafter adds to them."""
 
     plain: float = 0.0
@@ -64,7 +64,7 @@ def predict(
     question: Question,
     observed: Mapping[Candidate, Observed],
     costs: RoundCosts,
-    prefill: Prefill,
+    prefill: PrefillTimes,
     tokens: int | None = None,
 ) -> list[Predicted]:
     """Every candidate, the best first, for answers of `tokens` (by default the question's length)."""
@@ -110,7 +110,7 @@ def _predicted(
     candidate: Candidate,
     observed: Observed,
     costs: RoundCosts,
-    prefill: Prefill,
+    prefill: PrefillTimes,
     tokens: int | None,
 ) -> Predicted:
     drafter, batch, length = candidate.drafter, question.concurrency, tokens or question.length

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from draftscope.advise.limits import Limits
 from draftscope.advise.model import Predicted
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import FAR, FEW, LEAST_RUNS, Decision, Measured, Verdict
+from draftscope.advise.verdict import FAR, FEW, LEAST_RUNS, AdviceDecision, Measured, Verdict
 from draftscope.measure.bench.statistics import Interval
 
 OF = {
@@ -23,7 +23,7 @@ NO_DRAFTER = (
 )
 
 
-def of_decision(question: Question, decision: Decision, limits: Limits) -> list[str]:
+def of_decision(question: Question, decision: AdviceDecision, limits: Limits) -> list[str]:
     """What is said of a measured decision."""
     chosen = decision.chosen
     if decision.verdict is Verdict.ON:
@@ -141,7 +141,7 @@ def _readers(count: int) -> str:
     return "at 1 reader" if count == 1 else f"at {count} readers"
 
 
-def _needed(decision: Decision) -> str:
+def _needed(decision: AdviceDecision) -> str:
     if not decision.chosen.possible:
         return "Stop other work on this machine and ask again."
     if decision.prompts_needed is None:

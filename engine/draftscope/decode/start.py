@@ -20,7 +20,7 @@ from draftscope.trace import events
 
 
 @dataclass(frozen=True)
-class Asked:
+class EncodedPrompt:
     """What a run decodes: the prompt as given, as rendered by a chat template (or empty), and its tokens."""
 
     prompt: str
@@ -29,7 +29,7 @@ class Asked:
 
 
 def run_start(
-    pair: LoadedPair, info: DrafterInfo, settings: Settings, asked: Asked, run: str, lane: str
+    pair: LoadedPair, info: DrafterInfo, settings: Settings, asked: EncodedPrompt, run: str, lane: str
 ) -> events.RunStart:
     """The start of lane `lane` of run `run`."""
     return events.RunStart(

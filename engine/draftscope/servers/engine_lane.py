@@ -12,7 +12,7 @@ from draftscope.decode.availability import refuse_unavailable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
 from draftscope.decode.sessions import through_text
-from draftscope.decode.start import Asked, run_start
+from draftscope.decode.start import EncodedPrompt, run_start
 from draftscope.drafters.registry import find
 from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import in_template
@@ -67,7 +67,7 @@ class EngineLane(Server):
             counted = _counted(drafted, accepted) if sum(drafted) else None
             yield replace(waiting, finish=finish, counted=counted, written=tokens)
 
-    def start(self, asked: Asked, request: Request, run: str, lane: str) -> RunStart:
+    def start(self, asked: EncodedPrompt, request: Request, run: str, lane: str) -> RunStart:
         """The first event of a lane of a trace: the drafter, its options, and the models that take part."""
         return run_start(self._lab, self._info, self._asked(request), asked, run, lane)
 

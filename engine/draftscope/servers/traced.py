@@ -17,7 +17,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.machine import own_version
 from draftscope.base.steps import Cancelled
 from draftscope.decode.engine import DecodingEngine
-from draftscope.decode.start import Asked
+from draftscope.decode.start import EncodedPrompt
 from draftscope.models.model import Model
 from draftscope.servers.adapter import Chunk, Counted, Finish, Identity
 from draftscope.servers.background import in_background
@@ -166,7 +166,7 @@ def _first(asked: Traced, lane: Lane) -> RunStart:
         return _start(asked, lane.name, about)
     prompt = plan.prompts[0]
     rendered = prompt.rendered if prompt.rendered != prompt.text else ""
-    read = Asked(prompt.text, rendered, list(prompt.ids))
+    read = EncodedPrompt(prompt.text, rendered, list(prompt.ids))
     start = lane.server.start(read, plan.request, asked.run, lane.name)
     settings = start.settings | {"repeats": plan.repeats}
     return start.model_copy(update={"server": _info(asked, about), "settings": settings})
