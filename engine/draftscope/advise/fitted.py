@@ -44,7 +44,7 @@ def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:
     widths, counts = np.unique(rounds.width, return_counts=True)
     groups = [rounds.width == width for width in widths[counts >= LEAST_TIMED]] or [rounds.width > 0]
     points = sorted(
-        (_modelled_ms(costs, name, rounds, levels, own), rounds.only(own).round_ms, own.sum()) for own in groups
+        (_modelled_ms(costs, name, rounds, levels, group), rounds.only(group).round_ms, group.sum()) for group in groups
     )
     modelled, measured, weights = (np.array(column, dtype=float) for column in zip(*points, strict=True))
     apart = np.concatenate([[True], np.diff(modelled) > 0])

@@ -97,10 +97,10 @@ def value(question: Question, finish: NDArray[np.float64]) -> float:
     return float(finish.max(1).mean())
 
 
-def best_by_drafter(found: Iterable[Predicted]) -> list[Predicted]:
+def best_by_drafter(predictions: Iterable[Predicted]) -> list[Predicted]:
     """The best candidate of each drafter, in the order given."""
     best: dict[str, Predicted] = {}
-    for each in found:
+    for each in predictions:
         best.setdefault(each.candidate.drafter, each)
     return list(best.values())
 
@@ -117,7 +117,7 @@ def _predicted(
     finish = finish_times(observed, lambda *size: costs.ms(drafter, *size), batch, length)
     plain = length * costs.plain(batch) + batch * prefill.plain
     groups = [finish.reshape(-1, batch)] if question.objective is Objective.TAIL else finish  # as the proof's are
-    ratio = geometric_mean(plain / (value(question, own) + batch * prefill.of(drafter)) for own in groups)
+    ratio = geometric_mean(plain / (value(question, group) + batch * prefill.of(drafter)) for group in groups)
     tau, cost = tau_interval(observed), round_cost(candidate, observed, costs, batch)
     nodes, levels = round(float(observed.nodes.mean())), round(float(observed.levels.mean()))
     drafting = costs.ms(drafter, nodes, levels, batch) - costs.ms(drafter, nodes, 0, batch)

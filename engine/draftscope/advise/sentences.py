@@ -96,11 +96,11 @@ def price(question: Question, plain_tokens_per_s: float, ratio: float) -> str:
     return f"A million tokens cost {plain / ratio:.2f} instead of {plain:.2f}, at {question.price_per_hour:g} an hour."
 
 
-def _measured(question: Question, found: Measured) -> str:
-    prompts = f"{found.prompts} prompt{'' if found.prompts == 1 else 's'}"
+def _measured(question: Question, measured: Measured) -> str:
+    prompts = f"{measured.prompts} prompt{'' if measured.prompts == 1 else 's'}"
     return (
-        f"{found.candidate.name}: {_ratio(found.ratio)} {OF[question.objective]} of plain decoding, "
-        f"{_readers(question.concurrency)}, measured with {prompts} (predicted {found.predicted:.2f}x)"
+        f"{measured.candidate.name}: {_ratio(measured.ratio)} {OF[question.objective]} of plain decoding, "
+        f"{_readers(question.concurrency)}, measured with {prompts} (predicted {measured.predicted:.2f}x)"
     )
 
 

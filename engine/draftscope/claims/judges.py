@@ -222,9 +222,9 @@ def latency_over_quality(evidence: SavedResults) -> JudgedClaim | None:
                 chains.setdefault((row["gamma"], *_kind_and_batch(row)), []).append(row)
     pairs = [
         (cheap, good)
-        for own in chains.values()
-        for cheap in own
-        for good in own
+        for chain in chains.values()
+        for cheap in chain
+        for good in chain
         if cheap["prediction"]["gamma_c"] < good["prediction"]["gamma_c"]
         and cheap["mean_acceptance_length"] < good["mean_acceptance_length"]
     ]

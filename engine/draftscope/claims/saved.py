@@ -20,10 +20,10 @@ from draftscope.forecast.economics import forecast_of_claim
 FILE = "claims.json"
 
 
-def values(claim: Claim, found: JudgedClaim) -> dict[str, Any]:
+def values(claim: Claim, judged: JudgedClaim) -> dict[str, Any]:
     """A claim and its verdict as plain values."""
     own = {"number": claim.number, "sentence": claim.sentence, "command": claim.command, "rule": claim.rule}
-    return {**own, **asdict(found), "forecast": forecast_of_claim(claim.number)}
+    return {**own, **asdict(judged), "forecast": forecast_of_claim(claim.number)}
 
 
 def drawn(experiment: Experiment, evidence: SavedResults) -> dict[str, Any]:

@@ -195,14 +195,14 @@ class DecodingEngine(LoadedPair):
         return EncodedPrompt(prompt_text(self, prompt), rendered, [*tokens, *given])
 
     def _batches(
-        self, asked: Sequence[EncodedPrompt], settings: Settings, size: int, record: bool, done: Callable[[int], object]
+        self, texts: Sequence[EncodedPrompt], settings: Settings, size: int, record: bool, done: Callable[[int], object]
     ) -> Iterator[trace.AnyEvent]:
         """The events of all prompts, `size` of them together; `done` is called with the number that are complete."""
         info = drafters.find(settings.drafter)
         availability.refuse_unavailable(self, info)
         rule = info.rule_of(settings).name
-        for first in range(0, len(asked), size):
-            some = asked[first : first + size]
+        for first in range(0, len(texts), size):
+            some = texts[first : first + size]
             places = tuple(range(first, first + len(some)))
             session = self.start_batch([each.tokens for each in some], settings, places)
             starts = [

@@ -122,12 +122,12 @@ def _print(report: AuditReport) -> None:
 def _print_positions(positions: Sequence[Mapping[str, Any]]) -> None:
     rows = [
         (
-            str(each["position"]),
-            str(each["tokens"]),
-            f"{each['score']:+.3f}",
-            f"{each['error']:.3f}",
-            f"{each['z']:+.1f}",
+            str(position["position"]),
+            str(position["tokens"]),
+            f"{position['score']:+.3f}",
+            f"{position['error']:.3f}",
+            f"{position['z']:+.1f}",
         )
-        for each in positions
+        for position in positions
     ]
     terminal.show(terminal.Table(POSITIONS, rows, frozenset(range(len(POSITIONS)))))

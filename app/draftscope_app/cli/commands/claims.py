@@ -119,14 +119,14 @@ def _read(given: Path | None, default: Path | None, field: str) -> RowJson | Non
     return read(path, field) if path is not None else None
 
 
-def _show_one(claim: Claim, found: JudgedClaim, evidence: SavedResults) -> None:
+def _show_one(claim: Claim, judged: JudgedClaim, evidence: SavedResults) -> None:
     print(f"{claim.number}. {claim.sentence}\n{_machine(evidence)}")
-    print(f"Verdict: {found.verdict}. {found.found}")
+    print(f"Verdict: {judged.verdict}. {judged.found}")
     print(f"How it is computed: {claim.rule}. Measured by: {claim.command}")
     from draftscope.forecast.economics import forecast_of_claim
 
     said = forecast_of_claim(claim.number)
-    for more in (found.formula and f"The formula: {found.formula}", said and f"Forecast: {said}", found.change):
+    for more in (judged.formula and f"The formula: {judged.formula}", said and f"Forecast: {said}", judged.change):
         if more:
             print(more)
 

@@ -209,9 +209,9 @@ class Graphs:
 
         try:
             graph = Graph(buffers, *self.record(filled))
-            for each in outputs:  # so that a replay that does nothing is noticed
-                if each is not None:
-                    each.zero_()
+            for output in outputs:  # so that a replay that does nothing is noticed
+                if output is not None:
+                    output.zero_()
             graph.replay()
         except (RuntimeError, NotImplementedError) as error:
             self._refuse(f"it cannot be recorded ({str(error).splitlines()[0]})")

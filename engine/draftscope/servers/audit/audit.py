@@ -224,7 +224,7 @@ def _numbers(state: Audited) -> dict[str, Any]:
         "evidence_by_test": evidence.parts,
         "from_token": place.position if place else None,
         "score": {"nats": score, "z": z},
-        "positions": [asdict(each) for each in evidence.positions],
+        "positions": [asdict(position) for position in evidence.positions],
         "ranks": {"histogram": evidence.histogram, "chi_square": statistic, "freedom": freedom, "p_value": p_value},
         "identical_pairs": evidence.repetition.identical,
         "identical_pairs_expected": evidence.repetition.expected,

@@ -84,7 +84,7 @@ def _standing(state: Audited | Compared) -> dict[str, Any]:
     own: dict[str, Any] = {"texts": state.texts, "seconds": state.seconds, "evidence": state.total}
     if isinstance(state, Audited):
         own["parts"] = state.evidence.parts
-        own["positions"] = [_numbers(asdict(each)) for each in state.evidence.positions]
+        own["positions"] = [_numbers(asdict(position)) for position in state.evidence.positions]
     return own
 
 
