@@ -132,12 +132,12 @@ class Engine(DecodingEngine):
         chosen = Settings.of(drafter=name, temperature=1.0, seed=seed, **({} if rule is None else {"rule": rule}))
         findings: list[Finding] = []
         with tqdm(total=1.0, desc="check", leave=False, disable=not progress, bar_format="{l_bar}{bar}|") as bar:
-            for each in checks.steps(self, name, samples, seed, rule, chosen, tuple(prompts) or PROMPTS):
-                if isinstance(each, Finding):
-                    findings.append(each)
+            for step in checks.steps(self, name, samples, seed, rule, chosen, tuple(prompts) or PROMPTS):
+                if isinstance(step, Finding):
+                    findings.append(step)
                     continue
-                bar.set_description(each.doing)
-                bar.update(each.share - bar.n)
+                bar.set_description(step.doing)
+                bar.update(step.share - bar.n)
         info = registry.find(name)
         sentence = verdict(findings, info.exact_with(chosen), proved=not info.source)
         return Report(sentence, pd.DataFrame([asdict(finding) for finding in findings]), findings)
@@ -187,7 +187,7 @@ class Engine(DecodingEngine):
         if objective not in list(Objective):
             raise DraftscopeError(f"objective = '{objective}': choose {', '.join(Objective)}.")
         question = Question(Objective(objective), temperature, length, concurrency, context, price_per_hour, seconds)
-        names = [registry.adopt(each) for each in drafters]
+        names = [registry.adopt(drafter) for drafter in drafters]
         texts, notes = self._texts(prompts)
         with tqdm(total=0, desc="advise", leave=False, disable=not progress, bar_format="{desc}") as bar:
             found = advise(self, question, texts, names, notes, lambda now: bar.set_description(now.words))
@@ -231,7 +231,7 @@ class Engine(DecodingEngine):
         from draftscope.measure.bench.systems import refuse_unknown
 
         plan = BenchPlan(
-            drafters=tuple(registry.adopt(each) for each in drafters), gammas=tuple(gammas), rules=tuple(rules),
+            drafters=tuple(registry.adopt(drafter) for drafter in drafters), gammas=tuple(gammas), rules=tuple(rules),
             temperatures=tuple(temperatures), batches=tuple(batches), tokens=tokens, repeats=repeats, seconds=seconds,
             peers=peers,
         )  # fmt: skip
@@ -239,10 +239,10 @@ class Engine(DecodingEngine):
         texts, notes = self._texts(prompts)
         found = benchmark(self, plan, texts, notes)
         heads = [
-            f"{each.name} at T = {each.temperature:g}, batch {each.batch}: {each.ratio_to_plain.median:.2f} "
-            f"[{each.ratio_to_plain.low:.2f}, {each.ratio_to_plain.high:.2f}] times plain's speed"
-            for each in found.headlines
-            if each.ratio_to_plain is not None and each.drafter != PLAIN
+            f"{head.name} at T = {head.temperature:g}, batch {head.batch}: {head.ratio_to_plain.median:.2f} "
+            f"[{head.ratio_to_plain.low:.2f}, {head.ratio_to_plain.high:.2f}] times plain's speed"
+            for head in found.headlines
+            if head.ratio_to_plain is not None and head.drafter != PLAIN
         ]
         table = pd.json_normalize([asdict(row) for row in found.rows], sep="_")
         return Report("\n".join([*heads, *found.notes]), table, found)

@@ -11,11 +11,11 @@ from transformers import GenerationConfig
 from draftscope.advise import limits, sentences, servers
 from draftscope.advise.candidates import GAMMAS, SHAPES, WIDEST, Candidate, implied, largest
 from draftscope.advise.costs import CalibratedCosts, RoundCosts, Timed, TypedCosts, calibrated_as
-from draftscope.advise.model import Prefill, best_by_drafter, predict, round_cost, steady_ratio
+from draftscope.advise.model import PrefillTimes, best_by_drafter, predict, round_cost, steady_ratio
 from draftscope.advise.observed import Observed, PromptRounds, conditional_alpha, tau_interval, typed
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.simulate import finish_times
-from draftscope.advise.verdict import Decision, Measured, Verdict, decide, prompts_needed
+from draftscope.advise.verdict import AdviceDecision, Measured, Verdict, decide, prompts_needed
 from draftscope.base.alpha import alpha_of
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters import find
@@ -23,7 +23,7 @@ from draftscope.measure.bench.statistics import Interval
 from draftscope.servers.programs.program import ScheduleRange
 from tests.conftest import made_calibration
 
-NO_PREFILL = Prefill()
+NO_PREFILL = PrefillTimes()
 
 
 def chains(alpha: float, drafter: str = "draft") -> dict[Candidate, Observed]:
@@ -186,8 +186,8 @@ def test_limits_are_those_of_the_asked_concurrency() -> None:
     costs, observed = CalibratedCosts(made_calibration(), 100), {Candidate("draft", 3): typed([0.7], 3)}
     found = {}
     for readers in (1, 4):
-        chosen = predict(Question(concurrency=readers), observed, costs, Prefill(5.0, {"draft": 4.0}))[0]
-        found[readers] = limits.limits(chosen, observed, costs, Prefill(5.0, {"draft": 4.0}), readers)
+        chosen = predict(Question(concurrency=readers), observed, costs, PrefillTimes(5.0, {"draft": 4.0}))[0]
+        found[readers] = limits.limits(chosen, observed, costs, PrefillTimes(5.0, {"draft": 4.0}), readers)
         assert found[readers].least_tau == pytest.approx(made_calibration().round_cost("draft", 3, readers, 100))
     assert found[1].shortest is not None and found[4].shortest is not None
     assert found[4].shortest > found[1].shortest
@@ -218,7 +218,7 @@ def test_the_shortest_answer_earns_the_prefill_back() -> None:
 
 def test_short_answers_lose_what_the_prefill_costs() -> None:
     costs, observed = TypedCosts(0.1), chains(0.7)
-    prefill = Prefill(plain=5.0, extra={"draft": 4.0})
+    prefill = PrefillTimes(plain=5.0, extra={"draft": 4.0})
     short = predict(Question(length=4), observed, costs, prefill)[0].ratio.median
     long = predict(Question(length=400), observed, costs, prefill)[0].ratio.median
     assert short < 1 < long
@@ -226,7 +226,7 @@ def test_short_answers_lose_what_the_prefill_costs() -> None:
 
 def test_plain_decoding_reads_the_prompt_too() -> None:
     """Ten tokens in two rounds of 1 + 4 c, behind a prompt that takes both 100, and the drafter 7 more."""
-    always, prefill = {Candidate("draft", 4): typed([1.0], 4)}, Prefill(100.0, {"draft": 7.0})
+    always, prefill = {Candidate("draft", 4): typed([1.0], 4)}, PrefillTimes(100.0, {"draft": 7.0})
     (found,) = predict(Question(length=10), always, TypedCosts(0.1), prefill)
     assert found.ratio.median == pytest.approx((100 + 10) / (107 + 2 * 1.4))
 
@@ -321,7 +321,7 @@ def test_few_prompts_are_said() -> None:
     costs = TypedCosts(0.1)
     observed = chains(0.6)
     found = limits.limits(predict(Question(), observed, costs, NO_PREFILL)[0], observed, costs, NO_PREFILL)
-    said = sentences.of_decision(Question(), Decision(Verdict.ON, measured(1.1, 1.2, 1.3, prompts=1)), found)
+    said = sentences.of_decision(Question(), AdviceDecision(Verdict.ON, measured(1.1, 1.2, 1.3, prompts=1)), found)
     assert "does not tell how other texts would fare" in said[-1]
 
 

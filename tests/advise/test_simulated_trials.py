@@ -19,7 +19,7 @@ from draftscope.advise.candidates import Candidate
 from draftscope.advise.limits import Limits
 from draftscope.advise.model import Predicted
 from draftscope.advise.question import Question
-from draftscope.advise.verdict import FAR, Decision, Measured, Verdict, clear, decide
+from draftscope.advise.verdict import FAR, AdviceDecision, Measured, Verdict, clear, decide
 from draftscope.measure.bench.rounds import MeasuredRounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
@@ -76,7 +76,7 @@ class MadePair:
         return BenchRun(label, case, repeat, ms / 1e3, IDS, rounds)
 
 
-def answer(pair: MadePair, seed: int) -> tuple[Decision, Measured, float]:
+def answer(pair: MadePair, seed: int) -> tuple[AdviceDecision, Measured, float]:
     """The decision as `advise` takes it, what was measured, and the seconds that it took."""
     draws, spent, runs = np.random.default_rng(seed), 0.0, list[BenchRun]()
     question = Question(temperature=pair.temperature)

@@ -9,7 +9,7 @@ import pytest
 
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts
-from draftscope.advise.model import Prefill, steady_ratio
+from draftscope.advise.model import PrefillTimes, steady_ratio
 from draftscope.advise.observed import typed
 from draftscope.advise.surface import surface
 from draftscope.advise.what_if import CARDS, Sizes, WhatIf, answer_ratio, ratios, refusal, round_costs, taus
@@ -24,7 +24,7 @@ NOTHING = WhatIf()
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    made = surface("draft", OBSERVED, COSTS, READERS, Sizes(1000, 100), (3, 100, Prefill(20.0, {"draft": 5.0})))
+    made = surface("draft", OBSERVED, COSTS, READERS, Sizes(1000, 100), (3, 100, PrefillTimes(20.0, {"draft": 5.0})))
     assert made is not None
     return asdict(made)
 

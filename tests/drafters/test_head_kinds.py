@@ -16,7 +16,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.claims.claim import ClaimVerdict
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import _head
-from draftscope.decode.start import Asked, run_start
+from draftscope.decode.start import EncodedPrompt, run_start
 from draftscope.drafters import adopt, find, plugins
 from draftscope.drafters.options import known_heads, trained_kinds
 from draftscope.drafters.settings import Settings
@@ -76,7 +76,8 @@ def test_it_is_in_every_list(capsys: pytest.CaptureFixture[str], tiny: DecodingE
     assert {"glimpse"} <= set(contracts.examples(contracts.SMALL)) & set(contracts.chains())
     asked = Settings.of(drafter="glimpse", gamma=3)
     assert (
-        run_start(tiny, replace(find("glimpse"), head=None), asked, Asked("a", "", [1]), "r", "r").sized_by == "gamma"
+        run_start(tiny, replace(find("glimpse"), head=None), asked, EncodedPrompt("a", "", [1]), "r", "r").sized_by
+        == "gamma"
     )
 
 

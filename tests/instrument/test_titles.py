@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope.decode.start import Asked, run_start
+from draftscope.decode.start import EncodedPrompt, run_start
 from draftscope.drafters import known
 from draftscope.drafters.settings import Settings
 from tests.support.node import call
@@ -25,7 +25,7 @@ def test_every_drafters_title_has_the_size_that_it_reads(tiny: DecodingEngine) -
         if info.needs_head and info.needs_head not in tiny.heads:
             continue
         settings = Settings.of(drafter=name, gamma=3, shape=(2, 2), tree_nodes=7)
-        start = run_start(tiny, info, settings, Asked("a", "", [1]), "run", "run")
+        start = run_start(tiny, info, settings, EncodedPrompt("a", "", [1]), "run", "run")
         starts.append(start.model_dump(exclude_none=True))
         size = next((text for option, text in SIZES.items() if option in info.uses), None)
         expected.append(name if size is None else f"{name} · {size}")

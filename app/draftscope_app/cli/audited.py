@@ -17,7 +17,7 @@ from draftscope_app.cli.fields import Given
 
 if TYPE_CHECKING:
     from draftscope.servers.audit.asked import Plan
-    from draftscope.servers.audit.audit import Report, Watch
+    from draftscope.servers.audit.audit import AuditReport, Watch
     from draftscope.servers.audit.pairs import Compared
     from draftscope.servers.audit.rounds import Audited
     from draftscope.servers.inside.audit import InsideReport
@@ -44,7 +44,7 @@ class Options(BaseModel):
     tolerance: float | None = Field(None, description="what rounding may cost, in nats a token; default: measured")
 
 
-def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Report:
+def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> AuditReport:
     """Audits a server. Raises `DraftscopeError` where it cannot be tested."""
     from draftscope.decode.prompt import read_prompt
     from draftscope.models.loading.chat import Chat
@@ -91,7 +91,7 @@ def audited_inside(url: str, chosen: Options, sampling: Given) -> InsideReport:
     return audit_inside(url, _read(chosen.prompts), plan)
 
 
-def exit_code(report: Report, known: frozenset[str] = frozenset()) -> ExitCode:
+def exit_code(report: AuditReport, known: frozenset[str] = frozenset()) -> ExitCode:
     """`known`: the differences of a baseline, which do not count."""
     if set(report.differences) - known:
         return ExitCode.FAILED

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from draftscope.servers.audit.audit import Report
+    from draftscope.servers.audit.audit import AuditReport
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "seed")
 
 
 @pytest.fixture(scope="session")
-def draftscope_audit() -> Callable[..., Report]:
+def draftscope_audit() -> Callable[..., AuditReport]:
     """Audits a server, with the options of `draftscope audit` as keywords, and returns the report.
 
     The test fails where a difference is found or too little was seen; a server that cannot be tested is an error.
@@ -23,7 +23,7 @@ def draftscope_audit() -> Callable[..., Report]:
     from draftscope_app.cli.audited import Options, audited, exit_code
     from draftscope_app.cli.exit_codes import ExitCode
 
-    def audit(url: str, target: str | None = None, **options: Any) -> Report:
+    def audit(url: str, target: str | None = None, **options: Any) -> AuditReport:
         sampling = {name: options.pop(name) for name in SAMPLING if name in options}
         loading = {} if target is None else {"target": target}
         report = audited(url, Options(**options), loading, sampling)

@@ -15,7 +15,7 @@ from draftscope_app.page.advice.calculator import calculator
 from draftscope_app.page.advice.form import AdviceForm
 from draftscope_app.page.advice.form import form as advice_form
 from draftscope_app.page.advice.hardware import HardwareForm, hardware_form
-from draftscope_app.page.claims.form import drawer as claims_drawer
+from draftscope_app.page.claims.view import drawer as claims_drawer
 from draftscope_app.page.controls import Controls
 from draftscope_app.page.experiments.form import ExperimentForm
 from draftscope_app.page.experiments.form import form as experiments_form

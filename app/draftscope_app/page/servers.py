@@ -110,33 +110,33 @@ def listed(written: str) -> tuple[tuple[str, str], ...]:
 
 
 def job(
-    asked: ServersRequest, known: KnownServers, controls: Controls, drafter: DrafterChoice | None, most_tokens: int
+    wish: ServersRequest, known: KnownServers, controls: Controls, drafter: DrafterChoice | None, most_tokens: int
 ) -> RaceJob | AuditJob | LoadJob:
     """What the view asked for, with the page's prompt and sampling settings; `drafter` is the chosen one."""
-    if asked.kind != "audit" and len(set(asked.names)) < len(asked.names):
+    if wish.kind != "audit" and len(set(wish.names)) < len(wish.names):
         raise DraftscopeError("A server can take part once; choose different ones.")
-    names = asked.names if asked.kind != "audit" else [asked.names[0], *([asked.against] if asked.against else [])]
-    if asked.kind == "audit" and asked.against == asked.names[0]:
+    names = wish.names if wish.kind != "audit" else [wish.names[0], *([wish.against] if wish.against else [])]
+    if wish.kind == "audit" and wish.against == wish.names[0]:
         raise DraftscopeError("A server cannot be audited against itself; choose another one.")
     urls, prompt = known.urls(names), controls["prompt"]
     plain = lanes({**controls, "drafter": "plain"}, None, most_tokens)["plain"]
     every = dict.fromkeys(names, plain)
-    if asked.kind == "load":
-        return LoadJob(id=new_id(), prompt=prompt, lanes=every, urls=urls, points=points(asked.most))
-    if asked.kind == "audit":
+    if wish.kind == "load":
+        return LoadJob(id=new_id(), prompt=prompt, lanes=every, urls=urls, points=points(wish.most))
+    if wish.kind == "audit":
         return AuditJob(id=new_id(), lanes=every, urls=urls, samples=SAMPLES)
-    chosen = lanes(controls, drafter, most_tokens).get(LANE, plain) if "drafter" in asked.here else plain
-    return RaceJob(id=new_id(), prompt=prompt, lanes=every | _here(asked, plain, chosen), urls=urls, repeats=REPEATS)
+    chosen = lanes(controls, drafter, most_tokens).get(LANE, plain) if "drafter" in wish.here else plain
+    return RaceJob(id=new_id(), prompt=prompt, lanes=every | _here(wish, plain, chosen), urls=urls, repeats=REPEATS)
 
 
-def _here(asked: ServersRequest, plain: Settings, chosen: Settings) -> dict[str, Settings]:
+def _here(wish: ServersRequest, plain: Settings, chosen: Settings) -> dict[str, Settings]:
     """The lanes of a race that the engine here decodes, by name: plain, and the drafter that was chosen.
 
     Raises `DraftscopeError` where a server has such a name.
     """
-    wanted = [chosen if each == "drafter" else plain for each in asked.here]
+    wanted = [chosen if each == "drafter" else plain for each in wish.here]
     found = {f"{settings.drafter} (here)": settings for settings in wanted}
-    if taken := [name for name in found if name in asked.names]:
+    if taken := [name for name in found if name in wish.names]:
         raise DraftscopeError(f"A server is called '{quoted(taken[0])}', as a lane of this engine is; rename it.")
     return found
 

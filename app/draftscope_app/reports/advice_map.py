@@ -66,8 +66,8 @@ def _map(report: Report, found: Report, which: str, asked: WhatIf) -> tuple[go.F
     return _readers(report, found, asked), _note_on_readers(found, asked)
 
 
-def _note_on_readers(found: Report, asked: WhatIf) -> str:
-    return f"{found['drafter']}, in a full batch: {_costs(asked)}. {_lines(asked)}{_changes(asked)}"
+def _note_on_readers(report: Report, asked: WhatIf) -> str:
+    return f"{report['drafter']}, in a full batch: {_costs(asked)}. {_lines(asked)}{_changes(asked)}"
 
 
 def _note_on_acceptance(report: Report, found: Report, asked: WhatIf) -> str:
@@ -78,9 +78,9 @@ def _note_on_acceptance(report: Report, found: Report, asked: WhatIf) -> str:
     )
 
 
-def _note_on_lengths(found: Report, asked: WhatIf) -> str:
+def _note_on_lengths(report: Report, asked: WhatIf) -> str:
     return (
-        f"{found['drafter']}, gamma {found['by_context']['gamma']}, one reader, with prefill, which is taken to grow "
+        f"{report['drafter']}, gamma {report['by_context']['gamma']}, one reader, with prefill, which is taken to grow "
         f"with the context: {_costs(asked)}. {_lines(asked)}{_changes(asked)}"
     )
 
@@ -178,14 +178,14 @@ def _place_of(report: Report, found: Report) -> int:
     return min(range(len(readers)), key=lambda index: abs(readers[index] - wanted))
 
 
-def _own(found: Report, asked: WhatIf, place: int) -> tuple[float, tuple[float, float, float]]:
+def _own(report: Report, asked: WhatIf, place: int) -> tuple[float, tuple[float, float, float]]:
     """The drafter's own c, and the acceptance that its tokens a round stand for: median, low, high."""
     from draftscope.base.alpha import alpha_of
 
-    gamma = found["gammas"][0]
-    whole = round_costs(found, asked)[0][place]
-    alone = round_costs({**found, "drafting": _zeros(found)}, WhatIf(card=asked.card, draft_cost=0.0))[0][place]
-    middle, low, high = (min(1.0, alpha_of(tau, gamma)) for tau in taus(found, asked)[0])
+    gamma = report["gammas"][0]
+    whole = round_costs(report, asked)[0][place]
+    alone = round_costs({**report, "drafting": _zeros(report)}, WhatIf(card=asked.card, draft_cost=0.0))[0][place]
+    middle, low, high = (min(1.0, alpha_of(tau, gamma)) for tau in taus(report, asked)[0])
     return (whole - alone) / gamma, (middle, low, high)
 
 
@@ -230,8 +230,8 @@ def _lengths(report: Report, found: Report, asked: WhatIf) -> go.Figure:
     return figure
 
 
-def _zeros(found: Report) -> Z:
-    return [[0.0] * len(found["readers"]) for _ in found["gammas"]]
+def _zeros(report: Report) -> Z:
+    return [[0.0] * len(report["readers"]) for _ in report["gammas"]]
 
 
 def _field(

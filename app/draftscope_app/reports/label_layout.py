@@ -51,20 +51,20 @@ def placed(x: Sequence[float], y: Sequence[float], texts: Sequence[str]) -> list
     points = np.array([[(a * wide, b * high) for a, b in zip(x, y, strict=True)] for wide, high in SIZES])  # [S, N, 2]
     boxes = np.stack([_boxes(points[:, n], len(text)) for n, text in enumerate(texts)])  # [N, P, S, 2, 4]
     marks = np.concatenate([points - MARK, points + MARK], -1)  # [S, N, 4]
-    alone = np.stack([_cost_alone(own, np.delete(marks, n, 1)) for n, own in enumerate(boxes)])  # [N, P]
+    costs = np.stack([_cost_alone(box, np.delete(marks, n, 1)) for n, box in enumerate(boxes)])  # [N, P]
     draws = np.random.default_rng(0)
-    starts = [alone.argmin(1), *(draws.integers(0, len(PLACES), len(texts)) for _ in range(STARTS - 1))]
-    _, best = min((_settled(start.tolist(), alone, boxes) for start in starts), key=lambda found: found[0])
+    starts = [costs.argmin(1), *(draws.integers(0, len(PLACES), len(texts)) for _ in range(STARTS - 1))]
+    _, best = min((_settled(start.tolist(), costs, boxes) for start in starts), key=lambda settled: settled[0])
     return [PLACES[at] for at in best]
 
 
-def _settled(chosen: list[int], alone: Floats, boxes: Floats) -> tuple[float, list[int]]:
+def _settled(chosen: list[int], costs: Floats, boxes: Floats) -> tuple[float, list[int]]:
     """The labels' places once none wants to move, and what they cost together."""
     for _ in range(PASSES):
         before, total = list(chosen), 0.0
-        for n, own in enumerate(boxes):
+        for n, box in enumerate(boxes):
             others = [boxes[m, at] for m, at in enumerate(chosen) if m != n]  # each [S, 2, 4]
-            cost = alone[n] + (_overlaps(own, np.concatenate(others, 1)) if others else 0.0)
+            cost = costs[n] + (_overlaps(box, np.concatenate(others, 1)) if others else 0.0)
             chosen[n] = int(cost.argmin())
             total += float(cost[chosen[n]])
         if chosen == before:
@@ -86,18 +86,18 @@ def _boxes(points: Floats, letters: int) -> Floats:
     return np.asarray(both[:, None] + np.concatenate([points, points], -1)[None, :, None], dtype=np.float64)
 
 
-def _cost_alone(own: Floats, marks: Floats) -> Floats:
+def _cost_alone(boxes: Floats, marks: Floats) -> Floats:
     """[P]: how much of it leaves the area or covers other points, and then how far it is from its own point."""
-    areas, label = np.array(SIZES), own[:, :, 0]
+    areas, label = np.array(SIZES), boxes[:, :, 0]
     outside = np.maximum(0.0, -label[..., :2]).sum(-1) + np.maximum(0.0, label[..., 2:] - areas).sum(-1)  # [P, S]
     far = np.array([np.hypot(place.right, place.up) for place in PLACES])
     preferred = np.arange(len(PLACES)) * 1e-3  # of equals the first
-    return np.asarray(20.0 * outside.sum(-1) + _overlaps(own, marks) + far + preferred, dtype=np.float64)
+    return np.asarray(20.0 * outside.sum(-1) + _overlaps(boxes, marks) + far + preferred, dtype=np.float64)
 
 
-def _overlaps(own: Floats, others: Floats) -> Floats:
+def _overlaps(boxes: Floats, others: Floats) -> Floats:
     """[P]: how much of `others` ([S, M, 4]) each place covers with its boxes ([P, S, 2, 4]), in pixels of way."""
-    mine, theirs = own[:, :, :, None], others[None, :, None]
+    mine, theirs = boxes[:, :, :, None], others[None, :, None]
     sides = np.maximum(0.0, np.minimum(mine[..., 2:], theirs[..., 2:]) - np.maximum(mine[..., :2], theirs[..., :2]))
     area = sides.prod(-1)  # [P, S, 2, M]
     return np.asarray(((area > 0) * 200.0 + area).sum((1, 2, 3)), dtype=np.float64)

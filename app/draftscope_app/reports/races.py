@@ -32,18 +32,18 @@ def rows(summaries: Sequence[LaneSummary]) -> list[tuple[str, ...]]:
     """One row for each lane."""
     return [
         (
-            each.lane,
-            " ".join(filter(None, (each.identity.kind, each.identity.version))),
-            interval(each.speed),
-            interval(each.ratio, digits=2),
-            interval(each.ttft, 1e3),
-            interval(each.tpot, 1e3),
-            MISSING if each.burst is None else f"{each.burst:.2f}",
-            accepted(each.counted),
-            MISSING if each.log_p is None else f"{each.log_p:+.2f}",
-            MISSING if each.best is None else f"{each.best:.1%}",
+            summary.lane,
+            " ".join(filter(None, (summary.identity.kind, summary.identity.version))),
+            interval(summary.speed),
+            interval(summary.ratio, digits=2),
+            interval(summary.ttft, 1e3),
+            interval(summary.tpot, 1e3),
+            MISSING if summary.burst is None else f"{summary.burst:.2f}",
+            accepted(summary.counted),
+            MISSING if summary.log_p is None else f"{summary.log_p:+.2f}",
+            MISSING if summary.best is None else f"{summary.best:.1%}",
         )
-        for each in summaries
+        for summary in summaries
     ]
 
 
@@ -69,27 +69,27 @@ def load_table(
     points: Sequence[LoadPoint], first: str, curve: LoadCurve
 ) -> tuple[Sequence[str], list[tuple[str, ...]], frozenset[int]]:
     """Head, rows and which columns are numbers: a row for each point, beside the first lane's speed there."""
-    base: Mapping[int, float] = {each.concurrency: each.tokens_per_second for each in points if each.lane == first}
+    base: Mapping[int, float] = {point.concurrency: point.tokens_per_second for point in points if point.lane == first}
     predicted = {(each.lane, each.concurrency): each.ratio for each in curve.predicted}
     rows: list[tuple[str, ...]] = [
         (
-            str(each.concurrency),
-            each.lane,
-            f"{each.tokens_per_second:.1f}",
+            str(point.concurrency),
+            point.lane,
+            f"{point.tokens_per_second:.1f}",
             MISSING
-            if each.lane == first or not base.get(each.concurrency)
-            else f"{each.tokens_per_second / base[each.concurrency]:.2f}",
-            number(predicted.get((each.lane, each.concurrency)), 2),
-            f"{each.good_per_second:.2f}",
-            str(each.finished),
-            str(each.failed),
-            number(each.latency_p50, 2),
-            number(each.latency_p99, 2),
-            number(each.ttft_p99, 1, 1e3),
-            number(each.tpot_p50, 1, 1e3),
-            accepted(each.counted),
+            if point.lane == first or not base.get(point.concurrency)
+            else f"{point.tokens_per_second / base[point.concurrency]:.2f}",
+            number(predicted.get((point.lane, point.concurrency)), 2),
+            f"{point.good_per_second:.2f}",
+            str(point.finished),
+            str(point.failed),
+            number(point.latency_p50, 2),
+            number(point.latency_p99, 2),
+            number(point.ttft_p99, 1, 1e3),
+            number(point.tpot_p50, 1, 1e3),
+            accepted(point.counted),
         )
-        for each in points
+        for point in points
     ]
     if curve.predicted:
         return LOAD_HEAD, rows, LOAD_NUMBERS
@@ -104,13 +104,13 @@ def number(value: float | None, digits: int, scale: float = 1.0) -> str:
 def load_notes(points: Sequence[LoadPoint], curve: LoadCurve) -> list[str]:
     """Sentences below the table."""
     notes = [
-        f"{each.lane} at {each.concurrency}: {each.failed} requests failed, at first: {each.failure}"
-        for each in points
-        if each.failure
+        f"{point.lane} at {point.concurrency}: {point.failed} requests failed, at first: {point.failure}"
+        for point in points
+        if point.failure
     ]
-    for each in curve.stops:
-        drafts = "nothing" if each.nothing else "almost nothing"
-        notes.append(f"{each.lane} drafts {drafts} from {each.concurrency} requests at once on.")
+    for stop in curve.stops:
+        drafts = "nothing" if stop.nothing else "almost nothing"
+        notes.append(f"{stop.lane} drafts {drafts} from {stop.concurrency} requests at once on.")
     if curve.predicted:
         notes.append(
             f"predicted: tok/s over plain decoding's, from the server's own acceptance and the measured costs of "

@@ -18,13 +18,13 @@ from draftscope.advise import limits, noise, proof, sentences, servers
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.fitted import fitted, prefill
-from draftscope.advise.model import Predicted, Prefill, predict, steady_ratio
+from draftscope.advise.model import Predicted, PrefillTimes, predict, steady_ratio
 from draftscope.advise.observed import Observed, conditional_alpha
 from draftscope.advise.probe import Probed, Watch, able, nobody, probe
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.report import AdviceReport
 from draftscope.advise.surface import Surface, surface
-from draftscope.advise.verdict import Decision, Measured, Verdict, clear, decide
+from draftscope.advise.verdict import AdviceDecision, Measured, Verdict, clear, decide
 from draftscope.advise.what_if import Sizes
 from draftscope.base.cores import Company, OtherCores
 from draftscope.base.costs import PLAIN, Calibration
@@ -81,7 +81,7 @@ class Known:
 
     observed: Mapping[Candidate, Observed]
     costs: CalibratedCosts
-    prefill: Prefill
+    prefill: PrefillTimes
     prompt: int  # tokens of a prompt, in the mean
 
 
@@ -371,7 +371,7 @@ def _bytes(network: Module) -> int:
     return sum(entry.numel() * entry.element_size() for entry in network.parameters())
 
 
-def _ready(engine: DecodingEngine, decision: Decision, plan: Sequence[ScheduleRange]) -> list[servers.Ready]:
+def _ready(engine: DecodingEngine, decision: AdviceDecision, plan: Sequence[ScheduleRange]) -> list[servers.Ready]:
     """Settings of other engines, where it is turned on."""
     if decision.verdict is not Verdict.ON:
         return []

@@ -6,7 +6,6 @@ so one run at the largest size tells the acceptance of every smaller size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from draftscope.drafters import DrafterInfo
@@ -59,10 +58,10 @@ def smallest(info: DrafterInfo) -> Candidate | None:
     return Candidate(info.name, gamma=GAMMAS[0]) if "gamma" in info.uses else None
 
 
-def implied(run: Candidate, gammas: Sequence[int] = GAMMAS) -> list[Candidate]:
+def implied(run: Candidate) -> list[Candidate]:
     """Every candidate whose acceptance a run at this size tells, itself included."""
     if run.gamma is not None:
-        return [Candidate(run.drafter, gamma=gamma) for gamma in gammas if gamma <= run.gamma]
+        return [Candidate(run.drafter, gamma=gamma) for gamma in GAMMAS if gamma <= run.gamma]
     if run.shape is not None:
         return [Candidate(run.drafter, shape=shape) for shape in SHAPES if lies_in(shape, run.shape)]
     return [run]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from draftscope import drafters
 from draftscope.advise.costs import CalibratedCosts, Timed, calibrated_as
-from draftscope.advise.model import Prefill
+from draftscope.advise.model import PrefillTimes
 from draftscope.advise.probe import Probed
 from draftscope.base.costs import PLAIN, Calibration
 from draftscope.measure.bench.rounds import MeasuredRounds
@@ -26,7 +26,7 @@ def fitted(calibration: Calibration, probed: Mapping[str, Probed], context: int)
     return CalibratedCosts(calibration, context, same_as, timed)
 
 
-def prefill(probed: Mapping[str, Probed]) -> Prefill:
+def prefill(probed: Mapping[str, Probed]) -> PrefillTimes:
     """Plain's set-up and prefill, and what each drafter adds to them, medians over prompts."""
     plain = probed[PLAIN].before_ms
     extra = {
@@ -34,7 +34,7 @@ def prefill(probed: Mapping[str, Probed]) -> Prefill:
         for name, own in probed.items()
         if own.before_ms
     }
-    return Prefill(median(plain), extra)
+    return PrefillTimes(median(plain), extra)
 
 
 def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:
@@ -44,7 +44,7 @@ def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:
     widths, counts = np.unique(rounds.width, return_counts=True)
     groups = [rounds.width == width for width in widths[counts >= LEAST_TIMED]] or [rounds.width > 0]
     points = sorted(
-        (_modelled_ms(costs, name, rounds, levels, own), rounds.only(own).round_ms, own.sum()) for own in groups
+        (_modelled_ms(costs, name, rounds, levels, group), rounds.only(group).round_ms, group.sum()) for group in groups
     )
     modelled, measured, weights = (np.array(column, dtype=float) for column in zip(*points, strict=True))
     apart = np.concatenate([[True], np.diff(modelled) > 0])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import RoundCosts
-from draftscope.advise.model import Predicted, Prefill, steady_ratio
+from draftscope.advise.model import Predicted, PrefillTimes, steady_ratio
 from draftscope.advise.observed import Observed
 from draftscope.base.alpha import alpha_of
 from draftscope.servers.programs.program import ScheduleRange
@@ -31,7 +31,7 @@ class Limits:
 
 
 def limits(
-    chosen: Predicted, observed: Mapping[Candidate, Observed], costs: RoundCosts, prefill: Prefill, batch: int = 1
+    chosen: Predicted, observed: Mapping[Candidate, Observed], costs: RoundCosts, prefill: PrefillTimes, batch: int = 1
 ) -> Limits:
     """The limits of the chosen candidate at `batch` readers; `off_from` looks at all that were observed."""
     gamma, tau = chosen.candidate.gamma, chosen.tau.median
@@ -91,13 +91,13 @@ def schedule(
         place = max(index for index, size in enumerate(sizes) if size <= readers)
         best = [chosen.gamma if gamma == best[place] and gamma else gamma for gamma in best]
         best[place] = chosen.gamma
-    found: list[ScheduleRange] = []
+    ranges: list[ScheduleRange] = []
     for batch, after, gamma in zip(sizes, [*sizes[1:], sizes[-1] + 1], best, strict=True):
-        if found and found[-1].gamma == gamma:
-            found[-1] = ScheduleRange(found[-1].first, after - 1, gamma)
+        if ranges and ranges[-1].gamma == gamma:
+            ranges[-1] = ScheduleRange(ranges[-1].first, after - 1, gamma)
         else:
-            found.append(ScheduleRange(batch, after - 1, gamma))
-    return found
+            ranges.append(ScheduleRange(batch, after - 1, gamma))
+    return ranges
 
 
 def _best_gamma(own: Mapping[Candidate, Observed], costs: RoundCosts, batch: int) -> int:

@@ -26,7 +26,7 @@ TAIL = 0.95
 
 
 @dataclass(frozen=True)
-class Prefill:
+class PrefillTimes:
     """Milliseconds of set-up and prefill, before the first round: plain's, and what each drafter adds to them."""
 
     plain: float = 0.0
@@ -64,7 +64,7 @@ def predict(
     question: Question,
     observed: Mapping[Candidate, Observed],
     costs: RoundCosts,
-    prefill: Prefill,
+    prefill: PrefillTimes,
     tokens: int | None = None,
 ) -> list[Predicted]:
     """Every candidate, the best first, for answers of `tokens` (by default the question's length)."""
@@ -97,10 +97,10 @@ def value(question: Question, finish: NDArray[np.float64]) -> float:
     return float(finish.max(1).mean())
 
 
-def best_by_drafter(found: Iterable[Predicted]) -> list[Predicted]:
+def best_by_drafter(predictions: Iterable[Predicted]) -> list[Predicted]:
     """The best candidate of each drafter, in the order given."""
     best: dict[str, Predicted] = {}
-    for each in found:
+    for each in predictions:
         best.setdefault(each.candidate.drafter, each)
     return list(best.values())
 
@@ -110,14 +110,14 @@ def _predicted(
     candidate: Candidate,
     observed: Observed,
     costs: RoundCosts,
-    prefill: Prefill,
+    prefill: PrefillTimes,
     tokens: int | None,
 ) -> Predicted:
     drafter, batch, length = candidate.drafter, question.concurrency, tokens or question.length
     finish = finish_times(observed, lambda *size: costs.ms(drafter, *size), batch, length)
     plain = length * costs.plain(batch) + batch * prefill.plain
     groups = [finish.reshape(-1, batch)] if question.objective is Objective.TAIL else finish  # as the proof's are
-    ratio = geometric_mean(plain / (value(question, own) + batch * prefill.of(drafter)) for own in groups)
+    ratio = geometric_mean(plain / (value(question, group) + batch * prefill.of(drafter)) for group in groups)
     tau, cost = tau_interval(observed), round_cost(candidate, observed, costs, batch)
     nodes, levels = round(float(observed.nodes.mean())), round(float(observed.levels.mean()))
     drafting = costs.ms(drafter, nodes, levels, batch) - costs.ms(drafter, nodes, 0, batch)

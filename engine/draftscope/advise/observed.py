@@ -39,19 +39,19 @@ class Observed:
 
     @property
     def accepted(self) -> NDArray[np.int64]:
-        return np.concatenate([own.accepted for own in self.prompts])
+        return np.concatenate([prompt.accepted for prompt in self.prompts])
 
     @property
     def nodes(self) -> NDArray[np.int64]:
-        return np.concatenate([own.nodes for own in self.prompts])
+        return np.concatenate([prompt.nodes for prompt in self.prompts])
 
     @property
     def levels(self) -> NDArray[np.int64]:
-        return np.concatenate([own.levels for own in self.prompts])
+        return np.concatenate([prompt.levels for prompt in self.prompts])
 
     def first(self, tokens: int) -> Observed:
         """The rounds that write the first `tokens` tokens of each prompt's answer."""
-        return Observed(tuple(own.first(tokens) for own in self.prompts))
+        return Observed(tuple(prompt.first(tokens) for prompt in self.prompts))
 
     @property
     def rounds(self) -> int:
@@ -69,8 +69,8 @@ class Observed:
 
 def tau_interval(observed: Observed) -> Interval:
     """tau with a bootstrap interval over prompts; with one prompt it has no width, which is not certainty."""
-    sums = np.array([own.accepted.sum() for own in observed.prompts], dtype=float)
-    counts = np.array([len(own.accepted) for own in observed.prompts], dtype=float)
+    sums = np.array([prompt.accepted.sum() for prompt in observed.prompts], dtype=float)
+    counts = np.array([len(prompt.accepted) for prompt in observed.prompts], dtype=float)
     picks = _resampled(len(sums))
     return _interval(observed.tau, 1 + sums[picks].sum(1) / counts[picks].sum(1))
 
@@ -81,7 +81,7 @@ def conditional_alpha(observed: Observed) -> list[Interval]:
     picks = _resampled(len(observed.prompts))
     rates = []
     for position in range(observed.most_levels):
-        counts = np.array([_reached(own, position) for own in observed.prompts], dtype=float)  # [P, 2]
+        counts = np.array([_reached(prompt, position) for prompt in observed.prompts], dtype=float)  # [P, 2]
         if counts[:, 1].sum() == 0:
             break
         hits, of = counts[picks, 0].sum(1), counts[picks, 1].sum(1)
@@ -101,9 +101,9 @@ def typed(alpha: Sequence[float], gamma: int) -> Observed:
     return Observed((PromptRounds(accepted, same, same),))
 
 
-def _reached(own: PromptRounds, position: int) -> tuple[int, int]:
-    asked = (own.levels > position) & (own.accepted >= position)
-    return int((asked & (own.accepted > position)).sum()), int(asked.sum())
+def _reached(prompt_rounds: PromptRounds, position: int) -> tuple[int, int]:
+    asked = (prompt_rounds.levels > position) & (prompt_rounds.accepted >= position)
+    return int((asked & (prompt_rounds.accepted > position)).sum()), int(asked.sum())
 
 
 def _resampled(prompts: int) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from draftscope.advise import limits, sentences, servers
 from draftscope.advise.candidates import GAMMAS, Candidate
 from draftscope.advise.costs import RoundCosts, TypedCosts
-from draftscope.advise.model import Prefill, predict
+from draftscope.advise.model import PrefillTimes, predict
 from draftscope.advise.observed import conditional_alpha, typed
 from draftscope.advise.question import Question
 from draftscope.advise.report import AdviceReport
@@ -79,9 +79,9 @@ def planned(
             "machine's calibration, or ask for one reader."
         )
     observed = {Candidate(drafter, gamma): typed(values.conditional, gamma) for gamma in values.gammas}
-    predicted = predict(question, observed, costs, Prefill())
+    predicted = predict(question, observed, costs, PrefillTimes())
     best = predicted[0]
-    ends = limits.limits(best, observed, costs, Prefill(), question.concurrency)
+    ends = limits.limits(best, observed, costs, PrefillTimes(), question.concurrency)
     readers = [size for size in (1, 2, 4, 8, 16, 32, 64) if size <= costs.most_batch]
     plan = limits.schedule(best.candidate, observed, costs, question.concurrency)
     on = best.ratio.median > 1

@@ -215,7 +215,7 @@ def able(engine: DecodingEngine, names: Sequence[str] = ()) -> list[DrafterInfo]
         for info in found:
             refuse_unavailable(engine, info)
         return found
-    running = {each.name for each in engine.drafters() if each.available} - {PLAIN.drafter}
+    running = {drafter.name for drafter in engine.drafters() if drafter.available} - {PLAIN.drafter}
     return [info for name, info in drafters.known().items() if name in running and _servable(engine, info)]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from draftscope.advise.limits import Limits
 from draftscope.advise.model import Predicted
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import FAR, FEW, LEAST_RUNS, Decision, Measured, Verdict
+from draftscope.advise.verdict import FAR, FEW, LEAST_RUNS, AdviceDecision, Measured, Verdict
 from draftscope.measure.bench.statistics import Interval
 
 OF = {
@@ -23,7 +23,7 @@ NO_DRAFTER = (
 )
 
 
-def of_decision(question: Question, decision: Decision, limits: Limits) -> list[str]:
+def of_decision(question: Question, decision: AdviceDecision, limits: Limits) -> list[str]:
     """What is said of a measured decision."""
     chosen = decision.chosen
     if decision.verdict is Verdict.ON:
@@ -96,11 +96,11 @@ def price(question: Question, plain_tokens_per_s: float, ratio: float) -> str:
     return f"A million tokens cost {plain / ratio:.2f} instead of {plain:.2f}, at {question.price_per_hour:g} an hour."
 
 
-def _measured(question: Question, found: Measured) -> str:
-    prompts = f"{found.prompts} prompt{'' if found.prompts == 1 else 's'}"
+def _measured(question: Question, measured: Measured) -> str:
+    prompts = f"{measured.prompts} prompt{'' if measured.prompts == 1 else 's'}"
     return (
-        f"{found.candidate.name}: {_ratio(found.ratio)} {OF[question.objective]} of plain decoding, "
-        f"{_readers(question.concurrency)}, measured with {prompts} (predicted {found.predicted:.2f}x)"
+        f"{measured.candidate.name}: {_ratio(measured.ratio)} {OF[question.objective]} of plain decoding, "
+        f"{_readers(question.concurrency)}, measured with {prompts} (predicted {measured.predicted:.2f}x)"
     )
 
 
@@ -141,7 +141,7 @@ def _readers(count: int) -> str:
     return "at 1 reader" if count == 1 else f"at {count} readers"
 
 
-def _needed(decision: Decision) -> str:
+def _needed(decision: AdviceDecision) -> str:
     if not decision.chosen.possible:
         return "Stop other work on this machine and ask again."
     if decision.prompts_needed is None:

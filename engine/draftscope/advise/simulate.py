@@ -31,7 +31,7 @@ def finish_times(observed: Observed, cost: Cost, batch: int, tokens: int) -> NDA
     draws = np.random.default_rng(0)
     each = max(2, max(8, SEQUENCES // batch) // prompts)
     form = prompts * each, batch
-    counts = np.array([len(own.accepted) for own in observed.prompts])
+    counts = np.array([len(prompt.accepted) for prompt in observed.prompts])
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     whose = draws.integers(0, prompts, form)
     whose[:, 0] = np.repeat(np.arange(prompts), each)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts, RoundCosts
-from draftscope.advise.model import Prefill
+from draftscope.advise.model import PrefillTimes
 from draftscope.advise.observed import Observed, tau_interval
 from draftscope.advise.what_if import Sizes
 from draftscope.measure.bench.statistics import Interval
@@ -52,7 +52,7 @@ def surface(
     costs: RoundCosts,
     readers: Sequence[int],
     sizes: Sizes,
-    at: tuple[int, int, Prefill] | None = None,
+    at: tuple[int, int, PrefillTimes] | None = None,
 ) -> Surface | None:
     """The terms of a drafter's chains; None for one that has none. `at` is the gamma whose costs by context are wanted,
     the tokens of the prompts, and their prefill."""
@@ -82,7 +82,7 @@ def surface(
     )
 
 
-def _by_context(drafter: str, costs: CalibratedCosts, gamma: int, prompt: int, prefill: Prefill) -> ByContext:
+def _by_context(drafter: str, costs: CalibratedCosts, gamma: int, prompt: int, prefill: PrefillTimes) -> ByContext:
     known = max(point.context for point in costs.calibration.verify)
     contexts = sorted({prompt, *(context for context in CONTEXTS if context <= known)})
     there = [costs.at(context) for context in contexts]

@@ -59,7 +59,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Decision:
+class AdviceDecision:
     """The verdict, the candidate that it is about, and, where it cannot be told, how many prompts would tell."""
 
     verdict: Verdict
@@ -67,7 +67,7 @@ class Decision:
     prompts_needed: int | None = None  # None also if the difference is too small for any practical number
 
 
-def decide(measured: Sequence[Measured]) -> Decision:
+def decide(measured: Sequence[Measured]) -> AdviceDecision:
     """From at least one measured candidate. Only one whose whole interval, over enough runs, is above 1 is advised."""
     best = max(measured, key=lambda candidate: candidate.ratio.median)
     faster = [
@@ -76,12 +76,12 @@ def decide(measured: Sequence[Measured]) -> Decision:
         if candidate.ratio.low > 1 and candidate.ratio.high >= MATTERS and candidate.told
     ]
     if faster:
-        return Decision(Verdict.ON, max(faster, key=lambda candidate: candidate.ratio.median))
+        return AdviceDecision(Verdict.ON, max(faster, key=lambda candidate: candidate.ratio.median))
     undecided = [candidate for candidate in measured if candidate.ratio.high >= MATTERS or not candidate.told]
     if undecided:
         chosen = max(undecided, key=lambda candidate: candidate.ratio.median)
-        return Decision(Verdict.OPEN, chosen, prompts_needed(chosen))
-    return Decision(Verdict.OFF, best)
+        return AdviceDecision(Verdict.OPEN, chosen, prompts_needed(chosen))
+    return AdviceDecision(Verdict.OFF, best)
 
 
 def clear(measured: Sequence[Measured]) -> bool:

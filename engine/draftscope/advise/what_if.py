@@ -50,22 +50,22 @@ def refusal(surface: Mapping[str, Any], wanted: WhatIf) -> str | None:
     )
 
 
-def taus(found: Mapping[str, Any], asked: WhatIf) -> list[tuple[float, float, float]]:
+def taus(found: Mapping[str, Any], what_if: WhatIf) -> list[tuple[float, float, float]]:
     """Tokens a round for each gamma: median, low, high. `found` is a surface as plain values."""
-    if asked.alpha is None:
+    if what_if.alpha is None:
         return [(each["median"], each["low"], each["high"]) for each in found["tau"]]
-    alone = [sum(asked.alpha**k for k in range(gamma + 1)) for gamma in found["gammas"]]
+    alone = [sum(what_if.alpha**k for k in range(gamma + 1)) for gamma in found["gammas"]]
     return [(tau, tau, tau) for tau in alone]
 
 
-def round_costs(found: Mapping[str, Any], asked: WhatIf) -> list[list[float]]:
+def round_costs(found: Mapping[str, Any], what_if: WhatIf) -> list[list[float]]:
     """gamma c + v + o for each gamma [readers]."""
-    if asked.card is None:
+    if what_if.card is None:
         return [
-            [draft * asked.draft_cost + rest for draft, rest in zip(*rows, strict=True)]
+            [draft * what_if.draft_cost + rest for draft, rest in zip(*rows, strict=True)]
             for rows in zip(found["drafting"], found["rest"], strict=True)
         ]
-    there, context = _There(found, asked), (found["by_context"] or {}).get("prompt", 0)
+    there, context = _There(found, what_if), (found["by_context"] or {}).get("prompt", 0)
     return [[there.round_cost(gamma, batch, context) for batch in found["readers"]] for gamma in found["gammas"]]
 
 
@@ -95,12 +95,12 @@ class _There:
         return forward_ms(self._target, self._machine, 1, context, 0), draft
 
 
-def ratios(found: Mapping[str, Any], asked: WhatIf) -> list[list[tuple[float, float, float]]]:
+def ratios(found: Mapping[str, Any], what_if: WhatIf) -> list[list[tuple[float, float, float]]]:
     """Speedup for each gamma [readers]: median, low, high."""
-    costs = round_costs(found, asked)
+    costs = round_costs(found, what_if)
     return [
         [(tau / cost, low / cost, high / cost) for cost in row]
-        for (tau, low, high), row in zip(taus(found, asked), costs, strict=True)
+        for (tau, low, high), row in zip(taus(found, what_if), costs, strict=True)
     ]
 
 

@@ -20,7 +20,7 @@ class ClaimVerdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedClaim:
     """The verdict, the numbers behind it with interval and n, what the formula gives, and what would change it."""
 
     verdict: ClaimVerdict
@@ -37,15 +37,15 @@ class Claim:
     sentence: str
     command: str
     rule: str  # how the verdict is computed
-    judge: Callable[[SavedResults], Judged | None] | None = None
+    judge: Callable[[SavedResults], JudgedClaim | None] | None = None
     why_not: str = ""
     elsewhere: bool = False  # this machine or these models can never test it
 
-    def judged(self, evidence: SavedResults) -> Judged:
+    def judged(self, evidence: SavedResults) -> JudgedClaim:
         """The verdict from these results."""
         found = self.judge(evidence) if self.judge is not None else None
         if found is not None:
             return found
         reason = f"{self.why_not[0].upper()}{self.why_not[1:]}." if self.why_not else ""
         verdict = ClaimVerdict.UNTESTED if self.elsewhere else ClaimVerdict.UNMEASURED
-        return Judged(verdict, reason, f"Run: {self.command}")
+        return JudgedClaim(verdict, reason, f"Run: {self.command}")

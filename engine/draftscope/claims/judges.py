@@ -11,12 +11,12 @@ from dataclasses import replace
 from statistics import fmean, median
 
 from draftscope.base.alpha import alpha_of
-from draftscope.claims.claim import ClaimVerdict, Judged
+from draftscope.claims.claim import ClaimVerdict, JudgedClaim
 from draftscope.claims.evidence import RowJson, SavedResults
 from draftscope.drafters.options import known_heads, nodes_in, without_tree
 
 
-def exact(evidence: SavedResults) -> Judged | None:
+def exact(evidence: SavedResults) -> JudgedClaim | None:
     """1: every greedy text equals plain's."""
     rows = [row for row in evidence.every_row if row["equal_runs"] is not None and not row["lossy"]]
     if not rows:
@@ -24,13 +24,13 @@ def exact(evidence: SavedResults) -> Judged | None:
     runs, equal = sum(row["runs"] for row in rows), sum(row["equal_runs"] for row in rows)
     found = f"{equal} of {runs} greedy texts by {len(_names(rows))} settings equal plain's."
     if equal == runs:
-        return Judged(ClaimVerdict.HOLDS, found, "For sampled text run: draftscope check --drafter NAME.")
-    return Judged(
+        return JudgedClaim(ClaimVerdict.HOLDS, found, "For sampled text run: draftscope check --drafter NAME.")
+    return JudgedClaim(
         ClaimVerdict.ONLY_IF, f"{found} The others differ.", "Run draftscope check: it tells rounding ties from errors."
     )
 
 
-def tau_formula(evidence: SavedResults) -> Judged | None:
+def tau_formula(evidence: SavedResults) -> JudgedClaim | None:
     """2: the formula's own value for the quoted numbers, and its error on measured chains."""
     quoted = sum(0.8**k for k in range(6))
     chains = [
@@ -43,20 +43,20 @@ def tau_formula(evidence: SavedResults) -> Judged | None:
         f"For alpha .8 and gamma 5 the formula gives {quoted:.2f}, not 4.5. On {len(errors)} measured chains it "
         f"differs from the mean acceptance length by {median(errors):.1%} in the median, {max(errors):.1%} at most."
     )
-    return Judged(
+    return JudgedClaim(
         ClaimVerdict.FAILS, found, "4.5 needs alpha .883. Acceptance that varies by position changes the rest.",
         f"(1 - .8^6) / (1 - .8) = {quoted:.2f}.",
     )  # fmt: skip
 
 
-def two_to_three(evidence: SavedResults) -> Judged | None:
+def two_to_three(evidence: SavedResults) -> JudgedClaim | None:
     """3: the best ratio at batch 1 is at least 2."""
     return _at_least(
         _exact_single_rows(evidence), 2.0, "a larger target over its draft, or a draft that agrees more often"
     )
 
 
-def break_even(evidence: SavedResults) -> Judged | None:
+def break_even(evidence: SavedResults) -> JudgedClaim | None:
     """4: break-even alpha of every measured chain of the draft model, from its measured costs."""
     rows = [
         row for row in _exact_single_rows(evidence) if row["drafter"] == "draft" and row["gamma"] and row["prediction"]
@@ -73,10 +73,10 @@ def break_even(evidence: SavedResults) -> Judged | None:
     verdict = ClaimVerdict.HOLDS if all(inside) else ClaimVerdict.ONLY_IF if any(inside) else ClaimVerdict.FAILS
     formula = "1 + a + ... + a^gamma = gamma c + v + o, solved for a with each chain's measured costs."
     change = "Other gammas, another draft's cost c or another verify cost v: the break-even is not a constant."
-    return Judged(verdict, found, change, formula)
+    return JudgedClaim(verdict, found, change, formula)
 
 
-def hopeless(evidence: SavedResults) -> Judged | None:
+def hopeless(evidence: SavedResults) -> JudgedClaim | None:
     """5: settings with under 1.3 tokens per round are slower than plain."""
     rows = [
         row
@@ -93,16 +93,16 @@ def hopeless(evidence: SavedResults) -> Judged | None:
     )
     verdict = ClaimVerdict.HOLDS if len(slower) == len(rows) else ClaimVerdict.ONLY_IF if slower else ClaimVerdict.FAILS
     change = "A drafter that proposes nothing when it is unsure, such as n-grams, loses less."
-    return Judged(verdict, found, change, _formula(worst))
+    return JudgedClaim(verdict, found, change, _formula(worst))
 
 
-def code_over_verse(evidence: SavedResults) -> Judged | None:
+def code_over_verse(evidence: SavedResults) -> JudgedClaim | None:
     """6: for each drafter, the ratio on code against that on verse."""
     pairs = _pairs_by_kind(_exact_single_rows(evidence), "code", "verse")
     return _compared(pairs, "code", "verse", "other texts, and more prompts of each kind")
 
 
-def dynamic(evidence: SavedResults) -> Judged | None:
+def dynamic(evidence: SavedResults) -> JudgedClaim | None:
     """7: a policy beats the best fixed setting of the kind."""
     rows = [row for row in (evidence.regret or {}).get("rows", ()) if row["policy"]]
     if not rows:
@@ -111,10 +111,10 @@ def dynamic(evidence: SavedResults) -> Judged | None:
     mean = sum(row["regret"] for row in rows) / len(rows)
     found = f"{len(better)} of {len(rows)} policies by kind beat the best fixed setting; mean regret {mean:.1%}."
     verdict = ClaimVerdict.HOLDS if len(better) == len(rows) else ClaimVerdict.ONLY_IF if better else ClaimVerdict.FAILS
-    return Judged(verdict, found, "Longer texts, and texts that change their kind half way.")
+    return JudgedClaim(verdict, found, "Longer texts, and texts that change their kind half way.")
 
 
-def trees_over_chains(evidence: SavedResults) -> Judged | None:
+def trees_over_chains(evidence: SavedResults) -> JudgedClaim | None:
     """8: sampled and top-k trees against chains of as many nodes of the same draft model."""
     rows = _exact_single_rows(evidence)
     chains = {
@@ -127,7 +127,7 @@ def trees_over_chains(evidence: SavedResults) -> Judged | None:
     return _compared(pairs, "trees", "chains of as many nodes", "a verify forward whose rows cost less, as on a GPU")
 
 
-def heads_far_ahead(evidence: SavedResults) -> Judged | None:
+def heads_far_ahead(evidence: SavedResults) -> JudgedClaim | None:
     """9: the best head at batch 1 reaches 4x."""
     rows = [row for row in _exact_single_rows(evidence) if without_tree(row["drafter"]) in known_heads()]
     return _at_least(
@@ -135,13 +135,13 @@ def heads_far_ahead(evidence: SavedResults) -> Judged | None:
     )
 
 
-def lookahead_behind(evidence: SavedResults) -> Judged | None:
+def lookahead_behind(evidence: SavedResults) -> JudgedClaim | None:
     """10: EAGLE's best against lookahead, by kind."""
     pairs = _best_against(evidence, ("eagle", "eagle3", "eagle-tree", "eagle3-tree"), ("lookahead",))
     return _compared(pairs, "EAGLE", "lookahead", "text that repeats itself")
 
 
-def constant_state(evidence: SavedResults) -> Judged | None:
+def constant_state(evidence: SavedResults) -> JudgedClaim | None:
     """11: bytes of each draft's state at the longest context over those at the shortest."""
     growth: dict[str, tuple[int, int, float]] = {}
     for draft, rows in evidence.by_draft.items():
@@ -157,10 +157,10 @@ def constant_state(evidence: SavedResults) -> Judged | None:
     )
     constant = all(more == 1 for _, _, more in mamba.values())
     verdict = ClaimVerdict.HOLDS if constant else ClaimVerdict.FAILS
-    return Judged(verdict, f"{found}.", "A hybrid draft, whose attention layers keep a cache.")
+    return JudgedClaim(verdict, f"{found}.", "A hybrid draft, whose attention layers keep a cache.")
 
 
-def jitter(evidence: SavedResults) -> Judged | None:
+def jitter(evidence: SavedResults) -> JudgedClaim | None:
     """15: the fastest setting of every kind and temperature has longer pauses than plain, and is faster."""
     plain = {_kind_and_batch(row): row for row in evidence.plain if row.get("gap_ms")}
     places: dict[tuple[object, ...], list[RowJson]] = {}
@@ -182,10 +182,10 @@ def jitter(evidence: SavedResults) -> Judged | None:
     verdict = ClaimVerdict.HOLDS if all(both) else ClaimVerdict.ONLY_IF if any(both) else ClaimVerdict.FAILS
     formula = "Rounds of one length and tau tokens each: the gaps' variance over their mean squared is tau - 1."
     change = "How it feels was not asked of readers; paced output, at the mean speed, hides the pauses."
-    return Judged(verdict, found, change, formula)
+    return JudgedClaim(verdict, found, change, formula)
 
 
-def fine_tuned(evidence: SavedResults) -> Judged | None:
+def fine_tuned(evidence: SavedResults) -> JudgedClaim | None:
     """17: the drafter's acceptance on held-out text before and after `draftscope adapt`."""
     if evidence.adapted is None:
         return None
@@ -196,10 +196,10 @@ def fine_tuned(evidence: SavedResults) -> Judged | None:
         f"{after:.3f}: {gain:+.1%}."
     )
     verdict = ClaimVerdict.HOLDS if gain >= 0.2 else ClaimVerdict.FAILS
-    return Judged(verdict, found, "A drafter that has not seen such text, and more of it.")
+    return JudgedClaim(verdict, found, "A drafter that has not seen such text, and more of it.")
 
 
-def experts_gain_less(evidence: SavedResults) -> Judged | None:
+def experts_gain_less(evidence: SavedResults) -> JudgedClaim | None:
     """21: the same setting on the dense target and on the mixture of experts, by kind and temperature."""
     dense = {(row["name"], *_kind_and_batch(row)): row for row in _exact_single_rows(evidence)}
     pairs = [
@@ -212,7 +212,7 @@ def experts_gain_less(evidence: SavedResults) -> Judged | None:
     return replace(found, formula=formula) if found is not None else None
 
 
-def latency_over_quality(evidence: SavedResults) -> Judged | None:
+def latency_over_quality(evidence: SavedResults) -> JudgedClaim | None:
     """16: pairs of drafts of which one is cheaper and the other agrees more often, by kind and temperature."""
     chains: dict[object, list[RowJson]] = {}
     for rows in evidence.by_draft.values():
@@ -222,21 +222,21 @@ def latency_over_quality(evidence: SavedResults) -> Judged | None:
                 chains.setdefault((row["gamma"], *_kind_and_batch(row)), []).append(row)
     pairs = [
         (cheap, good)
-        for own in chains.values()
-        for cheap in own
-        for good in own
+        for chain in chains.values()
+        for cheap in chain
+        for good in chain
         if cheap["prediction"]["gamma_c"] < good["prediction"]["gamma_c"]
         and cheap["mean_acceptance_length"] < good["mean_acceptance_length"]
     ]
     return _compared(pairs, "cheaper drafts", "drafts that agree more", "drafts of other sizes, and a dearer target")
 
 
-def cascade_over_two(evidence: SavedResults) -> Judged | None:
+def cascade_over_two(evidence: SavedResults) -> JudgedClaim | None:
     """13: the cascade's best against the draft model's best chain."""
     return _compared(_best_against(evidence, ("cascade",), ("draft",)), "the cascade", "two tiers", "three real sizes")
 
 
-def lossy_faster(evidence: SavedResults) -> Judged | None:
+def lossy_faster(evidence: SavedResults) -> JudgedClaim | None:
     """14: lossy rules against exact ones of the same drafter and gamma."""
     rows = evidence.rows
     own = {
@@ -249,7 +249,7 @@ def lossy_faster(evidence: SavedResults) -> Judged | None:
     return _compared(pairs, "lossy rules", "exact rules", "a looser rule; the total variation is in the same table")
 
 
-def by_batch(evidence: SavedResults) -> Judged | None:
+def by_batch(evidence: SavedResults) -> JudgedClaim | None:
     """18: the best ratio by batch: 2 to 3 up to 10, below 1 from 32 on. Only of benchmarks that went through several
     batches: other ones have other kinds of text and other drafters at batch 1."""
     rows = [row for row in evidence.swept("batch") if not row["lossy"]]
@@ -262,12 +262,12 @@ def by_batch(evidence: SavedResults) -> Judged | None:
     large = [batch for batch in batches if batch >= 32]
     off = bool(large) and all(best[batch]["ratio_to_plain"]["median"] < 1 for batch in large)
     verdict = ClaimVerdict.HOLDS if small and off else ClaimVerdict.ONLY_IF if small or off else ClaimVerdict.FAILS
-    return Judged(
+    return JudgedClaim(
         verdict, found, "A verify forward whose rows cost less: on a GPU the speedup falls below 1 at larger batches."
     )
 
 
-def long_context(evidence: SavedResults) -> Judged | None:
+def long_context(evidence: SavedResults) -> JudgedClaim | None:
     """19: the best ratio at the longest context against that at the shortest."""
     contexts = sorted({row["context"] for row in evidence.rows if row["context"]})
     if len(contexts) < 2:
@@ -277,7 +277,7 @@ def long_context(evidence: SavedResults) -> Judged | None:
     return _compared(pairs, f"{contexts[-1]} tokens", f"{contexts[0]} tokens", "a cache that outweighs the weights")
 
 
-def short_answers(evidence: SavedResults) -> Judged | None:
+def short_answers(evidence: SavedResults) -> JudgedClaim | None:
     """20: the answer length from which the advised setting pays."""
     shortest = (evidence.advice or {}).get("limits", {}).get("shortest")
     if shortest is None:
@@ -285,16 +285,16 @@ def short_answers(evidence: SavedResults) -> Judged | None:
     found = f"The advised setting pays from {shortest} tokens on (modelled from measured prefill and rounds)."
     verdict = ClaimVerdict.HOLDS if shortest >= 20 else ClaimVerdict.FAILS
     formula = "N* = extra prefill / (T1 (1 - 1/S)), T1 a round of plain decoding."
-    return Judged(verdict, found, "A draft with a longer prefill, or a longer prompt.", formula)
+    return JudgedClaim(verdict, found, "A draft with a longer prefill, or a longer prompt.", formula)
 
 
-def ssd_doubles(evidence: SavedResults) -> Judged | None:
+def ssd_doubles(evidence: SavedResults) -> JudgedClaim | None:
     """22: SSD's best against the draft model's best chain."""
     pairs = _best_against(evidence, ("ssd",), ("draft",))
     return _compared(pairs, "SSD", "the draft model", "a second device that is idle while the target verifies")
 
 
-def cloud_bill(evidence: SavedResults) -> Judged | None:
+def cloud_bill(evidence: SavedResults) -> JudgedClaim | None:
     """24: the best ratio saves 1 - 1 / S of the machine's time."""
     rows = evidence.rows
     if not rows:
@@ -306,7 +306,7 @@ def cloud_bill(evidence: SavedResults) -> Judged | None:
     )
     verdict = ClaimVerdict.HOLDS if saved >= 0.7 else ClaimVerdict.FAILS
     change = "70% needs 3.3x at the batch sizes of a full server, where ratios are smallest."
-    return Judged(verdict, found, change, "1 - 1/S saves 70% from S = 3.33 on.")
+    return JudgedClaim(verdict, found, change, "1 - 1/S saves 70% from S = 3.33 on.")
 
 
 def _geometric_error(row: RowJson) -> float:
@@ -350,7 +350,7 @@ def _formula(row: RowJson) -> str:
     return f"tau / (gamma c + v + o) = {own['tau']:.2f} / ({costs}) = {steady:.2f}{whole}, for {row['name']}."
 
 
-def _at_least(rows: Sequence[RowJson], least: float, change: str) -> Judged | None:
+def _at_least(rows: Sequence[RowJson], least: float, change: str) -> JudgedClaim | None:
     """Holds if every kind has a row above `least`, only if some kinds have."""
     if not rows:
         return None
@@ -360,7 +360,7 @@ def _at_least(rows: Sequence[RowJson], least: float, change: str) -> Judged | No
     over = [kind for kind, own in kinds.items() if _best(own)["ratio_to_plain"]["low"] >= least]
     found = f"The best: {_format_row(_best(rows))}. {len(over)} of {len(kinds)} kinds reach {least:g}x{_listed(over)}."
     verdict = ClaimVerdict.HOLDS if len(over) == len(kinds) else ClaimVerdict.ONLY_IF if over else ClaimVerdict.FAILS
-    return Judged(verdict, found, f"It would take {change}.", _formula(_best(rows)))
+    return JudgedClaim(verdict, found, f"It would take {change}.", _formula(_best(rows)))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -384,7 +384,7 @@ def _best_against(evidence: SavedResults, own: Sequence[str], others: Sequence[s
     return [(_best(first), _best(second)) for first, second in places.values() if first and second]
 
 
-def _compared(pairs: Sequence[tuple[RowJson, RowJson]], own: str, other: str, change: str) -> Judged | None:
+def _compared(pairs: Sequence[tuple[RowJson, RowJson]], own: str, other: str, change: str) -> JudgedClaim | None:
     """Holds if every pair's intervals lie apart in favour of the first, only if some do."""
     if not pairs:
         return None
@@ -399,8 +399,8 @@ def _compared(pairs: Sequence[tuple[RowJson, RowJson]], own: str, other: str, ch
     )
     verdict = ClaimVerdict.FAILS if not better else ClaimVerdict.HOLDS if better == len(pairs) else ClaimVerdict.ONLY_IF
     if not better and not worse:
-        return Judged(ClaimVerdict.UNTESTED, found, "More prompts and repeats, until the intervals lie apart.")
-    return Judged(verdict, found, f"It would change with {change}.")
+        return JudgedClaim(ClaimVerdict.UNTESTED, found, "More prompts and repeats, until the intervals lie apart.")
+    return JudgedClaim(verdict, found, f"It would change with {change}.")
 
 
 def _apart(pairs: Sequence[tuple[RowJson, RowJson]], test: Callable[[RowJson, RowJson], bool]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
-from draftscope.claims.claim import Claim, Judged
+from draftscope.claims.claim import Claim, JudgedClaim
 from draftscope.claims.evidence import SavedResults, read
 from draftscope.claims.experiments import EXPERIMENTS, Experiment
 from draftscope.claims.table import CLAIMS
@@ -20,10 +20,10 @@ from draftscope.forecast.economics import forecast_of_claim
 FILE = "claims.json"
 
 
-def values(claim: Claim, found: Judged) -> dict[str, Any]:
+def values(claim: Claim, judged: JudgedClaim) -> dict[str, Any]:
     """A claim and its verdict as plain values."""
     own = {"number": claim.number, "sentence": claim.sentence, "command": claim.command, "rule": claim.rule}
-    return {**own, **asdict(found), "forecast": forecast_of_claim(claim.number)}
+    return {**own, **asdict(judged), "forecast": forecast_of_claim(claim.number)}
 
 
 def drawn(experiment: Experiment, evidence: SavedResults) -> dict[str, Any]:

@@ -28,8 +28,8 @@ from draftscope.decode.prompt import AnyPrompt, listed_prompts, prompt_text, rea
 from draftscope.decode.recorder import Recorder
 from draftscope.decode.run import Run
 from draftscope.decode.session import Session
-from draftscope.decode.sessions import Measured, open_session, through_text
-from draftscope.decode.start import Asked, run_start
+from draftscope.decode.sessions import MeasuredPair, open_session, through_text
+from draftscope.decode.start import EncodedPrompt, run_start
 from draftscope.drafters import AnyDrafter, DrafterInfo, TextDraftModel
 from draftscope.drafters.options import TreeSizeOptions
 from draftscope.drafters.policy.sequoia import best_tree
@@ -188,21 +188,21 @@ class DecodingEngine(LoadedPair):
             start = start.model_copy(update={"fork": fork_point.event(self.pieces)})
         return Run(session, start, recorder)
 
-    def _asked(self, prompt: AnyPrompt, settings: Settings, given: Sequence[int] = ()) -> Asked:
+    def _asked(self, prompt: AnyPrompt, settings: Settings, given: Sequence[int] = ()) -> EncodedPrompt:
         """The prompt's tokens and those `given` after it. Raises `DraftscopeError` if they do not fit the models."""
         most = len(given) + settings.max_new_tokens
         rendered, tokens = read_prompt(self, prompt, most, Chat.of(settings))
-        return Asked(prompt_text(self, prompt), rendered, [*tokens, *given])
+        return EncodedPrompt(prompt_text(self, prompt), rendered, [*tokens, *given])
 
     def _batches(
-        self, asked: Sequence[Asked], settings: Settings, size: int, record: bool, done: Callable[[int], object]
+        self, texts: Sequence[EncodedPrompt], settings: Settings, size: int, record: bool, done: Callable[[int], object]
     ) -> Iterator[trace.AnyEvent]:
         """The events of all prompts, `size` of them together; `done` is called with the number that are complete."""
         info = drafters.find(settings.drafter)
         availability.refuse_unavailable(self, info)
         rule = info.rule_of(settings).name
-        for first in range(0, len(asked), size):
-            some = asked[first : first + size]
+        for first in range(0, len(texts), size):
+            some = texts[first : first + size]
             places = tuple(range(first, first + len(some)))
             session = self.start_batch([each.tokens for each in some], settings, places)
             starts = [
@@ -236,7 +236,7 @@ class DecodingEngine(LoadedPair):
     ) -> Session:
         """A bare session of several tokenised prompts; row b draws from stream `sequences[b]`. `ends`: EOS ends a
         text."""
-        measured = Measured(self._cost, self._best_tree)
+        measured = MeasuredPair(self._cost, self._best_tree)
         return open_session(self, prompts, settings, Streams(settings.seed, sequences), ends, measured)
 
     def encode(self, prompt: AnyPrompt, max_new_tokens: int = 1, chat: Chat = CHAT) -> list[int]:

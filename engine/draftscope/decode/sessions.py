@@ -19,7 +19,7 @@ from draftscope.verify.uniforms import Streams
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPair:
     """What is measured of a pair for drafters that choose by it. Called only by a drafter that does."""
 
     cost: Callable[[str, int, int, int], float]  # drafter, gamma, batch, context -> a round, in rounds of plain
@@ -27,7 +27,7 @@ class Measured:
 
 
 def open_session(
-    pair: LoadedPair, prompts: list[list[int]], settings: Settings, streams: Streams, ends: bool, measured: Measured
+    pair: LoadedPair, prompts: list[list[int]], settings: Settings, streams: Streams, ends: bool, measured: MeasuredPair
 ) -> Session:
     """A session of prompts [B][tokens]; row b draws from the b-th of `streams`. `ends`: EOS ends a text."""
     settings = through_text(pair, settings)
@@ -76,13 +76,13 @@ def target_continuation(
     return [list(transcript.tokens) for transcript in session.transcripts]
 
 
-def fixed_tree(counts: Counts) -> Measured:
+def fixed_tree(counts: Counts) -> MeasuredPair:
     """No measurements, and `counts` as the tree of a drafter that would choose one by them."""
-    return Measured(_not_measured, lambda _, __: counts)
+    return MeasuredPair(_not_measured, lambda _, __: counts)
 
 
 def _not_measured(*_: object) -> NoReturn:
     raise RuntimeError("this session is part of a measurement, so its drafter cannot choose by what was measured")
 
 
-NOTHING_MEASURED = Measured(_not_measured, _not_measured)
+NOTHING_MEASURED = MeasuredPair(_not_measured, _not_measured)

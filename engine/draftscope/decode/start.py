@@ -20,7 +20,7 @@ from draftscope.trace import events
 
 
 @dataclass(frozen=True)
-class Asked:
+class EncodedPrompt:
     """What a run decodes: the prompt as given, as rendered by a chat template (or empty), and its tokens."""
 
     prompt: str
@@ -29,7 +29,7 @@ class Asked:
 
 
 def run_start(
-    pair: LoadedPair, info: DrafterInfo, settings: Settings, asked: Asked, run: str, lane: str
+    pair: LoadedPair, info: DrafterInfo, settings: Settings, prompt: EncodedPrompt, run: str, lane: str
 ) -> events.RunStart:
     """The start of lane `lane` of run `run`."""
     return events.RunStart(
@@ -51,10 +51,10 @@ def run_start(
         rule=info.rule_of(settings).name,
         seed=settings.seed,
         settings=recorded(info, settings),
-        prompt=asked.prompt,
-        rendered=asked.rendered,
-        prompt_tokens=len(asked.tokens),
-        prompt_last_raw=pair.pieces.shown(asked.tokens[-1]),
+        prompt=prompt.prompt,
+        rendered=prompt.rendered,
+        prompt_tokens=len(prompt.tokens),
+        prompt_last_raw=pair.pieces.shown(prompt.tokens[-1]),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 

@@ -29,7 +29,7 @@ TARGET_BROKEN, DRAFT_BROKEN = -1, -2  # in place of a round's last token: a dist
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedTrees:
     """What the target says of B trees of N nodes."""
 
     logits: Tensor  # [B, N + 1, V] before temperature and truncation
@@ -52,7 +52,7 @@ class TargetPass:
 
     def judge(
         self, tree: DraftTree, uniforms: Uniforms, pending: Tensor, live: Sequence[bool], experts: Watch | None
-    ) -> Judged:
+    ) -> JudgedTrees:
         """Reads the pending tokens [B, 1] and the trees, and verifies them with a round's uniforms.
 
         `experts` records which experts the forward uses.
@@ -69,7 +69,7 @@ class TargetPass:
         self._watch.launched("verify")
         return self._judged(logits, features, tree, uniforms.first(tree.nodes))
 
-    def keep(self, judged: Judged, tree: DraftTree, lengths: Sequence[int], live: Sequence[bool]) -> None:
+    def keep(self, judged: JudgedTrees, tree: DraftTree, lengths: Sequence[int], live: Sequence[bool]) -> None:
         """Makes row 0 and the accepted path permanent in the cache, whose texts then have these lengths, or, where they
         are not `live`, keep no new rows."""
         if judged.length is None:
@@ -89,7 +89,7 @@ class TargetPass:
         verification = self._verify(p, tree, uniforms)
         return p, replace(verification, last=_marked(verification.last, p, tree))
 
-    def _as_one_graph(self, tree: DraftTree, uniforms: Uniforms, pending: Tensor, live: Sequence[bool]) -> Judged:
+    def _as_one_graph(self, tree: DraftTree, uniforms: Uniforms, pending: Tensor, live: Sequence[bool]) -> JudgedTrees:
         """All of it, the cache's part too. The graph is that of a tree's size; its shape is an input."""
         form, greedy, mask = tree.topology, self._sampling.greedy, self._mask(live)
         q = None if greedy else tree.distributions
@@ -122,7 +122,7 @@ class TargetPass:
         more = [each for each in (q, mask) if each is not None]
         found = self._target.loop(self._cache, call, (names, len(more)), (*given, *more), [tree.nodes + 1])
         logits, features, p, result, following, length, *parts = found
-        return Judged(logits, features, p, Verification.of_parts(tuple(parts)), result, following, length)
+        return JudgedTrees(logits, features, p, Verification.of_parts(tuple(parts)), result, following, length)
 
     def _forward(self, tree: DraftTree, pending: Tensor) -> tuple[Tensor, Tensor | None]:
         """The round's only target forward, of the pending token and the nodes: logits [B, N + 1, V] and features."""
@@ -131,12 +131,12 @@ class TargetPass:
         rows = torch.cat([pending, tree.tokens], 1) if tree.nodes else pending
         return self._target.forward_with_features(self._cache, rows, form.depth, sees, self._drafter.layers)
 
-    def _judged(self, logits: Tensor, features: Tensor | None, tree: DraftTree, uniforms: Uniforms) -> Judged:
+    def _judged(self, logits: Tensor, features: Tensor | None, tree: DraftTree, uniforms: Uniforms) -> JudgedTrees:
         p, found = self.accept(logits, tree, uniforms)
         argmax = [logits.argmax(-1)] if self._drafter.reads_argmax else []
         last = found.last[:, None]
         result = torch.cat([found.path, last, tree.tokens, *argmax], 1) if tree.nodes or argmax else last
-        return Judged(logits, features, p, found, result, last.clamp(min=0))
+        return JudgedTrees(logits, features, p, found, result, last.clamp(min=0))
 
     def _verify(self, p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
         drawn_chain = tree.nodes > 0 and tree.drawn == "all" and tree.topology.is_chain

@@ -332,17 +332,17 @@ def plugin_options(plugin: Plugin, known: Mapping[str, Option]) -> dict[str, Opt
     return {name: option for name, option in made.items() if name not in known}
 
 
-def _refuse_conflict(own: Option, other: Option | None) -> None:
+def _refuse_conflict(new: Option, other: Option | None) -> None:
     """`DraftscopeError` where another package's option has a name that is taken, or no default."""
-    if own.name in GeneralSettings.model_fields:
+    if new.name in GeneralSettings.model_fields:
         raise DraftscopeError(
-            f"The package '{own.package}' declares an option '{own.name}', which is a setting of every run; rename it."
+            f"The package '{new.package}' declares an option '{new.name}', which is a setting of every run; rename it."
         )
-    if own.field.default is PydanticUndefined:
-        raise DraftscopeError(f"The option '{own.name}' of the package '{own.package}' needs a default; give it one.")
-    if other is not None and other.field.annotation != own.field.annotation:
+    if new.field.default is PydanticUndefined:
+        raise DraftscopeError(f"The option '{new.name}' of the package '{new.package}' needs a default; give it one.")
+    if other is not None and other.field.annotation != new.field.annotation:
         raise DraftscopeError(
-            f"The packages '{other.package}' and '{own.package}' declare the option '{own.name}' with different types; "
+            f"The packages '{other.package}' and '{new.package}' declare the option '{new.name}' with different types; "
             "rename one of them, or uninstall one of the packages."
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from draftscope.base.errors import DraftscopeError, quoted
-from draftscope.forecast.tables import Row, names_of, pick_row, read_table
+from draftscope.forecast.tables import Row, names_of, pick_row
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,6 @@ def find_card(name: str) -> Card:
     if (row := pick_row("cards", name)) is None:
         raise DraftscopeError(f"the card '{quoted(name)}' is not in the table; give one of: {names_of('cards')}")
     return _of_row(row)
-
-
-def all_cards() -> tuple[Card, ...]:
-    return tuple(map(_of_row, read_table("cards")))
 
 
 def _of_row(row: Row) -> Card:

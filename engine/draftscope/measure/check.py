@@ -79,16 +79,16 @@ def checked(engine: DecodingEngine, settings: Settings, samples: int = 2048) -> 
     findings: list[Finding] = []
     told = monotonic()
     yield so_far
-    for each in steps(engine, info.name, samples, settings.seed, rule=rule, like=settings):
-        if isinstance(each, Progress):
-            so_far = so_far.model_copy(update=asdict(each))
+    for step in steps(engine, info.name, samples, settings.seed, rule=rule, like=settings):
+        if isinstance(step, Progress):
+            so_far = so_far.model_copy(update=asdict(step))
             if monotonic() - told < PROGRESS_S:
                 yield None
                 continue
         else:
-            findings.append(each)
+            findings.append(step)
             done = verdict(findings, so_far.exact, not info.source) if len(findings) == so_far.tests else ""
-            so_far = so_far.model_copy(update={"findings": [asdict(found) for found in findings], "verdict": done})
+            so_far = so_far.model_copy(update={"findings": [asdict(finding) for finding in findings], "verdict": done})
         told = monotonic()
         yield so_far
 
@@ -105,11 +105,11 @@ def check(
 ) -> Iterator[Finding]:
     """The findings of `steps`. `progress` is called before each test and in every round of the distribution tests;
     what it raises ends the check."""
-    for each in steps(engine, drafter, samples, seed, rule, like, prompts):
-        if isinstance(each, Progress):
-            progress(each)
+    for step in steps(engine, drafter, samples, seed, rule, like, prompts):
+        if isinstance(step, Progress):
+            progress(step)
         else:
-            yield each
+            yield step
 
 
 def steps(
@@ -176,9 +176,9 @@ def _ended(runs: Iterator[float | Finding], names: Sequence[str]) -> Iterator[fl
     """The same; where the engine ends with an exception, that is the finding of each of `names` that was not made."""
     made = 0
     try:
-        for each in runs:
-            made += isinstance(each, Finding)
-            yield each
+        for item in runs:
+            made += isinstance(item, Finding)
+            yield item
     except Exception as error:
         yield from (_engine_error(name, error) for name in names[made:])
 
@@ -194,10 +194,10 @@ def _engine_error(name: str, error: Exception) -> Finding:
 def _timed(runs: Iterator[float | Finding], doing: str, more: int) -> Iterator[Progress | Finding]:
     """Shares done as progress, with the time left for these runs and for as many again, `more` times."""
     began = monotonic()
-    for each in runs:
-        if isinstance(each, Finding):
-            yield each
+    for share in runs:
+        if isinstance(share, Finding):
+            yield share
             continue
         spent = monotonic() - began
-        known = each >= LEAST_SHARE
-        yield Progress(doing, each, spent / each * (1.0 - each + more) if known else None)
+        known = share >= LEAST_SHARE
+        yield Progress(doing, share, spent / share * (1.0 - share + more) if known else None)

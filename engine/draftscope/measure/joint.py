@@ -67,7 +67,7 @@ def distance_of(expected: Joint, settings: Settings, length: int, samples: int, 
 def distances(written: Joint, target: Joint) -> tuple[float, float]:
     """Total variation of two joint distributions, and KL(written || target) in nats, which may be infinite."""
     outcomes = written.keys() | target.keys()
-    apart = sum(abs(written.get(each, 0.0) - target.get(each, 0.0)) for each in outcomes) / 2
+    apart = sum(abs(written.get(outcome, 0.0) - target.get(outcome, 0.0)) for outcome in outcomes) / 2
     if any(mass and not target.get(each) for each, mass in written.items()):
         return apart, math.inf
     return apart, sum(mass * math.log(mass / target[each]) for each, mass in written.items() if mass)
@@ -126,10 +126,10 @@ def rounding_of_logits(engine: DecodingEngine) -> float:
 
 def along(observed: Counts, expected: Joint) -> Counts:
     """The observed outcomes, shortened to prefixes that are outcomes of `expected`."""
-    found: Counts = Counter()
+    counts: Counts = Counter()
     for outcome, seen in observed.items():
-        found[next((outcome[:k] for k in range(len(outcome)) if outcome[:k] in expected), outcome)] += seen
-    return found
+        counts[next((outcome[:k] for k in range(len(outcome)) if outcome[:k] in expected), outcome)] += seen
+    return counts
 
 
 def sampled_joint(

@@ -138,8 +138,8 @@ class Model:
         shallow.counter = ForwardCounter()
         shallow.graphs = None
         if self.graphs is not None:
-            own = Graphs(self.graphs.record, self.graphs.off)
-            shallow.graphs = self._graphs_of_first.setdefault(count, own)  # so the next session finds them warm
+            graphs = Graphs(self.graphs.record, self.graphs.off)
+            shallow.graphs = self._graphs_of_first.setdefault(count, graphs)  # so the next session finds them warm
         shallow._slot_bytes = memory.slot_bytes(shallow.network.config.get_text_config(), self.dtype)
         return shallow
 

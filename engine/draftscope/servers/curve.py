@@ -88,8 +88,8 @@ def curves(
         update: dict[str, Any] = {"points": [*curve.points, asdict(point)], "stops": stops(measured)}
         ratio = None if costs is None else predicted_ratio(point, *costs)
         if ratio is not None:
-            found = PredictedPoint(lane=point.lane, concurrency=point.concurrency, ratio=ratio)
-            update["predicted"] = [*curve.predicted, found]
+            predicted = PredictedPoint(lane=point.lane, concurrency=point.concurrency, ratio=ratio)
+            update["predicted"] = [*curve.predicted, predicted]
         update["over"] = len(update["points"]) == len(curve.lanes) * len(curve.concurrency)
         curve = curve.model_copy(update=update)
         yield curve
@@ -114,7 +114,7 @@ def stops(points: Sequence[LoadPoint]) -> list[Stop]:
     """Where servers stop drafting: one entry at most for each lane, by what the servers counted."""
     found = []
     for lane in dict.fromkeys(point.lane for point in points):
-        own = sorted((each for each in points if each.lane == lane), key=lambda each: each.concurrency)
+        own = sorted((point for point in points if point.lane == lane), key=lambda each: each.concurrency)
         drafted = [(each.concurrency, share) for each in own if (share := each.drafted_per_token) is not None]
         few = [share <= ALMOST * max(before for _, before in drafted[: i + 1]) for i, (_, share) in enumerate(drafted)]
         first = len(drafted) - next((n for n, is_few in enumerate(reversed(few)) if not is_few), len(drafted))

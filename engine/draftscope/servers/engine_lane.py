@@ -12,7 +12,7 @@ from draftscope.decode.availability import refuse_unavailable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
 from draftscope.decode.sessions import through_text
-from draftscope.decode.start import Asked, run_start
+from draftscope.decode.start import EncodedPrompt, run_start
 from draftscope.drafters.registry import find
 from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import in_template
@@ -67,9 +67,9 @@ class EngineLane(Server):
             counted = _counted(drafted, accepted) if sum(drafted) else None
             yield replace(waiting, finish=finish, counted=counted, written=tokens)
 
-    def start(self, asked: Asked, request: Request, run: str, lane: str) -> RunStart:
+    def start(self, prompt: EncodedPrompt, request: Request, run: str, lane: str) -> RunStart:
         """The first event of a lane of a trace: the drafter, its options, and the models that take part."""
-        return run_start(self._lab, self._info, self._asked(request), asked, run, lane)
+        return run_start(self._lab, self._info, self._asked(request), prompt, run, lane)
 
     def _asked(self, request: Request) -> Settings:
         return Settings.of(
@@ -99,7 +99,7 @@ class EngineLane(Server):
         return str(self._lab.tokenizer.decode(list(ids)))
 
     def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        turns = [{"role": each.role, "content": each.content} for each in messages]
+        turns = [{"role": message.role, "content": message.content} for message in messages]
         return self.tokenize(in_template(self._lab.tokenizer, turns, self._lab.target.name))
 
     def close(self) -> None:

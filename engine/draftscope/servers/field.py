@@ -26,7 +26,7 @@ from draftscope.servers import curve, lanes
 from draftscope.servers.adapter import Request
 from draftscope.servers.audit import told
 from draftscope.servers.audit.asked import Plan
-from draftscope.servers.audit.audit import Report, Watch, audit, audit_without_weights
+from draftscope.servers.audit.audit import AuditReport, Watch, audit, audit_without_weights
 from draftscope.servers.audit.greedy import GREEDY_TOKENS
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.audit.told import AuditTold
@@ -141,7 +141,7 @@ class Field:
 
     def report(
         self, plan: Plan, texts: Sequence[str] = AUDIT_PROMPTS, chat: bool = False, watch: Watch = lambda _: None
-    ) -> Report:
+    ) -> AuditReport:
         """The audit itself. With an engine here and a second server, that one writes the greedy texts.
 
         Raises `DraftscopeError` where it is impossible.

@@ -49,10 +49,10 @@ class Latency:
 
 def latency(arrivals: Sequence[Arrival], chunks_are_bursts: bool, jitter: float) -> Latency:
     """The times of one answer. Gaps within `jitter` seconds, the loopback's own, always belong to one burst."""
-    arrivals = [each for each in arrivals if each.tokens]
+    arrivals = [arrival for arrival in arrivals if arrival.tokens]
     if not arrivals:
         return Latency(None, None, (), (), (), 0.0)
-    gaps = np.diff([each.at for each in arrivals])
+    gaps = np.diff([arrival.at for arrival in arrivals])
     near = near_gap(arrivals, chunks_are_bursts, jitter)
     bursts, icl = [arrivals[0].tokens], []
     for gap, arrival in zip(gaps, arrivals[1:], strict=True):
@@ -76,7 +76,7 @@ def latency(arrivals: Sequence[Arrival], chunks_are_bursts: bool, jitter: float)
 
 def near_gap(arrivals: Sequence[Arrival], chunks_are_bursts: bool, jitter: float) -> float:
     """Seconds: a gap up to this joins two arrivals to one burst; negative where each chunk is a burst of its own."""
-    gaps = np.diff([each.at for each in arrivals if each.tokens])
+    gaps = np.diff([arrival.at for arrival in arrivals if arrival.tokens])
     return -1.0 if chunks_are_bursts or not len(gaps) else max(jitter, NEAR * float(np.percentile(gaps, 90)))
 
 

@@ -88,7 +88,7 @@ class Standing:
     counted: dict[str, Counted] = field(default_factory=dict)  # lane -> by its counters, over the counted requests
 
     def of(self, lane: str) -> list[Answer]:
-        return [each for each in self.answers if each.lane == lane]
+        return [answer for answer in self.answers if answer.lane == lane]
 
 
 def same_tokenizers(lanes: Sequence[Lane], reference: Callable[[str], tuple[int, ...]] | None) -> dict[str, str]:

@@ -53,7 +53,7 @@ def _summary(
     probabilities: Mapping[tuple[str, int, int], Forced],
 ) -> LaneSummary:
     answers = standing.of(lane.name)
-    good = [each for each in answers if not each.failure]
+    good = [answer for answer in answers if not answer.failure]
     bursts = [size for each in good for size in each.latency.bursts]
     known = [probabilities[key] for each in good if (key := (each.lane, each.prompt, each.repeat)) in probabilities]
     log_p, best = against_target(known)
@@ -63,7 +63,7 @@ def _summary(
         identity=lane.server.identity,
         answers=len(good),
         failed=len(answers) - len(good),
-        tokens=sum(each.latency.tokens for each in answers),
+        tokens=sum(answer.latency.tokens for answer in answers),
         ttft=_over(good, lambda each: each.latency.ttft),
         tpot=_over(good, lambda each: each.latency.tpot),
         speed=_over(good, lambda each: each.latency.speed),
@@ -94,9 +94,9 @@ def outside(known: Sequence[Forced]) -> int:
 
 def _over(answers: Sequence[Answer], value: Callable[[Answer], float | None]) -> Interval | None:
     groups: dict[int, list[float]] = {}
-    for each in answers:
-        if (found := value(each)) is not None:
-            groups.setdefault(each.prompt, []).append(found)
+    for answer in answers:
+        if (found := value(answer)) is not None:
+            groups.setdefault(answer.prompt, []).append(found)
     return bootstrap(list(groups.values())) if groups else None
 
 
@@ -134,14 +134,14 @@ def _notes(
     offers, notes = lane.server.identity.offers, []
     if lane.name in standing.dropped:
         notes.append(f"given up: {standing.dropped[lane.name]}")
-    elif failures := [each.failure for each in answers if each.failure]:
+    elif failures := [answer.failure for answer in answers if answer.failure]:
         notes.append(f"failed {len(failures)} times, at first: {failures[0]}")
     if plan.request.temperature == 0 and (difference := first_difference(answers, first)):
         notes.append(difference)
     if plan.request.temperature and log_p is not None and abs(log_p) > OFF:
         side = "less" if log_p < 0 else "more"
         notes.append(f"its tokens are {abs(log_p):.1f} nats {side} probable under the target than its own would be.")
-    if lost := sum(bool(each.ids) and not each.complete for each in answers if not each.failure):
+    if lost := sum(bool(answer.ids) and not answer.complete for answer in answers if not answer.failure):
         notes.append(f"{lost} answers came without some token ids; p is not computed for them.")
     if not offers.ids_out:
         notes.append("sends no token ids: tokens are counted as events, and p is not computed.")
@@ -183,9 +183,9 @@ def saved(
 ) -> dict[str, Any]:
     """Everything of a race as JSON values: settings, lanes, and each answer with its arrivals and probabilities."""
     answers = []
-    for each in standing.answers:
-        known = probabilities.get((each.lane, each.prompt, each.repeat))
-        answers.append(asdict(each) | {"p": known and known.p, "best": known and known.best})
+    for answer in standing.answers:
+        known = probabilities.get((answer.lane, answer.prompt, answer.repeat))
+        answers.append(asdict(answer) | {"p": known and known.p, "best": known and known.best})
     request = {name: value for name, value in asdict(plan.request).items() if name not in ("ids", "text")}
     return {
         "kind": "server-race",
@@ -193,7 +193,7 @@ def saved(
         "request": request,
         "repeats": plan.repeats,
         "jitter": plan.jitter,
-        "prompts": [asdict(each) for each in plan.prompts],
-        "lanes": [asdict(each) for each in rows],
+        "prompts": [asdict(prompt) for prompt in plan.prompts],
+        "lanes": [asdict(row) for row in rows],
         "answers": answers,
     }

@@ -17,7 +17,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.machine import own_version
 from draftscope.base.steps import Cancelled
 from draftscope.decode.engine import DecodingEngine
-from draftscope.decode.start import Asked
+from draftscope.decode.start import EncodedPrompt
 from draftscope.models.model import Model
 from draftscope.servers.adapter import Chunk, Counted, Finish, Identity
 from draftscope.servers.background import in_background
@@ -166,7 +166,7 @@ def _first(asked: Traced, lane: Lane) -> RunStart:
         return _start(asked, lane.name, about)
     prompt = plan.prompts[0]
     rendered = prompt.rendered if prompt.rendered != prompt.text else ""
-    read = Asked(prompt.text, rendered, list(prompt.ids))
+    read = EncodedPrompt(prompt.text, rendered, list(prompt.ids))
     start = lane.server.start(read, plan.request, asked.run, lane.name)
     settings = start.settings | {"repeats": plan.repeats}
     return start.model_copy(update={"server": _info(asked, about), "settings": settings})
@@ -217,7 +217,7 @@ def _served(asked: Traced, answer: Answer) -> list[Served]:
 
 def served(run: str, lane: str, answers: Sequence[Answer], counted: Counted | None, notes: Sequence[str]) -> Served:
     """The figures of a lane's answers so far."""
-    good = [each for each in answers if not each.failure]
+    good = [answer for answer in answers if not answer.failure]
     gaps = [gap for each in good for gap in each.latency.icl]
     bursts = [size for each in good for size in each.latency.bursts]
     said = counted or Counted()
@@ -257,12 +257,12 @@ def _computed(asked: Traced, live: Mapping[str, _Live], stopped: bool) -> Iterat
 
 def probabilities(target: Model, asked: Traced) -> Known:
     """p of every token of each complete answer, from the weights here."""
-    found: Known = {}
-    for each in asked.standing.answers:
-        if each.complete and not each.failure:
-            prompt = asked.plan.prompts[each.prompt].ids
+    known: Known = {}
+    for answer in asked.standing.answers:
+        if answer.complete and not answer.failure:
+            prompt = asked.plan.prompts[answer.prompt].ids
             try:
-                found[each.lane, each.prompt, each.repeat] = forced(target, prompt, each.ids, asked.sampling)
+                known[answer.lane, answer.prompt, answer.repeat] = forced(target, prompt, answer.ids, asked.sampling)
             except DraftscopeError as error:
-                asked.standing.dropped.setdefault(each.lane, f"wrote what is not of the target here: {error}")
-    return found
+                asked.standing.dropped.setdefault(answer.lane, f"wrote what is not of the target here: {error}")
+    return known

@@ -157,7 +157,7 @@ class Trace(Recorded, Sequence[Result]):
         lanes: dict[tuple[str, str, int], list[AnyEvent]] = {}
         for event in self.events:
             lanes.setdefault((event.run, event.lane, event.sequence), []).append(event)
-        return tuple(Result(tuple(own)) for own in lanes.values())
+        return tuple(Result(tuple(lane)) for lane in lanes.values())
 
     @property
     def texts(self) -> list[str]:

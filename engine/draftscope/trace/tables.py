@@ -232,14 +232,14 @@ def _probabilities(distributions: Distributions | None, token: int) -> TableRow:
 def _rounds(rounds: RoundTable) -> Iterator[TableRow]:
     for event in rounds.own:
         times = {"start_ms": event.start, "end_ms": event.end}
-        told: TableRow = {"emitted": len(event.emitted), "text": event.text_delta}
+        columns: TableRow = {"emitted": len(event.emitted), "text": event.text_delta}
         if isinstance(event, Burst):
-            yield _keys(event) | told | times
+            yield _keys(event) | columns | times
             continue
         counts = {name: getattr(event, name) for name in ("width", "drafted", "accepted", "depth", "cut")}
         stages = {f"{name}_ms": getattr(event.timings, name) for name in ("verify", "accept", "commit", "host")}
         stages["propose_ms"] = sum(event.timings.propose)
-        yield _keys(event) | counts | told | {"last": event.last.kind} | stages | times
+        yield _keys(event) | counts | columns | {"last": event.last.kind} | stages | times
 
 
 # Decisions.

@@ -352,26 +352,26 @@ def _said(child: Verified) -> str:
 # Distributions.
 
 
-def _check_distributions(found: Distributions, mass: float) -> None:
+def _check_distributions(given: Distributions, mass: float) -> None:
     """Tokens once each; p, q, their overlap and their residual sum to what they must."""
-    count = len(found.ids)
-    if not count or len(set(found.ids)) != count or len(found.raw) != count or len(found.p) != count:
+    count = len(given.ids)
+    if not count or len(set(given.ids)) != count or len(given.raw) != count or len(given.p) != count:
         raise ImpossibleError("a distribution does not name each of its tokens once")
-    _refuse_mass("p", sum(found.p) + found.rest_p, mass)
-    if found.q is None:
+    _refuse_mass("p", sum(given.p) + given.rest_p, mass)
+    if given.q is None:
         return
-    if len(found.q) != count or found.rest_q is None or found.rest_min is None or found.rest_residual is None:
+    if len(given.q) != count or given.rest_q is None or given.rest_min is None or given.rest_residual is None:
         raise ImpossibleError("a draft distribution is incomplete")
-    _refuse_mass("q", sum(found.q) + found.rest_q, mass)
-    overlap = sum(map(min, found.p, found.q)) + found.rest_min
-    residual = sum(p - q for p, q in zip(found.p, found.q, strict=True) if p > q) + found.rest_residual
+    _refuse_mass("q", sum(given.q) + given.rest_q, mass)
+    overlap = sum(map(min, given.p, given.q)) + given.rest_min
+    residual = sum(p - q for p, q in zip(given.p, given.q, strict=True) if p > q) + given.rest_residual
     _refuse_mass("the overlap of p and q, and the residual", overlap + residual, 2 * mass)
 
 
-def _refuse_mass(what: str, found: float, mass: float) -> None:
-    if not abs(found - 1) <= mass:
-        raise ImpossibleError(f"the probabilities of {what} sum to {found:g}, not 1")
+def _refuse_mass(what: str, total: float, mass: float) -> None:
+    if not abs(total - 1) <= mass:
+        raise ImpossibleError(f"the probabilities of {what} sum to {total:g}, not 1")
 
 
-def _shown(found: Distributions, token: int) -> float:
-    return found.p[found.ids.index(token)] if token in found.ids else 0.0
+def _shown(given: Distributions, token: int) -> float:
+    return given.p[given.ids.index(token)] if token in given.ids else 0.0

@@ -115,7 +115,7 @@ def uniforms(
     return generator.random(count)
 
 
-class _Thread(threading.local):
+class _StreamThread(threading.local):
     """One generator a thread and the state written to it, both reused: creating either takes longer than a draw."""
 
     def __init__(self) -> None:
@@ -132,4 +132,4 @@ class _Thread(threading.local):
         }
 
 
-_THREAD = _Thread()
+_THREAD = _StreamThread()

@@ -194,29 +194,29 @@ def _measured(
         return advised(engine, question, selected, names, notes, watch)
 
 
-def _show(found: AdviceReport) -> None:
+def _show(report: AdviceReport) -> None:
     """The verdict and its limits, the candidates, settings for other engines; notes on stderr."""
-    for note in found.notes:
+    for note in report.notes:
         terminal.say(" ".join(note.split()))
-    print("\n".join(found.sentences))
+    print("\n".join(report.sentences))
     print()
-    terminal.show(candidates_table(found))
-    if found.alpha and found.measured:
-        rates = ", ".join(map(_interval, found.alpha))
-        print(f"\nAcceptance by position, {found.chosen.candidate.name}, given that all before was accepted: {rates}")
-    for each in found.ready:
+    terminal.show(candidates_table(report))
+    if report.alpha and report.measured:
+        rates = ", ".join(map(_interval, report.alpha))
+        print(f"\nAcceptance by position, {report.chosen.candidate.name}, given that all before was accepted: {rates}")
+    for each in report.ready:
         shown = each.settings or f"{each.engine} {each.note}."
         note = f" {each.note}" if each.settings and each.note else ""
         print(f"\n{each.engine} ({each.checked}):{note}\n{shown}")
 
 
-def candidates_table(found: AdviceReport) -> terminal.Table:
+def candidates_table(report: AdviceReport) -> terminal.Table:
     """The best candidate of each drafter, and all that were run: predicted beside measured."""
     from draftscope.advise.model import best_by_drafter
 
-    measured = {each.candidate: each for each in found.measured}
+    measured = {each.candidate: each for each in report.measured}
     shown = dict.fromkeys(
-        [*best_by_drafter(found.predicted), *(each for each in found.predicted if each.candidate in measured)]
+        [*best_by_drafter(report.predicted), *(each for each in report.predicted if each.candidate in measured)]
     )
     rows = []
     for each in sorted(shown, key=lambda each: -each.ratio.median):
@@ -231,12 +231,12 @@ def candidates_table(found: AdviceReport) -> terminal.Table:
     return terminal.Table(head, rows, frozenset(range(1, len(head))), title)
 
 
-def _interval(found: Interval) -> str:
-    """Without brackets where a single prompt leaves no interval."""
-    return f"{found.median:.2f}" + (f" [{found.low:.2f}, {found.high:.2f}]" if found.low < found.high else "")
+def _interval(ratio: Interval) -> str:
+    """Without brackets where a single prompt leaves no ratio."""
+    return f"{ratio.median:.2f}" + (f" [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio.low < ratio.high else "")
 
 
-def _write_page(found: AdviceReport, file: Path) -> None:
+def _write_page(report: AdviceReport, file: Path) -> None:
     """Writes the page, or says that plotly is missing."""
     import json as jsonlib
 
@@ -248,7 +248,7 @@ def _write_page(found: AdviceReport, file: Path) -> None:
         terminal.say("--report needs plotly; install it with: pip install 'draftscope[app]'.")
         return
     try:
-        file.write_text(page(jsonlib.loads(found.as_json())), encoding="utf-8")
+        file.write_text(page(jsonlib.loads(report.as_json())), encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise DraftscopeError(f"--report {file}: the page cannot be written ({reason}); name another file.") from None

@@ -16,7 +16,7 @@ from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, options_of, takes
 
 if TYPE_CHECKING:
-    from draftscope.servers.audit.audit import Report
+    from draftscope.servers.audit.audit import AuditReport
 
 ASKED, COST, CERTAINTY = "What is asked", "What it may cost", "Certainty"
 DRAFTS = ("draft", "head", "draft_revision", "ballast", "graphs")  # options of loading that an audit has no use for
@@ -118,7 +118,7 @@ def _baseline(path: Path) -> Mapping[str, Any]:
         raise DraftscopeError(f"--baseline {path}: not a report of 'draftscope audit --json' ({error}).") from None
 
 
-def _known(report: Report, before: Mapping[str, Any], path: str) -> frozenset[str]:
+def _known(report: AuditReport, before: Mapping[str, Any], path: str) -> frozenset[str]:
     """The differences of the baseline. Raises `DraftscopeError` where it is about something else."""
     now = report.as_json()
     for name in SAME:
@@ -130,7 +130,7 @@ def _known(report: Report, before: Mapping[str, Any], path: str) -> frozenset[st
 
 
 def _write(
-    report: Report, known: frozenset[str], code: int, json: Path | None, junit: Path | None, summary: Path | None
+    report: AuditReport, known: frozenset[str], code: int, json: Path | None, junit: Path | None, summary: Path | None
 ) -> None:
     from draftscope_app.reports import audit as reports
 
@@ -146,7 +146,7 @@ def _write(
             file.write(reports.markdown_summary(content, known, code))
 
 
-def _print(report: Report) -> None:
+def _print(report: AuditReport) -> None:
     """The verdict, the numbers by position, and an example where something is wrong."""
     print(report.verdict)
     if report.sampled is None:
@@ -160,12 +160,12 @@ def _print(report: Report) -> None:
 def _print_positions(positions: Sequence[Mapping[str, Any]]) -> None:
     rows = [
         (
-            str(each["position"]),
-            str(each["tokens"]),
-            f"{each['score']:+.3f}",
-            f"{each['error']:.3f}",
-            f"{each['z']:+.1f}",
+            str(position["position"]),
+            str(position["tokens"]),
+            f"{position['score']:+.3f}",
+            f"{position['error']:.3f}",
+            f"{position['z']:+.1f}",
         )
-        for each in positions
+        for position in positions
     ]
     terminal.show(terminal.Table(POSITIONS, rows, frozenset(range(len(POSITIONS)))))

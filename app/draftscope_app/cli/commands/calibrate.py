@@ -68,49 +68,49 @@ def calibrate(
     return ExitCode.UNDECIDED if found.doubts else ExitCode.OK
 
 
-def _show(found: Calibration) -> None:
-    own = found.measured_for
+def _show(saved: Calibration) -> None:
+    own = saved.measured_for
     place = f"{own.device}, {own.dtype}, {count(own.threads, 'thread')}"
-    print(f"{own.target}, draft {own.draft or 'none'}; {place}, {found.created}")
+    print(f"{own.target}, draft {own.draft or 'none'}; {place}, {saved.created}")
     print(
-        f"One round of plain decoding: {found.plain_ms:.2f} ms, of which {found.rounds_of(PLAIN).overhead:.2f} ms are "
+        f"One round of plain decoding: {saved.plain_ms:.2f} ms, of which {saved.rounds_of(PLAIN).overhead:.2f} ms are "
         "spent outside the forward.\n"
     )
-    terminal.show(verify_table(found))
+    terminal.show(verify_table(saved))
     print(
         "\nDrafting pays where a round emits more tokens for each sequence than these, by batch and gamma. At batch 1 "
         "each is gamma x (c + j) + v(gamma + 1 rows) + o, in rounds of plain decoding:\n"
     )
-    for table in drafting_tables(found):
+    for table in drafting_tables(saved):
         terminal.show(table)
         print()
     print(
-        f"Copy {found.machine.copy_gb_s:.1f} GB/s, product {found.machine.matmul_gflop_s:.0f} GFLOP/s; the target's "
-        f"forward reads its weights at {100 * found.bandwidth_share:.0f}% of the copy's rate.\n"
-        f"{_noise(found)}{_bits(found)}"
+        f"Copy {saved.machine.copy_gb_s:.1f} GB/s, product {saved.machine.matmul_gflop_s:.0f} GFLOP/s; the target's "
+        f"forward reads its weights at {100 * saved.bandwidth_share:.0f}% of the copy's rate.\n"
+        f"{_noise(saved)}{_bits(saved)}"
     )
 
 
-def verify_table(found: Calibration) -> Table:
+def verify_table(saved: Calibration) -> Table:
     """v by batch and number of rows."""
     rows = []
-    for batch in sorted({point.batch for point in found.verify}):
-        measured = {point.width for point in found.verify if point.batch == batch and point.context == found.context}
-        cells = [f"{found.verify_ms(w, batch) / found.plain_ms:.2f}" if w in measured else "" for w in WIDTHS]
+    for batch in sorted({point.batch for point in saved.verify}):
+        measured = {point.width for point in saved.verify if point.batch == batch and point.context == saved.context}
+        cells = [f"{saved.verify_ms(w, batch) / saved.plain_ms:.2f}" if w in measured else "" for w in WIDTHS]
         rows.append([f"{batch}", *cells])
-    title = f"v: a verify forward behind {found.context} tokens, divided by that round, by batch and rows"
+    title = f"v: a verify forward behind {saved.context} tokens, divided by that round, by batch and rows"
     return Table(["batch", *map(str, WIDTHS)], rows, frozenset(range(len(WIDTHS) + 1)), title)
 
 
-def drafting_tables(found: Calibration) -> list[Table]:
+def drafting_tables(saved: Calibration) -> list[Table]:
     """For each drafter: c, and the tokens a round must emit for each sequence before drafting pays, by batch."""
     tables = []
-    for name, own in found.drafting.items():
+    for name, own in saved.drafting.items():
         if name == PLAIN:
             continue
-        one = found.rounds_of(name)
+        one = saved.rounds_of(name)
         costs = [
-            [f"{batch}", *(f"{found.round_cost(name, gamma, batch):.2f}" for gamma in GAMMAS)]
+            [f"{batch}", *(f"{saved.round_cost(name, gamma, batch):.2f}" for gamma in GAMMAS)]
             for batch in sorted(each.batch for each in own)
         ]
         parts = (
@@ -119,15 +119,15 @@ def drafting_tables(found: Calibration) -> list[Table]:
             ("o", one.overhead, "the rest"),
         )
         title = f"{name}: " + ", ".join(
-            f"{symbol} = {ms / found.plain_ms:.3f} ({what}, {ms:.2f} ms)" for symbol, ms, what in parts
+            f"{symbol} = {ms / saved.plain_ms:.3f} ({what}, {ms:.2f} ms)" for symbol, ms, what in parts
         )
         tables.append(Table(["batch", *map(str, GAMMAS)], costs, frozenset(range(len(GAMMAS) + 1)), title))
     return tables
 
 
-def _noise(found: Calibration) -> str:
+def _noise(saved: Calibration) -> str:
     """Where a verify forward cannot be told from one of a single row."""
-    curve = found.curve
+    curve = saved.curve
     lost = [w for w, v, noise in zip(curve.widths, curve.v, curve.noise, strict=True) if w > 1 and v - 1 < 2 * noise]
     if not lost:
         return ""
@@ -135,21 +135,21 @@ def _noise(found: Calibration) -> str:
     return f"With {widths} rows the difference from one row is within the noise of the measurement.\n"
 
 
-def _bits(found: Calibration) -> str:
+def _bits(saved: Calibration) -> str:
     """What holds of greedy text, for drafters of chains and of trees: a sentence each."""
-    return "\n".join(_bits_of(found, branches) for branches in sorted({each.branches for each in found.row_bits}))
+    return "\n".join(_bits_of(saved, branches) for branches in sorted({each.branches for each in saved.row_bits}))
 
 
-def _bits_of(found: Calibration, branches: bool) -> str:
-    own = [each for each in found.row_bits if each.branches == branches]
-    rows, differing = sum(each.rows for each in own), sum(each.differing for each in own)
+def _bits_of(saved: Calibration, branches: bool) -> str:
+    own = [shape for shape in saved.row_bits if shape.branches == branches]
+    rows, differing = sum(shape.rows for shape in own), sum(shape.differing for shape in own)
     what = f"Rows of a {'tree' if branches else 'chain'}"
     who = f"greedy text of {'tree' if branches else 'chain'} drafters"
     if not differing:
         return f"{what}: all {rows} tried have the bits of a token decoded alone; {who} should equal plain's exactly."
     at = f"{differing} of {rows} tried differ from a token decoded alone"
-    widths = [] if branches else sorted(each.width for each in own if each.differing)
+    widths = [] if branches else sorted(shape.width for shape in own if shape.differing)
     if widths:
         at += f" (widths {', '.join(map(str, widths))})"
-    largest = max(each.largest for each in own)
+    largest = max(shape.largest for shape in own)
     return f"{what}: {at}, by up to {largest:.2g} in a logit; {who} may part from plain's at a tie."

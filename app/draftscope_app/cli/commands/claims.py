@@ -16,7 +16,7 @@ from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import decimal, whole
 
 if TYPE_CHECKING:
-    from draftscope.claims.claim import Claim, Judged
+    from draftscope.claims.claim import Claim, JudgedClaim
     from draftscope.claims.evidence import RowJson, SavedResults
 
 RESULTS = "Results"
@@ -119,19 +119,19 @@ def _read(given: Path | None, default: Path | None, field: str) -> RowJson | Non
     return read(path, field) if path is not None else None
 
 
-def _show_one(claim: Claim, found: Judged, evidence: SavedResults) -> None:
+def _show_one(claim: Claim, judged: JudgedClaim, evidence: SavedResults) -> None:
     print(f"{claim.number}. {claim.sentence}\n{_machine(evidence)}")
-    print(f"Verdict: {found.verdict}. {found.found}")
+    print(f"Verdict: {judged.verdict}. {judged.found}")
     print(f"How it is computed: {claim.rule}. Measured by: {claim.command}")
     from draftscope.forecast.economics import forecast_of_claim
 
     said = forecast_of_claim(claim.number)
-    for more in (found.formula and f"The formula: {found.formula}", said and f"Forecast: {said}", found.change):
+    for more in (judged.formula and f"The formula: {judged.formula}", said and f"Forecast: {said}", judged.change):
         if more:
             print(more)
 
 
-def _show_all(judged: list[tuple[Claim, Judged]], evidence: SavedResults) -> None:
+def _show_all(judged: list[tuple[Claim, JudgedClaim]], evidence: SavedResults) -> None:
     rows = [(str(claim.number), claim.sentence, str(found.verdict), found.found) for claim, found in judged]
     terminal.show(terminal.Table(("", "claim", "verdict", "found"), rows, frozenset({0}), _machine(evidence)))
 

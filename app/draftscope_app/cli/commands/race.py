@@ -147,7 +147,7 @@ def _race(field: Field, plan: Race, chosen: Options, json: bool) -> int:
         _show(field, standing, rows, known)
     if plan.cancelled():
         raise KeyboardInterrupt
-    failed = field.missing or standing.dropped or any(each.failure for each in standing.answers)
+    failed = field.missing or standing.dropped or any(answer.failure for answer in standing.answers)
     return ExitCode.FAILED if failed else ExitCode.OK
 
 
@@ -197,7 +197,7 @@ def _load(field: Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
             print(note)
     if plan.cancelled():
         raise KeyboardInterrupt
-    return ExitCode.FAILED if field.missing or any(each.failed for each in points) else ExitCode.OK
+    return ExitCode.FAILED if field.missing or any(point.failed for point in points) else ExitCode.OK
 
 
 def _texts(prompt: str | None, path: Path | None) -> list[str]:

@@ -1,12 +1,16 @@
-"""The claims as HTML. Each verdict is hidden until it was predicted, or until it is asked for. Pure."""
+"""The drawer with the claims. Each verdict is hidden until it was predicted, or until it is asked for: what is pressed
+is handled in the browser, Python is not asked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import gradio as gr
+
 from draftscope.base.machine import machine_words
 from draftscope.claims.claim import ClaimVerdict
+from draftscope.claims.saved import shipped
 from draftscope.forecast.economics import forecast_of_claim
 from draftscope_app.engine.plural import count
 from draftscope_app.reports.render import render
@@ -16,6 +20,31 @@ Values = Mapping[str, Any]
 CHOICES = (ClaimVerdict.HOLDS, ClaimVerdict.ONLY_IF, ClaimVerdict.FAILS)
 SHORT = {ClaimVerdict.ONLY_IF: "holds only sometimes"}  # where no condition follows
 OPEN = (ClaimVerdict.UNMEASURED, ClaimVerdict.UNTESTED)
+ON_PRESS = """element.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    if (button.hasAttribute("data-all")) {
+        element.querySelectorAll(".ds-found").forEach((found) => { found.hidden = false; });
+        return;
+    }
+    const claim = button.closest("li");
+    if (!claim || claim.hasAttribute("data-guessed")) return;
+    const right = button.dataset.guess === claim.dataset.verdict;
+    claim.setAttribute("data-guessed", right);
+    claim.querySelector(".ds-right").textContent = right ? "You expected that." : "You expected another one.";
+    claim.querySelectorAll("[data-guess]").forEach((each) => { each.disabled = true; });
+    button.setAttribute("aria-pressed", "true");
+    claim.querySelector(".ds-found").hidden = false;
+    const guessed = element.querySelectorAll("[data-guessed]").length;
+    const hits = element.querySelectorAll("[data-guessed=true]").length;
+    element.querySelector(".ds-score").textContent = `${hits} of ${guessed} expected.`;
+});"""
+
+
+def drawer() -> None:
+    """Below the instrument."""
+    with gr.Accordion("24 claims put to the test", open=False, elem_id="ds-claims"):
+        gr.HTML(value=claims(shipped()), apply_default_css=False, elem_id="ds-claims-list", js_on_load=ON_PRESS)
 
 
 def claims(saved: Values) -> str:

@@ -16,7 +16,7 @@ from draftscope_app.reports.figures import LEGEND, OURS, PLAIN, empty_figure
 def pictures(events: Sequence[AnyEvent]) -> tuple[go.Figure | None, go.Figure | None, go.Figure | None]:
     """Gaps of all lanes, acceptance by position, accepted lengths; None for each of which a run has no data."""
     lanes = by_lane(events)
-    drafting = next((own for own in lanes.values() if drafter_of(own) != "plain"), None)
+    drafting = next((lane for lane in lanes.values() if drafter_of(lane) != "plain"), None)
     return _gaps(lanes), _positions(drafting), _lengths(drafting)
 
 

@@ -36,20 +36,20 @@ class ForkRequest(BaseModel):
             raise DraftscopeError("The page asked for a fork that cannot be read; reload it and try again.") from None
 
 
-def job(asked: ForkRequest, events: Sequence[AnyEvent]) -> RunJob:
+def job(fork: ForkRequest, events: Sequence[AnyEvent]) -> RunJob:
     """The fork as a job: the lane's own settings, another seed, and what its length still allows."""
     lanes = by_lane(events)
-    own = lanes.get(asked.lane, [])
+    own = lanes.get(fork.lane, [])
     start = next((event for event in own if isinstance(event, RunStart)), None)
     if start is None:
-        raise DraftscopeError(f"The shown run has no lane '{asked.lane}' to fork; choose one of its rounds.")
+        raise DraftscopeError(f"The shown run has no lane '{fork.lane}' to fork; choose one of its rounds.")
     if start.server is not None:
         raise DraftscopeError(
-            f"'{asked.lane}' was written by a server, which cannot be forked; press Run for a lane here."
+            f"'{fork.lane}' was written by a server, which cannot be forked; press Run for a lane here."
         )
     if len(lanes) >= MOST_LANES:
         raise DraftscopeError(f"{MOST_LANES} lanes are shown, and more would not be readable; press Run to begin anew.")
-    written = [*_before(asked, own), *([] if asked.token is None else [asked.token])]
+    written = [*_before(fork, own), *([] if fork.token is None else [fork.token])]
     left = int(str(start.settings["max_new_tokens"])) - len(written)
     if left < 1:
         raise DraftscopeError("Nothing is left to write behind this token; choose an earlier round, or a longer text.")
@@ -57,23 +57,23 @@ def job(asked: ForkRequest, events: Sequence[AnyEvent]) -> RunJob:
     seed = (start.seed + len(lanes)) % 2**63
     values = dict(start.settings) | {"seed": seed, "max_new_tokens": left}
     name = f"fork {sum(1 for lane in lanes if lane.startswith('fork ')) + 1}"
-    fork_point = ForkPoint(asked.lane, asked.round, given, asked.token is not None)
+    fork_point = ForkPoint(fork.lane, fork.round, given, fork.token is not None)
     return RunJob(
         id=new_id(), prompt=start.prompt, lanes={name: Settings.of(**values)}, fork_point=fork_point, joins=start.run
     )
 
 
-def _before(asked: ForkRequest, own: Sequence[AnyEvent]) -> list[int]:
+def _before(fork: ForkRequest, recorded: Sequence[AnyEvent]) -> list[int]:
     """Tokens that the lane had written when it came to the slot: earlier rounds, then the path down to it."""
-    rounds = [event for event in own if isinstance(event, Round)]
-    at = next((event for event in rounds if event.round == asked.round), None)
+    rounds = [event for event in recorded if isinstance(event, Round)]
+    at = next((event for event in rounds if event.round == fork.round), None)
     nodes = {node.id: node for node in at.nodes} if at else {}
-    if at is None or (asked.slot != -1 and asked.slot not in nodes):
-        raise DraftscopeError(f"Round {asked.round + 1} of '{asked.lane}' has no such place; choose one of its nodes.")
+    if at is None or (fork.slot != -1 and fork.slot not in nodes):
+        raise DraftscopeError(f"Round {fork.round + 1} of '{fork.lane}' has no such place; choose one of its nodes.")
     path: list[int] = []
-    slot = asked.slot
+    slot = fork.slot
     while slot != -1:
         path.append(nodes[slot].token)
         slot = nodes[slot].parent
-    earlier = [token for event in rounds if event.round < asked.round for token in event.emitted]
+    earlier = [token for event in rounds if event.round < fork.round for token in event.emitted]
     return [*earlier, *reversed(path)]

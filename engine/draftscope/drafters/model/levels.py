@@ -180,7 +180,7 @@ class Levels(Drafter):
 
 @lru_cache(maxsize=256)
 def _plan(counts: Counts, batch: int, device: torch.device) -> LevelPlan:
-    return LevelPlan(counts, by_levels(counts, batch, device), tuple(_places(own, device) for own in counts))
+    return LevelPlan(counts, by_levels(counts, batch, device), tuple(_places(count, device) for count in counts))
 
 
 def _places(counts: tuple[int, ...], device: torch.device) -> Tensor | None:

@@ -94,7 +94,7 @@ class Copier:
         tokens: list[list[int]] = [[] for _ in texts]
         for b, guesser in enumerate(self._indexes):
             tokens[b] = guesser.guess(texts[b], counts[b]) if counts[b] else []
-        return Chains(tokens, [[self._name] * len(own) for own in tokens], None)
+        return Chains(tokens, [[self._name] * len(chain) for chain in tokens], None)
 
     def forget(self, lengths: Sequence[int]) -> None:
         """Nothing to discard: only committed text was read."""

@@ -87,7 +87,7 @@ class Policy(ABC):
         """
         tokens = arm.tokens.mean + more * arm.tokens.error(TOKENS_SD)
         ms = arm.ms.mean + longer * arm.ms.error(MS_SHARE * arm.ms.mean)
-        return tokens / max(ms, min(each.ms.mean for each in self.arms))
+        return tokens / max(ms, min(arm.ms.mean for arm in self.arms))
 
 
 class Ucb(Policy):

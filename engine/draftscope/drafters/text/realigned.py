@@ -54,7 +54,7 @@ class RealignedDraft:
     def read(self, texts: Sequence[DraftText]) -> Tensor:
         """Logits [B, 1, V] after every text, V the draft's vocabulary. A text that does not fit is read as token 0."""
         last = self.vocabulary - 1  # an added token may have no row in the embedding
-        ids = [[min(token, last) for token in each.ids] if self.fits(each) else [0] for each in texts]
+        ids = [[min(token, last) for token in text.ids] if self.fits(text) else [0] for text in texts]
         held = zip(self._read, torch.cat(self._fed, 1).tolist(), strict=True) if self._fed else ()
         self._read, self._fed = [[*own, *fed] for own, fed in held] or self._read, []
         common = [min(_common(own, held), len(own) - 1) for own, held in zip(ids, self._read, strict=True)]

@@ -50,9 +50,9 @@ class PartTimes:
     before_ms: float = 0.0
 
 
-def predict(own: PartTimes, plain: PartTimes, tokens: int) -> Prediction:
+def predict(speculative: PartTimes, plain: PartTimes, tokens: int) -> Prediction:
     """The terms for runs of `tokens`, from a drafter's timings and plain's in one cell."""
-    rounds, unit = own.rounds, plain.rounds.round_ms
+    rounds, unit = speculative.rounds, plain.rounds.round_ms
     stages = rounds.stage_ms()
     rest = stages["accept"] + stages["commit"] + stages["host"] + rounds.between_ms
     return Prediction(
@@ -61,6 +61,6 @@ def predict(own: PartTimes, plain: PartTimes, tokens: int) -> Prediction:
         v=stages["verify"] / unit,
         o=rest / unit,
         tokens=tokens,
-        before=own.before_ms / unit,
+        before=speculative.before_ms / unit,
         plain_before=plain.before_ms / unit,
     )

@@ -112,14 +112,14 @@ def _lossy_table(rows: Sequence[BenchRow]) -> str:
     return _titled(title, table(["system", "at", "tokens/s over plain's", "total variation", "KL"], lines, "llrrr"))
 
 
-def _distance(found: Distance | None) -> tuple[str, str]:
+def _distance(distance: Distance | None) -> tuple[str, str]:
     """Total variation and KL, if they were sampled."""
-    if found is None:
+    if distance is None:
         return "-", "-"
-    divergence = "infinite" if found.kl is None else f"{found.kl:.3f}"
+    divergence = "infinite" if distance.kl is None else f"{distance.kl:.3f}"
     return (
-        f"{found.total_variation:.3f} [{found.sampling_total_variation:.3f}]",
-        f"{divergence} [{found.sampling_kl:.3f}]",
+        f"{distance.total_variation:.3f} [{distance.sampling_total_variation:.3f}]",
+        f"{divergence} [{distance.sampling_kl:.3f}]",
     )
 
 
@@ -200,16 +200,16 @@ def _limit_tables(limit: MemoryLimit, rows: Sequence[BenchRow]) -> str:
     return f"{shares}\n\n{widths}"
 
 
-def _woken_table(found: Sequence[Woken]) -> str:
+def _woken_table(times: Sequence[Woken]) -> str:
     """Distinct experts that a verify forward reads, beside uniform routing."""
-    of, active = found[0].of, found[0].active
-    uniform = [of * (1 - (1 - active / of) ** each.rows) for each in found]
+    of, active = times[0].of, times[0].active
+    uniform = [of * (1 - (1 - active / of) ** each.rows) for each in times]
     lines = [
-        ["counted", *(f"{each.touched:.1f}" for each in found)],
+        ["counted", *(f"{each.touched:.1f}" for each in times)],
         ["uniform routing", *(f"{each:.1f}" for each in uniform)],
     ]
     title = f"Distinct experts of a layer in a verify forward of n tokens, of {of} with {active} a token, means:"
-    return _titled(title, table(["n", *(str(each.rows) for each in found)], lines, "l" + "r" * len(found)))
+    return _titled(title, table(["n", *(str(each.rows) for each in times)], lines, "l" + "r" * len(times)))
 
 
 def _by_system(rows: Sequence[BenchRow]) -> list[list[BenchRow]]:

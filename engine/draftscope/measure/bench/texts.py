@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from draftscope.base import prompts
@@ -10,12 +9,10 @@ from draftscope.base.prompts import Prompt
 from draftscope.measure.bench.plan import BenchPlan
 
 
-def texts(
-    plan: BenchPlan, file: Path | None = None, more: Sequence[Prompt] = ()
-) -> tuple[dict[str, list[Prompt]], list[str]]:
-    """The plan's prompts by kind, from `file` or else the shipped ones and `more`, and a note about skipped lines.
+def texts(plan: BenchPlan, file: Path | None = None) -> tuple[dict[str, list[Prompt]], list[str]]:
+    """The plan's prompts by kind, from `file` or else the shipped ones, and a note about skipped lines.
 
     Raises `DraftscopeError` for a file that cannot be read or an unknown kind.
     """
-    found, notes = ([*prompts.shipped(), *more], []) if file is None else prompts.read(file)
+    found, notes = (prompts.shipped(), []) if file is None else prompts.read(file)
     return prompts.select(found, plan.kinds, plan.prompts_per_kind), notes

@@ -65,7 +65,7 @@ def plain(engine: DecodingEngine, tokens: int, repeats: int) -> Iterator[GpuRow]
     theirs = Transformers(engine, "transformers-generate").prepare(_case(engine, tokens), tokens, seed=1)
     ours = DrafterSystem(engine, PLAIN).prepare(_case(engine, tokens), tokens, seed=1)
     (own, _), (other, _) = last(interleaved([ours, theirs], engine.target.device, repeats))
-    read = sum(each.nbytes for each in engine.target.network.parameters()) / 1e9
+    read = sum(parameter.nbytes for parameter in engine.target.network.parameters()) / 1e9
     copied = machine(engine.target).copy_gb_s
     yield {
         "target": engine.target.name, "tokens/s": 1e3 * tokens / own, "generate tokens/s": 1e3 * tokens / other,
@@ -175,7 +175,7 @@ def ballast(
             for each, own in speeds.items():
                 run = engine.decode(PROMPT, each, gamma=4, temperature=0.0, max_new_tokens=tokens)
                 own += [run.metrics.tokens_per_s or 0.0] if repeat else []
-        plain, fast = (statistics.median(own) for own in speeds.values())
+        plain, fast = (statistics.median(speed) for speed in speeds.values())
         yield {"pair": name, "drafter": drafter, "plain tokens/s": plain, "ratio to plain": fast / plain}
         del engine
         _free()

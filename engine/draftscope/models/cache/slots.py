@@ -66,7 +66,7 @@ class SlotTable:
         `length` plus its offset. Values of slots after the open rows are meaningless."""
         positions = torch.arange(self.view, device=self.length.device).repeat(len(self.length), 1)
         slots = self.length[:, None] + torch.arange(self.open, device=self.length.device)
-        offsets = torch.cat([each.expand(len(self.length), -1) for each in self._offsets], 1)
+        offsets = torch.cat([offset.expand(len(self.length), -1) for offset in self._offsets], 1)
         return positions.scatter_(1, slots, self.length[:, None] + offsets)
 
     def select_rows(self, sequences: Tensor) -> None:

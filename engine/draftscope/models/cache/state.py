@@ -79,7 +79,7 @@ class StateCache(SlotCache):
     def sequence_bytes(self) -> int:
         """Bytes of one sequence's states in all layers."""
         tensors = (each for layer in self.states for each in (layer.state, layer.window))
-        return sum(each[0].numel() * each.element_size() for each in tensors)
+        return sum(tensor[0].numel() * tensor.element_size() for tensor in tensors)
 
     def keep_first(self, count: Tensor, bound: int) -> None:
         rows = torch.arange(self.table.open, device=count.device).expand(len(count), -1)

@@ -88,8 +88,8 @@ def covers(network: Any) -> bool:
         and _activation(config) in ACTIVATIONS
         and not any(getattr(config, name, None) for name in NOT_COMPUTED)
         and all(reach.kind in ("full", "sliding") for reach in _reaches(network).values())
-        and all(each["rope_type"] in STATIC_ROPE for each in _ropes(config).values())
-        and all(each.dtype == torch.bfloat16 and each.is_contiguous() for each in network.parameters())
+        and all(rope["rope_type"] in STATIC_ROPE for rope in _ropes(config).values())
+        and all(parameter.dtype == torch.bfloat16 and parameter.is_contiguous() for parameter in network.parameters())
         and all(size % at.BLOCK == 0 for size in sizes)
     )
 
@@ -184,7 +184,7 @@ def _norm(module: Any) -> Tensor:
 
 def _bias(*modules: Any) -> Tensor | None:
     """The biases of modules whose products are joined, in float32."""
-    found = [each.bias.detach().float() for each in modules if getattr(each, "bias", None) is not None]
+    found = [module.bias.detach().float() for module in modules if getattr(module, "bias", None) is not None]
     return torch.cat(found) if found else None
 
 

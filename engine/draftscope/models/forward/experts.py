@@ -47,13 +47,13 @@ class Watch:
         if self.recording:
             inputs = (*args, *kwargs.values())
             indices = (each for each in inputs if isinstance(each, Tensor) and each.dtype in (torch.int64, torch.int32))
-            self._chosen += [each.flatten(0, -2) for each in indices][:1]
+            self._chosen += [index.flatten(0, -2) for index in indices][:1]
 
 
 def layers(network: Any) -> list[Any]:
     """The modules that contain experts, in order; empty for a dense network."""
-    candidates = (each for each in network.modules() if type(each).__name__.endswith("Experts"))
-    return [each for each in candidates if isinstance(getattr(each, "num_experts", None), int)]
+    candidates = (module for module in network.modules() if type(module).__name__.endswith("Experts"))
+    return [candidate for candidate in candidates if isinstance(getattr(candidate, "num_experts", None), int)]
 
 
 def watch(network: Any) -> Watch | None:

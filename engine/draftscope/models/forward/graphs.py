@@ -43,7 +43,7 @@ class Graph:
 
 
 @dataclass
-class Block:
+class GraphMemory:
     """A cache's memory and the graphs recorded on it."""
 
     size: tuple[int, int]  # sequences, slots
@@ -72,12 +72,12 @@ class Graphs:
         self.off = off
         self.only_forwards = ""
         self.record = record
-        self._free: list[Block] = []
-        self._lent: weakref.WeakKeyDictionary[SlotCache, Block] = weakref.WeakKeyDictionary()
+        self._free: list[GraphMemory] = []
+        self._lent: weakref.WeakKeyDictionary[SlotCache, GraphMemory] = weakref.WeakKeyDictionary()
         self._seen: set[object] = set()  # shapes that were needed before
         self._buffers: dict[object, Tensor] = {}  # inputs and outputs by place and shape, of all graphs
         self.missed = False
-        self._thread = _Thread()
+        self._thread = _GraphThread()
 
     @property
     def mode(self) -> GraphMode:
@@ -94,7 +94,7 @@ class Graphs:
         """An empty cache that reuses the memory of an earlier one, at least as large, if there is one."""
         block = self.kept(batch, capacity)
         if block is None:
-            block = Block((batch, -(-capacity // WIDE) * WIDE), (Store(layers), Store(side)))
+            block = GraphMemory((batch, -(-capacity // WIDE) * WIDE), (Store(layers), Store(side)))
         else:
             self._free.remove(block)
             for store in block.stores:
@@ -104,7 +104,7 @@ class Graphs:
         weakref.finalize(cache, self._take_back, block)
         return cache
 
-    def kept(self, batch: int, capacity: int) -> Block | None:
+    def kept(self, batch: int, capacity: int) -> GraphMemory | None:
         """The smallest free block that holds so many sequences and at least so many slots."""
         fit = [block for block in self._free if block.size[0] == batch and block.size[1] >= capacity]
         return min(fit, key=lambda block: block.size[1], default=None)
@@ -123,7 +123,7 @@ class Graphs:
             finally:
                 self._thread.only_replays = False
 
-    def _take_back(self, block: Block) -> None:
+    def _take_back(self, block: GraphMemory) -> None:
         self._free = [*self._free, block][-FREE:]
 
     def forward(self, cache: SlotCache, call: Forward, key: object, inputs: tuple[Tensor, Tensor, Tensor]) -> Outputs:
@@ -190,7 +190,9 @@ class Graphs:
         self._seen.add(key)
         return new or self._thread.only_replays
 
-    def _recorded(self, block: Block, key: object, cache: SlotCache, call: Call, inputs: tuple[Tensor, ...]) -> Outputs:
+    def _recorded(
+        self, block: GraphMemory, key: object, cache: SlotCache, call: Call, inputs: tuple[Tensor, ...]
+    ) -> Outputs:
         """The eager outputs. A graph that gives the same bits is kept for later calls of this shape."""
         eager = call(*inputs)
         if cache.scattered:
@@ -207,9 +209,9 @@ class Graphs:
 
         try:
             graph = Graph(buffers, *self.record(filled))
-            for each in outputs:  # so that a replay that does nothing is noticed
-                if each is not None:
-                    each.zero_()
+            for output in outputs:  # so that a replay that does nothing is noticed
+                if output is not None:
+                    output.zero_()
             graph.replay()
         except (RuntimeError, NotImplementedError) as error:
             self._refuse(f"it cannot be recorded ({str(error).splitlines()[0]})")
@@ -236,7 +238,7 @@ class Graphs:
             self.off = why
 
 
-class _Thread(threading.local):
+class _GraphThread(threading.local):
     """What one thread is doing."""
 
     in_loop = False  # a loop or a verification is being run or recorded as one graph

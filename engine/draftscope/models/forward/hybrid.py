@@ -46,7 +46,7 @@ class HybridCache(SlotCache):
         """Bytes of one sequence's states, without keys and values."""
         layers = [layer for layer in self.layers if isinstance(layer, LinearAttentionLayer)]
         states = (each for layer in layers for each in (*layer.conv_states.values(), *layer.recurrent_states.values()))
-        return sum(each[0].numel() * each.element_size() for each in states if each is not None)
+        return sum(state[0].numel() * state.element_size() for state in states if state is not None)
 
     def begin_write(self, tokens: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens and offsets [B, T] of the next forward -> [B, r + T], with the tokens to read again in front."""

@@ -65,7 +65,7 @@ class CompiledStep:
         sizes = [attention.head_width, *(w.shape[-1] for w in weights)]
         hidden = parts.mlp.gate_proj.in_features
         fits = all(size % at.BLOCK == 0 for size in sizes) and embedding.shape[1] == hidden
-        return plain and fits and all(each is None for each in extras) and not why_not()
+        return plain and fits and all(extra is None for extra in extras) and not why_not()
 
     def _constants(self, parts: StepParts) -> tuple[Any, Any]:
         """The arguments that are the same in every step, and what they are the addresses of."""

@@ -66,10 +66,10 @@ def kept_threads(key: str, work: Callable[[], object], most: int) -> ThreadChoic
         pass
     meter = OtherCores()
     threads = fastest_threads(work, most)
-    found = ThreadChoice(threads, Company(meter.lap(), most, cores()))
-    if not found.disturbed:
+    choice = ThreadChoice(threads, Company(meter.lap(), most, cores()))
+    if not choice.disturbed:
         _keep(file, key, threads)
-    return found
+    return choice
 
 
 def _keep(file: Path, key: str, threads: int) -> None:

@@ -140,7 +140,7 @@ def _totals(builder: Any, vectors: list[Any]) -> list[Any]:
             swapped = builder.shuffle_vector(fours, fours, _lanes([lane ^ distance for lane in range(LANES)]))
             fours = builder.fadd(fours, swapped)
         totals += [builder.extract_element(fours, _i32(lane)) for lane in (0, 4, 8, 12)]
-    return totals + [_total(builder, each) for each in vectors[whole:]]
+    return totals + [_total(builder, vector) for vector in vectors[whole:]]
 
 
 def _joined(builder: Any, one: Any, other: Any, size: int) -> Any:

@@ -32,7 +32,7 @@ Watch = Callable[[Audited | Compared], None]
 
 
 @dataclass(frozen=True)
-class Report:
+class AuditReport:
     """What an audit found; every field is plain data. Evidence is in nats: the log of a test's wealth."""
 
     verdict: str
@@ -68,7 +68,7 @@ def audit(
     plain: Writer | None = None,
     watch: Watch = lambda _: None,
     server: str = "",
-) -> Report:
+) -> AuditReport:
     """Audits a server of this `kind` against the target of `engine`. `tokens` are those of `prompts`.
 
     Greedy texts are compared with the target's own, or with those of `plain`, another server. Raises `ServerError`
@@ -102,7 +102,7 @@ def audit_without_weights(
     server: str = "",
     target: str = "",
     decode: Callable[[Sequence[int]], str] = str,
-) -> Report:
+) -> AuditReport:
     """Compares a server with a plain one of the same model. Ties of greedy texts cannot be told apart."""
     began, nothing = time.monotonic(), NoTarget()
     expected = [written_by(plain, nothing)(prompt) for prompt in tokens]
@@ -113,7 +113,7 @@ def audit_without_weights(
             watch(state)
     if state is not None:
         sentences.append(pairs_sentence(state))
-    return Report(
+    return AuditReport(
         verdict=joined(*sentences, greedy_sentence(greedy_texts), *([failures_sentence(state)] if state else [])),
         differences=_named(bool(greedy_texts.differs), False, state),
         incomplete=bool(state and state.ended == "failures"),
@@ -180,7 +180,7 @@ def report(
     logprobs: ReportedResult | None,
     state: Audited | None,
     example: Callable[[int, Sequence[int]], dict[str, str]],
-) -> Report:
+) -> AuditReport:
     sentences, least = [], None if state is None else missed(state.evidence, plan.false_alarm)
     if state is not None and least is not None:
         sentences.append(sampled_sentence(state, least))
@@ -190,7 +190,7 @@ def report(
         sentences.append(reported_sentence(logprobs))
     if state is not None:
         sentences.append(failures_sentence(state))
-    return Report(
+    return AuditReport(
         verdict=joined(*sentences),
         differences=_named(bool(compared and compared.differs), bool(logprobs and logprobs.differs), state),
         incomplete=bool(state and state.ended == "failures"),
@@ -224,7 +224,7 @@ def _numbers(state: Audited) -> dict[str, Any]:
         "evidence_by_test": evidence.parts,
         "from_token": place.position if place else None,
         "score": {"nats": score, "z": z},
-        "positions": [asdict(each) for each in evidence.positions],
+        "positions": [asdict(position) for position in evidence.positions],
         "ranks": {"histogram": evidence.histogram, "chi_square": statistic, "freedom": freedom, "p_value": p_value},
         "identical_pairs": evidence.repetition.identical,
         "identical_pairs_expected": evidence.repetition.expected,

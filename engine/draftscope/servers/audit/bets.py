@@ -216,10 +216,10 @@ class RepetitionBet(Bet):
         if past.tokens:
             raised = logp + self._slack * np.arange(1, known + 1)
             by_length = np.concatenate([[0.0], np.exp(np.minimum(-raised, 600.0))])
-            ratio = sum(self._ratio(facts.tokens[:known], each, by_length) for each in past.tokens) / len(past.tokens)
+            ratio = sum(self._ratio(facts.tokens[:known], token, by_length) for token in past.tokens) / len(past.tokens)
             self.logs += np.log1p(np.multiply(COPYING, ratio - 1))
         if whole:
-            self.identical += sum(each == facts.tokens for each in past.tokens)
+            self.identical += sum(token == facts.tokens for token in past.tokens)
             self.expected += sum(map(math.exp, past.logp))
         if known:
             past.tokens.append(facts.tokens[:known])

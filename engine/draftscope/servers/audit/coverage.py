@@ -67,7 +67,7 @@ def table() -> str:
 
 
 def of_report(report: Mapping[str, Any]) -> list[tuple[str, Status, str]]:
-    """Name, status and reason of every row, for one report (`audit.Report.as_json`)."""
+    """Name, status and reason of every row, for one report (`audit.AuditReport.as_json`)."""
     return [(row.name, *(_status(row.name, report) if row.covered else ("not covered", row.how))) for row in ROWS]
 
 

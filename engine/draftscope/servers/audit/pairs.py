@@ -100,7 +100,7 @@ class Compared:
         ours, other = self._seen
         return np.array(
             [
-                sum(math.log((ours[each] + TRUST) / (other[each] + TRUST)) for each in features)
+                sum(math.log((ours[feature] + TRUST) / (other[feature] + TRUST)) for feature in features)
                 for features in _features(number, text)
             ]
         )

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from draftscope.servers.audit.asked import Plan
-from draftscope.servers.audit.audit import Report, Watch
+from draftscope.servers.audit.audit import AuditReport, Watch
 from draftscope.servers.audit.pairs import Compared
 from draftscope.servers.audit.rounds import Audited
 from draftscope.servers.background import in_background
@@ -48,7 +48,7 @@ class _StoppedError(Exception):
     """Raised inside an audit that was cancelled."""
 
 
-def told(start: AuditTold, run: Callable[[Watch], Report]) -> Iterator[AuditTold | None]:
+def told(start: AuditTold, run: Callable[[Watch], AuditReport]) -> Iterator[AuditTold | None]:
     """The audit that `run` makes, wave by wave, and None while nothing comes; the last event has the verdict."""
     stop = threading.Event()
     latest = start
@@ -84,11 +84,11 @@ def _standing(state: Audited | Compared) -> dict[str, Any]:
     own: dict[str, Any] = {"texts": state.texts, "seconds": state.seconds, "evidence": state.total}
     if isinstance(state, Audited):
         own["parts"] = state.evidence.parts
-        own["positions"] = [_numbers(asdict(each)) for each in state.evidence.positions]
+        own["positions"] = [_numbers(asdict(position)) for position in state.evidence.positions]
     return own
 
 
-def _ended(latest: AuditTold, report: Report) -> AuditTold:
+def _ended(latest: AuditTold, report: AuditReport) -> AuditTold:
     return latest.model_copy(
         update={
             "verdict": report.verdict, "different": report.different, "incomplete": report.incomplete,

@@ -23,7 +23,7 @@ def ordinal(number: int) -> str:
 
 def first_position(evidence: Evidence) -> PositionResult | None:
     """The first position at which the server's tokens alone are clear evidence of a difference."""
-    return next((each for each in evidence.positions if each.evidence >= CLEAR_AT_POSITION), None)
+    return next((position for position in evidence.positions if position.evidence >= CLEAR_AT_POSITION), None)
 
 
 def sampled_sentence(audited: Audited, missed: Missed) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.servers.audit.asked import Plan
-from draftscope.servers.audit.audit import Report, audit
+from draftscope.servers.audit.audit import AuditReport, audit
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.museum.exhibits import EXHIBITS, Exhibit
 from draftscope.servers.museum.server import Kept, MuseumServer, Told, Verify
@@ -21,8 +21,8 @@ class Exhibited:
     """An exhibit with its two audits."""
 
     exhibit: Exhibit
-    wrong: Report
-    mended: Report
+    wrong: AuditReport
+    mended: AuditReport
 
     @property
     def as_expected(self) -> bool:
@@ -35,7 +35,7 @@ def tour(engine: DecodingEngine) -> Iterator[Exhibited]:
     ids, kept, audits = (
         [engine.encode(text) for text in AUDIT_PROMPTS],
         Kept(),
-        dict[tuple[Verify, Told, bool], Report](),
+        dict[tuple[Verify, Told, bool], AuditReport](),
     )
     for exhibit in EXHIBITS:
         for verify, report in (exhibit.wrong, exhibit.mended):

@@ -99,7 +99,7 @@ def finish(server: Server, said: str | None) -> Finish | None:
 
 def known(logprobs: Sequence[object]) -> tuple[float, ...]:
     """The log-probabilities of an event's tokens; nothing where one of them is missing."""
-    numbers = tuple(float(each) for each in logprobs if isinstance(each, int | float))
+    numbers = tuple(float(logprob) for logprob in logprobs if isinstance(logprob, int | float))
     return numbers if len(numbers) == len(logprobs) else ()
 
 
@@ -127,4 +127,4 @@ def chosen(cards: Cards, model: str | None, url: str) -> ModelCard:
 
 
 def chat(messages: Sequence[Message]) -> list[dict[str, str]]:
-    return [{"role": each.role, "content": each.content} for each in messages]
+    return [{"role": message.role, "content": message.content} for message in messages]

@@ -30,70 +30,70 @@ from draftscope.models.heads.head import OwnWeights, SharedWeights
 UNSUPPORTED = ("input_embedding_scale", "output_multiplier", "final_logit_softcapping", "causal", "use_swa")
 
 
-def read_block(found: Checkpoint, shared: SharedWeights) -> tuple[Block, dict[str, Tensor]]:
-    config, tensors = _read(found, shared)
+def read_block(saved: Checkpoint, shared: SharedWeights) -> tuple[Block, dict[str, Tensor]]:
+    config, tensors = _read(saved, shared)
     return built(Block, config, shared), tensors
 
 
-def read_dspark(found: Checkpoint, shared: SharedWeights) -> tuple[DSpark, dict[str, Tensor]]:
+def read_dspark(saved: Checkpoint, shared: SharedWeights) -> tuple[DSpark, dict[str, Tensor]]:
     """Its estimate of what will be accepted (`confidence_head`) is not read."""
-    if found.config.get("speculators_model_type") != "dspark":
-        raise found.wrong("is no speculators folder of type 'dspark'; choose a head in that format.")
-    if (kind := found.config.get("markov_head_type", "vanilla")) != "vanilla":
-        raise found.wrong(f"has a Markov head of type '{kind}'; only 'vanilla' is supported, so choose another head.")
-    block, tensors = _read(found, shared)
-    config = DSparkConfig(**vars(block), rank=found.number("markov_rank"))
+    if saved.config.get("speculators_model_type") != "dspark":
+        raise saved.wrong("is no speculators folder of type 'dspark'; choose a head in that format.")
+    if (kind := saved.config.get("markov_head_type", "vanilla")) != "vanilla":
+        raise saved.wrong(f"has a Markov head of type '{kind}'; only 'vanilla' is supported, so choose another head.")
+    block, tensors = _read(saved, shared)
+    config = DSparkConfig(**vars(block), rank=saved.number("markov_rank"))
     return built(DSpark, config, shared), {n: t for n, t in tensors.items() if not n.startswith("confidence_head.")}
 
 
-def _read(found: Checkpoint, shared: SharedWeights) -> tuple[BlockConfig, dict[str, Tensor]]:
-    speculators = "speculators_model_type" in found.config
-    layer = found.section("transformer_layer_config") if speculators else found.config
-    ours = found.config if speculators else found.section("dflash_config")
-    tensors = renamed(found.tensors, ("layers.", "stack."))
-    shape = shape_of(found, layer, "stack.0.self_attn.", tensors)
-    same_hidden(found, shape.hidden, shared)
-    _refuse(found, ours)
-    vocabulary = selected(found, layer, tensors, shared)
+def _read(saved: Checkpoint, shared: SharedWeights) -> tuple[BlockConfig, dict[str, Tensor]]:
+    speculators = "speculators_model_type" in saved.config
+    layer = saved.section("transformer_layer_config") if speculators else saved.config
+    ours = saved.config if speculators else saved.section("dflash_config")
+    tensors = renamed(saved.tensors, ("layers.", "stack."))
+    shape = shape_of(saved, layer, "stack.0.self_attn.", tensors)
+    same_hidden(saved, shape.hidden, shared)
+    _refuse(saved, ours)
+    vocabulary = selected(saved, layer, tensors, shared)
     lm_head = "lm_head.weight" in tensors or vocabulary is not None
     config = BlockConfig(
         shape,
-        depth=found.number("num_hidden_layers", layer),
-        size=found.number("block_size", ours if "block_size" in ours else None),
-        mask_token=_mask_token(found, ours, shared),
-        layers=_layers(found, ours, shared),
+        depth=saved.number("num_hidden_layers", layer),
+        size=saved.number("block_size", ours if "block_size" in ours else None),
+        mask_token=_mask_token(saved, ours, shared),
+        layers=_layers(saved, ours, shared),
         own=OwnWeights("embed_tokens.weight" in tensors, lm_head, vocabulary),
     )
     return config, tensors
 
 
-def _refuse(found: Checkpoint, ours: dict[str, Any]) -> None:
+def _refuse(saved: Checkpoint, ours: dict[str, Any]) -> None:
     """Refuses variants that are computed differently."""
     if keys := [key for key in UNSUPPORTED if ours.get(key)]:
-        raise found.wrong(
+        raise saved.wrong(
             f"has '{keys[0]}' = {ours[keys[0]]} in its config.json, which is not supported; choose another head."
         )
     if ours.get("sample_from_anchor") or ours.get("projector_type", "dflash") != "dflash":
-        raise found.wrong("is a variant of DFlash or DSpark that is not supported; choose another head.")
+        raise saved.wrong("is a variant of DFlash or DSpark that is not supported; choose another head.")
 
 
-def _mask_token(found: Checkpoint, ours: dict[str, Any], shared: SharedWeights) -> int:
+def _mask_token(saved: Checkpoint, ours: dict[str, Any], shared: SharedWeights) -> int:
     token = ours.get("mask_token_id")
     if not isinstance(token, int) or not 0 <= token < shared.vocabulary:
-        raise found.wrong(
+        raise saved.wrong(
             f"has the mask token {token}, but this target has {shared.vocabulary:,} tokens; choose a head that was "
             "trained for this target."
         )
     return token
 
 
-def _layers(found: Checkpoint, ours: dict[str, Any], shared: SharedWeights) -> tuple[int, ...]:
+def _layers(saved: Checkpoint, ours: dict[str, Any], shared: SharedWeights) -> tuple[int, ...]:
     """The hidden states it fuses, in this engine's numbering."""
-    inputs = found.indexes("aux_hidden_state_layer_ids", ours)
-    outputs = found.indexes("target_layer_ids", ours)
+    inputs = saved.indexes("aux_hidden_state_layer_ids", ours)
+    outputs = saved.indexes("target_layer_ids", ours)
     if inputs is None and outputs is None:
-        raise found.wrong("does not list the hidden states it reads in its config.json; choose another head.")
-    return within(found, inputs or tuple(layer + 1 for layer in outputs or ()), shared)
+        raise saved.wrong("does not list the hidden states it reads in its config.json; choose another head.")
+    return within(saved, inputs or tuple(layer + 1 for layer in outputs or ()), shared)
 
 
 def write_block(head: Block, target: str) -> Published:

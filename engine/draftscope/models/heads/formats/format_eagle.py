@@ -30,15 +30,15 @@ NAMES = (("model.layers.0.", "midlayer."), ("model.", ""), ("layers.0.", "midlay
 AUX = "eagle_aux_hidden_state_layer_ids"
 
 
-def read_eagle1(found: Checkpoint, shared: SharedWeights) -> tuple[Eagle1, dict[str, Tensor]]:
+def read_eagle1(saved: Checkpoint, shared: SharedWeights) -> tuple[Eagle1, dict[str, Tensor]]:
     """EAGLE-1; of speculators' variants only the original one without extra norms."""
-    speculators = "speculators_model_type" in found.config
-    layer = found.section("transformer_layer_config") if speculators else found.config
-    tensors = renamed(found.tensors, *NAMES, ("transformer.", "midlayer."), ("fusion_fc.", "fc."))
-    shape = shape_of(found, layer, ATTENTION, tensors)
-    same_hidden(found, shape.hidden, shared)
+    speculators = "speculators_model_type" in saved.config
+    layer = saved.section("transformer_layer_config") if speculators else saved.config
+    tensors = renamed(saved.tensors, *NAMES, ("transformer.", "midlayer."), ("fusion_fc.", "fc."))
+    shape = shape_of(saved, layer, ATTENTION, tensors)
+    same_hidden(saved, shape.hidden, shared)
     own = OwnWeights("embed_tokens.weight" in tensors, "lm_head.weight" in tensors)
-    stated = found.config.get("fusion_bias" if speculators else "bias", "fc.bias" in tensors)
+    stated = saved.config.get("fusion_bias" if speculators else "bias", "fc.bias" in tensors)
     return built(Eagle1, Eagle1Config(shape, own, bool(stated)), shared), tensors
 
 
@@ -48,44 +48,44 @@ def write_eagle1(head: Eagle1, target: str) -> Published:
     return Published(config, renamed(head.state_dict(), ("midlayer.", "layers.0.")))
 
 
-def read_eagle3(found: Checkpoint, shared: SharedWeights) -> tuple[Eagle3, dict[str, Tensor]]:
-    speculators = "speculators_model_type" in found.config
-    layer = found.section("transformer_layer_config") if speculators else found.config
-    nested = found.config.get("eagle_config") or {}
-    tensors = renamed(found.tensors, *NAMES)
-    shape = shape_of(found, layer, ATTENTION, tensors)
-    same_hidden(found, found.config.get("target_hidden_size") or shape.hidden, shared)
-    _refuse(found, layer, nested)
-    vocabulary = selected(found, layer, tensors, shared)
+def read_eagle3(saved: Checkpoint, shared: SharedWeights) -> tuple[Eagle3, dict[str, Tensor]]:
+    speculators = "speculators_model_type" in saved.config
+    layer = saved.section("transformer_layer_config") if speculators else saved.config
+    nested = saved.config.get("eagle_config") or {}
+    tensors = renamed(saved.tensors, *NAMES)
+    shape = shape_of(saved, layer, ATTENTION, tensors)
+    same_hidden(saved, saved.config.get("target_hidden_size") or shape.hidden, shared)
+    _refuse(saved, layer, nested)
+    vocabulary = selected(saved, layer, tensors, shared)
     narrower = shape.hidden != shared.hidden
     own = OwnWeights(
         embedding="embed_tokens.weight" in tensors or narrower,
         lm_head="lm_head.weight" in tensors or narrower or vocabulary is not None,
         vocabulary=vocabulary,
     )
-    flags = {key: bool(nested.get(key, found.config.get(key))) for key in ("norm_before_fc", "fc_norm", "norm_output")}
-    before = bool(found.config.get("norm_before_residual"))
-    config = Eagle3Config(shape, _layers(found, nested, shared), own, norm_before_residual=before, **flags)
+    flags = {key: bool(nested.get(key, saved.config.get(key))) for key in ("norm_before_fc", "fc_norm", "norm_output")}
+    before = bool(saved.config.get("norm_before_residual"))
+    config = Eagle3Config(shape, _layers(saved, nested, shared), own, norm_before_residual=before, **flags)
     return built(Eagle3, config, shared), tensors
 
 
-def _refuse(found: Checkpoint, layer: dict[str, Any], nested: dict[str, Any]) -> None:
+def _refuse(saved: Checkpoint, layer: dict[str, Any], nested: dict[str, Any]) -> None:
     if layer.get("num_hidden_layers", 1) != 1:
-        raise found.wrong(f"has {layer['num_hidden_layers']} layers; only EAGLE-3 heads of one layer are supported.")
+        raise saved.wrong(f"has {layer['num_hidden_layers']} layers; only EAGLE-3 heads of one layer are supported.")
     if nested.get("use_aux_hidden_state") is False:
-        raise found.wrong("does not read fused hidden states ('use_aux_hidden_state': false); choose another head.")
-    if "speculators_model_type" in found.config and "norm_before_residual" not in found.config:
-        raise found.wrong(
+        raise saved.wrong("does not read fused hidden states ('use_aux_hidden_state': false); choose another head.")
+    if "speculators_model_type" in saved.config and "norm_before_residual" not in saved.config:
+        raise saved.wrong(
             "has no 'norm_before_residual' in its config.json, and libraries differ in their default; add it."
         )
 
 
-def _layers(found: Checkpoint, nested: dict[str, Any], shared: SharedWeights) -> tuple[int, ...]:
+def _layers(saved: Checkpoint, nested: dict[str, Any], shared: SharedWeights) -> tuple[int, ...]:
     """The hidden states it fuses, in this engine's numbering."""
-    inputs, outputs = found.indexes(AUX), found.indexes(AUX, nested)
+    inputs, outputs = saved.indexes(AUX), saved.indexes(AUX, nested)
     if inputs is None:
         inputs = default_layers(shared.layers) if outputs is None else tuple(layer + 1 for layer in outputs)
-    return within(found, inputs, shared)
+    return within(saved, inputs, shared)
 
 
 def write_eagle3(head: Eagle3, target: str) -> Published:

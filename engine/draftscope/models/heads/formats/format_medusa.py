@@ -20,13 +20,13 @@ BLOCK, OUTPUT = re.compile(r"^(\d+)\.(\d+)\.linear\."), re.compile(r"^(\d+)\.\d+
 LAYER = re.compile(r"^(blocks\.\d+\.)layers\.")
 
 
-def read_medusa(found: Checkpoint, shared: SharedWeights) -> tuple[Medusa, dict[str, Tensor]]:
-    if "speculators_model_type" in found.config:
-        return _read_speculators(found, shared)
-    blocks = [match for name in found.tensors if (match := BLOCK.match(name))]
+def read_medusa(saved: Checkpoint, shared: SharedWeights) -> tuple[Medusa, dict[str, Tensor]]:
+    if "speculators_model_type" in saved.config:
+        return _read_speculators(saved, shared)
+    blocks = [match for name in saved.tensors if (match := BLOCK.match(name))]
     if not blocks:
-        raise found.wrong("has no Medusa heads in its weights; choose a folder with a medusa_lm_head file.")
-    tensors = {OUTPUT.sub(r"lm_heads.\1.weight", BLOCK.sub(r"blocks.\1.\2.", n)): t for n, t in found.tensors.items()}
+        raise saved.wrong("has no Medusa heads in its weights; choose a folder with a medusa_lm_head file.")
+    tensors = {OUTPUT.sub(r"lm_heads.\1.weight", BLOCK.sub(r"blocks.\1.\2.", n)): t for n, t in saved.tensors.items()}
     config = MedusaConfig(
         heads=1 + max(int(match[1]) for match in blocks),
         blocks=1 + max(int(match[2]) for match in blocks),
@@ -35,16 +35,16 @@ def read_medusa(found: Checkpoint, shared: SharedWeights) -> tuple[Medusa, dict[
     return built(Medusa, config, shared), tensors
 
 
-def _read_speculators(found: Checkpoint, shared: SharedWeights) -> tuple[Medusa, dict[str, Tensor]]:
-    same_hidden(found, found.number("medusa_hidden_size"), shared)
-    if found.config.get("truncated_vocab_size"):
-        raise found.wrong(
+def _read_speculators(saved: Checkpoint, shared: SharedWeights) -> tuple[Medusa, dict[str, Tensor]]:
+    same_hidden(saved, saved.number("medusa_hidden_size"), shared)
+    if saved.config.get("truncated_vocab_size"):
+        raise saved.wrong(
             "drafts only a part of the vocabulary ('truncated_vocab_size'), which is not supported for Medusa; choose "
             "another head."
         )
-    heads, blocks = found.number("num_heads"), found.number("num_hidden_layers")
-    one_output, bias = (bool(found.config.get(key)) for key in ("original_lm_head", "medusa_fc_bias"))
-    tensors = {LAYER.sub(r"\1", name): tensor for name, tensor in found.tensors.items()}
+    heads, blocks = saved.number("num_heads"), saved.number("num_hidden_layers")
+    one_output, bias = (bool(saved.config.get(key)) for key in ("original_lm_head", "medusa_fc_bias"))
+    tensors = {LAYER.sub(r"\1", name): tensor for name, tensor in saved.tensors.items()}
     return built(Medusa, MedusaConfig(heads, blocks, one_output, bias), shared), tensors
 
 

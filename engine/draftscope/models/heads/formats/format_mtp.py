@@ -30,19 +30,19 @@ NAMES = (
 TOKENS = 3  # the draft length that the file recommends; the layer can be applied any number of times
 
 
-def read_mtp(found: Checkpoint, shared: SharedWeights) -> tuple[Mtp, dict[str, Tensor]]:
-    if "speculators_model_type" not in found.config:
-        raise found.wrong(
+def read_mtp(saved: Checkpoint, shared: SharedWeights) -> tuple[Mtp, dict[str, Tensor]]:
+    if "speculators_model_type" not in saved.config:
+        raise saved.wrong(
             "is not a speculators folder; MTP layers inside a target's checkpoint are not supported, choose another "
             "head."
         )
-    if found.config.get("num_nextn_predict_layers", 1) != 1:
-        raise found.wrong(
-            f"has {found.config['num_nextn_predict_layers']} layers; only MTP heads of one layer are supported."
+    if saved.config.get("num_nextn_predict_layers", 1) != 1:
+        raise saved.wrong(
+            f"has {saved.config['num_nextn_predict_layers']} layers; only MTP heads of one layer are supported."
         )
-    tensors = renamed(found.tensors, *NAMES)
-    shape = shape_of(found, found.section("transformer_layer_config"), "midlayer.self_attn.", tensors)
-    same_hidden(found, shape.hidden, shared)
+    tensors = renamed(saved.tensors, *NAMES)
+    shape = shape_of(saved, saved.section("transformer_layer_config"), "midlayer.self_attn.", tensors)
+    same_hidden(saved, shape.hidden, shared)
     return built(Mtp, MtpConfig(shape), shared), tensors
 
 

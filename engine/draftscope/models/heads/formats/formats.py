@@ -50,34 +50,34 @@ def kind_of(head: Head) -> str:
     return next(kind.name for kind in head_kinds.kinds().values() if type(head) is kind.network().head)
 
 
-def _format(wanted: str, found: Checkpoint) -> str:
+def _format(wanted: str, saved: Checkpoint) -> str:
     """The format to read. A speculators folder names it, and that must agree with the wanted one."""
-    actual = found.config.get("speculators_model_type")
+    actual = saved.config.get("speculators_model_type")
     if actual is None:
         if wanted == ANY:
-            raise found.wrong("has no 'speculators_model_type' in its config.json; say which kind of head it is.")
+            raise saved.wrong("has no 'speculators_model_type' in its config.json; say which kind of head it is.")
         return wanted
     formats = [kind.format for kind in head_kinds.kinds().values()]
     if actual not in formats:
-        raise found.wrong(f"is a speculators head of type '{actual}'; supported types are {', '.join(formats)}.")
+        raise saved.wrong(f"is a speculators head of type '{actual}'; supported types are {', '.join(formats)}.")
     if wanted not in (ANY, actual):
-        raise found.wrong(f"is a head of kind '{actual}', not '{wanted}'; load it as '{actual}'.")
+        raise saved.wrong(f"is a head of kind '{actual}', not '{wanted}'; load it as '{actual}'.")
     return str(actual)
 
 
-def _fill(head: Head, tensors: Tensors, found: Checkpoint, shared: SharedWeights) -> None:
+def _fill(head: Head, tensors: Tensors, saved: Checkpoint, shared: SharedWeights) -> None:
     """Assigns the tensors to the head's weights; names and shapes must match exactly."""
     expected = head.state_dict()
     if missing := sorted(expected.keys() - tensors.keys()):
-        raise found.wrong(f"lacks {len(missing)} weights, for example '{missing[0]}'; choose a complete checkpoint.")
+        raise saved.wrong(f"lacks {len(missing)} weights, for example '{missing[0]}'; choose a complete checkpoint.")
     if surplus := sorted(tensors.keys() - expected.keys()):
-        raise found.wrong(
+        raise saved.wrong(
             f"has {len(surplus)} unexpected weights, for example '{surplus[0]}': a variant that is not supported; "
             "choose another head."
         )
     for name in sorted(expected):
         if expected[name].shape != tensors[name].shape:
-            raise found.wrong(
+            raise saved.wrong(
                 f"has a weight '{name}' of {_size(tensors[name])}, but its config.json and this target need "
                 f"{_size(expected[name])}; choose a head that was trained for this target."
             )

@@ -18,24 +18,24 @@ ROPE = ("default", "linear", "llama3", "yarn")  # rotary angles that depend only
 UNUSED = ("rotary_emb.", "verifier_lm_head.", "verifier_norm.", "t2d")  # in checkpoints, but not read
 
 
-def shape_of(found: Checkpoint, layer: dict[str, Any], attention: str, tensors: dict[str, Tensor]) -> HeadShape:
+def shape_of(saved: Checkpoint, layer: dict[str, Any], attention: str, tensors: dict[str, Tensor]) -> HeadShape:
     """The layer that a configuration describes. It has the biases and norms that `tensors` contains for its attention,
     under names that start with `attention`."""
-    _refuse_unknown(found, layer)
-    hidden, heads = found.number("hidden_size", layer), found.number("num_attention_heads", layer)
+    _refuse_unknown(saved, layer)
+    hidden, heads = saved.number("hidden_size", layer), saved.number("num_attention_heads", layer)
     try:
         llama = LlamaConfig.from_dict(layer)
     except (ValueError, KeyError, TypeError) as error:
-        raise found.wrong(f"has an invalid config.json ({error}); choose another head.") from None
+        raise saved.wrong(f"has an invalid config.json ({error}); choose another head.") from None
     rope = dict(llama.rope_parameters)
     if rope.get("rope_type") not in ROPE or rope.get("partial_rotary_factor", 1.0) != 1.0:
-        raise found.wrong(f"has the rotary embedding {rope}, which is not supported; choose another head.")
+        raise saved.wrong(f"has the rotary embedding {rope}, which is not supported; choose another head.")
     return HeadShape(
         hidden=hidden,
         heads=heads,
         key_value_heads=llama.num_key_value_heads,
         head_width=llama.head_dim,
-        mlp=found.number("intermediate_size", layer),
+        mlp=saved.number("intermediate_size", layer),
         rope=rope,
         positions=llama.max_position_embeddings,
         eps=llama.rms_norm_eps,
@@ -45,15 +45,15 @@ def shape_of(found: Checkpoint, layer: dict[str, Any], attention: str, tensors: 
     )
 
 
-def _refuse_unknown(found: Checkpoint, layer: dict[str, Any]) -> None:
+def _refuse_unknown(saved: Checkpoint, layer: dict[str, Any]) -> None:
     """Refuses layers that are computed differently: they would load, but draft badly."""
     kind = layer.get("model_type", "llama")
     if kind not in LLAMA_LIKE:
-        raise found.wrong(f"has layers of type '{kind}'; heads support {', '.join(LLAMA_LIKE)}.")
+        raise saved.wrong(f"has layers of type '{kind}'; heads support {', '.join(LLAMA_LIKE)}.")
     if layer.get("hidden_act", "silu") != "silu":
-        raise found.wrong(f"has the activation '{layer['hidden_act']}'; heads support only silu.")
+        raise saved.wrong(f"has the activation '{layer['hidden_act']}'; heads support only silu.")
     if layer.get("use_sliding_window") or "sliding_attention" in (layer.get("layer_types") or ()):
-        raise found.wrong("has layers with a sliding window, which heads do not support; choose another head.")
+        raise saved.wrong("has layers with a sliding window, which heads do not support; choose another head.")
 
 
 def layer_config(shape: HeadShape, vocabulary: int) -> dict[str, Any]:
@@ -112,37 +112,37 @@ def built(head: type[Any], config: Any, shared: SharedWeights) -> Any:
         return head(config, shared)
 
 
-def same_hidden(found: Checkpoint, hidden: int, shared: SharedWeights) -> None:
+def same_hidden(saved: Checkpoint, hidden: int, shared: SharedWeights) -> None:
     """Refuses a head for a target of another hidden size."""
     if hidden != shared.hidden:
-        raise found.wrong(
+        raise saved.wrong(
             f"was trained for a target of hidden size {hidden:,}, but this target's is {shared.hidden:,}; choose a "
             "head that was trained for this target."
         )
 
 
-def within(found: Checkpoint, layers: tuple[int, ...], shared: SharedWeights) -> tuple[int, ...]:
+def within(saved: Checkpoint, layers: tuple[int, ...], shared: SharedWeights) -> tuple[int, ...]:
     """Refuses hidden states that the target does not have."""
     if any(not 0 <= layer <= shared.layers for layer in layers):
-        raise found.wrong(
+        raise saved.wrong(
             f"reads the hidden states {list(layers)}, but this target has 0 to {shared.layers}; choose a head that was "
             "trained for this target."
         )
     return layers
 
 
-def selected(found: Checkpoint, layer: dict[str, Any], tensors: dict[str, Tensor], shared: SharedWeights) -> int | None:
+def selected(saved: Checkpoint, layer: dict[str, Any], tensors: dict[str, Tensor], shared: SharedWeights) -> int | None:
     """The number of the target's tokens that the head drafts, or None for all; `d2t` is then removed from `tensors`.
 
     `layer` is the decoder layer's configuration, which contains the target's vocabulary size.
     """
-    whole = found.config.get("draft_vocab_size") is None
-    width = found.number("vocab_size", layer) if whole else found.number("draft_vocab_size")
+    whole = saved.config.get("draft_vocab_size") is None
+    width = saved.number("vocab_size", layer) if whole else saved.number("draft_vocab_size")
     offsets = tensors.get("d2t")
     if offsets is None or (width == shared.vocabulary and not offsets.any()):
         tensors.pop("d2t", None)
         if width != shared.vocabulary:
-            raise found.wrong(
+            raise saved.wrong(
                 f"drafts {width:,} of the target's {shared.vocabulary:,} tokens but does not contain 'd2t', which says "
                 "which ones; choose a head that was trained for this target."
             )
@@ -150,17 +150,17 @@ def selected(found: Checkpoint, layer: dict[str, Any], tensors: dict[str, Tensor
     tensors["d2t"] = offsets = offsets.long()
     tokens = torch.arange(len(offsets)) + offsets
     inside = len(offsets) == width and bool(((tokens >= 0) & (tokens < shared.vocabulary)).all())
-    if not inside or len(set(tokens.tolist())) != width or not _marked(found, tokens, shared):
-        raise found.wrong(
+    if not inside or len(set(tokens.tolist())) != width or not _marked(saved, tokens, shared):
+        raise saved.wrong(
             f"has an invalid 'd2t' or 't2d' for {width:,} of the target's {shared.vocabulary:,} tokens; choose a head "
             "that was trained for this target."
         )
     return width
 
 
-def _marked(found: Checkpoint, tokens: Tensor, shared: SharedWeights) -> bool:
+def _marked(saved: Checkpoint, tokens: Tensor, shared: SharedWeights) -> bool:
     """Whether `t2d` is missing or marks exactly `tokens`."""
-    marked = found.tensors.get("t2d")
+    marked = saved.tensors.get("t2d")
     expected = torch.zeros(shared.vocabulary, dtype=torch.bool).index_fill_(0, tokens, True)
     return marked is None or torch.equal(marked.bool(), expected)
 
