@@ -8,8 +8,8 @@ const EDGE = { left: 40, right: 60, top: 16, bottom: 36 };
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Every draft length: {gamma, tau, cost, ratio}, costs and speeds over plain decoding's. */
-export function curve(terms, readers, length) {
-  const plain = rowsCost(terms, readers);
+export function curve(terms, requests, length) {
+  const plain = rowsCost(terms, requests);
   return Array.from({ length: MOST_GAMMA + 1 }, (_, gamma) => {
     let tau = 1;
     for (let place = 0, kept = 1; place < gamma; place++) {
@@ -17,8 +17,8 @@ export function curve(terms, readers, length) {
       tau += kept;
     }
     const drafts = gamma > 0 ? 1 : 0;
-    const cost = (gamma * terms.c + rowsCost(terms, readers * (gamma + 1)) + terms.o * drafts) / plain;
-    const before = (readers * terms.before * drafts) / (length * plain);
+    const cost = (gamma * terms.c + rowsCost(terms, requests * (gamma + 1)) + terms.o * drafts) / plain;
+    const before = (requests * terms.before * drafts) / (length * plain);
     return { gamma, tau, cost, ratio: 1 / (cost / tau + before) };
   });
 }
@@ -68,7 +68,7 @@ export function start(card) {
   const redraw = () => {
     for (const each of Object.values(sliders)) each.parentElement.querySelector("output").textContent = each.value;
     const now = changed(terms, value("acceptance"), value("draft"), value("rows"));
-    const points = curve(now, value("readers"), value("length"));
+    const points = curve(now, value("requests"), value("length"));
     card.querySelector(".ds-calculator-headline").textContent = headline(points);
     draw(card.querySelector("svg"), points);
   };

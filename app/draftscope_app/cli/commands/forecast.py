@@ -39,7 +39,7 @@ def forecast(
     card: Annotated[str, _option(RUN, "name of the card")] = "H100",
     tp: Annotated[int | None, _option(RUN, "cards that share each layer; default: enough", min=1, max=64)] = None,
     engine: Annotated[str, _option(RUN, "vllm, sglang, tensorrt-llm, llama.cpp, mlx or pytorch")] = "vllm",
-    concurrency: Annotated[int, _option(RUN, "requests at once", min=1, max=4096)] = 1,
+    concurrency: Annotated[int, _option(RUN, "concurrent requests", min=1, max=4096)] = 1,
     context: Annotated[int, _option(RUN, "tokens behind a step", min=1, max=MOST)] = 1024,
     answer: Annotated[int, _option(RUN, "tokens of an answer, prefill counted; 0: decoding", min=0, max=MOST)] = 0,
     price: Annotated[float | None, _option(RUN, "dollars an hour for one card", min=0.0)] = None,
@@ -111,7 +111,7 @@ def _lines(scenario: Scenario, result: Forecast) -> list[str]:
     what = f"{target.name}, {target.parameters / 1e9:.1f} billion weights ({target.source})"
     where = f"{on.cards} x {on.card.name} with {on.engine.name}"
     how = f"{plan.kind.name}, {count(plan.steps, 'draft step')}, {count(plan.rows, 'row')} to verify"
-    load = f"{count(scenario.concurrency, 'request')} at once, {scenario.context:,.0f} tokens behind each"
+    load = f"{count(scenario.concurrency, 'concurrent request')}, {scenario.context:,.0f} tokens behind each"
     whole = f" of answers of {count(scenario.answer, 'token')} with their prefill" if scenario.answer else ""
     prior = "" if scenario.tau else " by the prior"
     rest = result.round_ms - result.drafting_ms - result.verify_ms
@@ -123,7 +123,7 @@ def _lines(scenario: Scenario, result: Forecast) -> list[str]:
         f"A step of plain decoding takes {result.plain_ms:.2f} ms and a round {result.round_ms:.2f}: drafting "
         f"{result.drafting_ms:.2f}, verifying {result.verify_ms:.2f}, the engine {rest:.2f}.",
         f"Tokens a second of all: {result.plain_tokens_s:,.0f} plain, {rates}.",
-        f"It stops paying at {at.middle:.0f} [{at.low:.0f}, {at.high:.0f}] requests at once."
+        f"It stops paying at {at.middle:.0f} [{at.low:.0f}, {at.high:.0f}] concurrent requests."
         if at
-        else "It pays at every load up to 4,096 requests at once.",
+        else "It pays at every load up to 4,096 concurrent requests.",
     ]

@@ -38,7 +38,7 @@ def card(terms: Terms) -> str:
         ("acceptance", "Acceptance, first token", 0, 0.99, 0.01, terms.acceptance[0]),
         ("draft", "Draft step, c, in rounds of plain", 0, 1, 0.01, terms.c),
         ("rows", "Cost of further rows, times the measured", 0, 3, 0.05, 1),
-        ("readers", "Concurrent requests", 1, 64, 1, 1),
+        ("requests", "Concurrent requests", 1, 64, 1, 1),
         ("length", "Tokens of an answer", 8, 2048, 8, 128),
     )
     inputs = "".join(

@@ -117,8 +117,8 @@ def _fields() -> dict[str, gr.components.Component]:
         "temperature": gr.Slider(0, 2, usual.temperature, step=0.05, label="Temperature", elem_id="ds-advice-t"),
         "length": gr.Number(usual.length, label="Tokens of an answer", elem_id="ds-advice-length", **whole),
         "concurrency": gr.Number(
-            usual.concurrency, label="Readers at the same time", maximum=MOST_READERS,
-            elem_id="ds-advice-readers", **whole,
+            usual.concurrency, label="Concurrent requests", maximum=MOST_READERS,
+            elem_id="ds-advice-requests", **whole,
         ),
         "seconds": gr.Slider(LEAST_S, MOST_S, USUAL_S, step=5, label="Seconds for measuring", elem_id="ds-advice-s"),
     }  # fmt: skip
