@@ -12,7 +12,7 @@ import gradio as gr
 from draftscope.advise.calculator import Terms
 from draftscope_app.engine.admission import refuse_long, text_of
 from draftscope_app.page.advice.calculator import calculator
-from draftscope_app.page.advice.form import AdviceForm
+from draftscope_app.page.advice.form import AdviceForm, VerdictCard, verdict
 from draftscope_app.page.advice.form import form as advice_form
 from draftscope_app.page.claims.form import drawer as claims_drawer
 from draftscope_app.page.controls import Controls
@@ -33,6 +33,7 @@ TITLE = (
 OPENS = '<button type="button" class="ds-opens" aria-expanded="false" aria-controls="{0}" data-opens="{0}">{1}</button>'
 PILL = OPENS.format("ds-models", '<i aria-hidden="true"></i><span class="ds-loaded">no model yet</span>')
 SHARE = OPENS.format("ds-share", "Share")
+EVIDENCE = '<h2 class="ds-stage">Evidence</h2>'
 ENGINE = '<p class="ds-engine" role="status"></p>'
 RECEIVE = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
 CONNECT = "Draftscope.connect({{ events: {events}, trigger, server }});"
@@ -63,6 +64,7 @@ class Widgets:
     drawer: gr.Accordion  # holds the plots
     plots: tuple[gr.Plot, gr.Plot, gr.Plot]
     advice: AdviceForm
+    verdict: VerdictCard
     experiments: ExperimentForm
     models: own_models.Form | None
 
@@ -103,15 +105,20 @@ def lay_out(
             gaps = gr.Plot(show_label=False)
             with gr.Row():
                 positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
-        if terms is not None:
-            calculator(terms)
-        advice = advice_form()
-        experiments = experiments_form(lets_load)
-        claims_drawer()
+        with gr.Row(elem_id="ds-decide"):
+            with gr.Column(min_width=320):
+                if terms is not None:
+                    calculator(terms)
+                advice = advice_form()
+            with gr.Column(min_width=320):
+                card = verdict()
+                gr.HTML(value=EVIDENCE, apply_default_css=False, js_on_load=None)
+                experiments = experiments_form(lets_load)
+                claims_drawer()
     return Widgets(
         controls, **buttons, **top, instrument=instrument, messages=messages, compared=compared, checked=checked,
         audited=audited, loaded=loaded, drawer=drawer, plots=(gaps, positions, lengths), advice=advice,
-        experiments=experiments, models=models,
+        verdict=card, experiments=experiments, models=models,
     )  # fmt: skip
 
 

@@ -77,6 +77,6 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
     found = runs.attach(query)
     tasks.attach(shared, widgets, runs, found)
     FileListeners(shared, widgets).attach()
-    AdviceListeners(shared, widgets.advice).attach(found)
+    AdviceListeners(shared, widgets.advice, widgets.verdict).attach(found)
     ExperimentListeners(widgets.experiments).attach()
     EngineListeners(shared, widgets).attach(demo)
