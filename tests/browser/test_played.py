@@ -438,3 +438,12 @@ def test_a_symbol_says_what_it_means_where_it_stands(played: Any, pair: Decoding
     for index, touch in enumerate(("hover", "focus", "click")):
         getattr(symbols.nth(index), touch)()
         assert f'"{symbols.nth(index).get_attribute("aria-label")}"' in symbols.nth(index).evaluate(shown)
+
+
+def test_p_plays_and_escape_goes_to_the_end(played: Any, pair: DecodingEngine) -> None:
+    page = played(race_of(pair, **CHAIN))
+    page.ask("e => e.main.focus()")
+    page.page.keyboard.press("p")
+    assert page.ask("e => e.transport.playing && !e.transport.whole")
+    page.page.keyboard.press("Escape")
+    assert page.ask("e => !e.transport.playing && e.transport.whole")
