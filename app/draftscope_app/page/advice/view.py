@@ -74,8 +74,8 @@ def answer(report: Report) -> str:
 def _ratio(report: Report) -> str:
     """What the verdict is about, where it was run."""
     name = report["chosen"]["name"]
-    ratio = next((each["ratio"] for each in report["measured"] if each["name"] == name), None)
-    return f" {ratio['median']:.2f} <small>[{ratio['low']:.2f}, {ratio['high']:.2f}]</small>" if ratio else ""
+    ratio = next((row["ratio"] for row in report["measured"] if row["name"] == name), None)
+    return f": {ratio['median']:.2f} <small>[{ratio['low']:.2f}, {ratio['high']:.2f}]</small>" if ratio else ""
 
 
 def _eaten(chosen: Report) -> str:
