@@ -265,7 +265,7 @@ def test_the_command_decides_and_writes_a_page(
     text = page.read_text(encoding="utf-8")
     assert "Should it speculate?" in text and 'src="http' not in text and found["sentences"][0].split(":")[0] in text
     shown = cli(*asked, "--concurrency", "3", "--objective", "throughput", "--context", "40")
-    assert shown.code == 0 and "at 3 readers" in shown.out and "predicted for the run" in shown.out
+    assert shown.code == 0 and "at 3 concurrent requests" in shown.out and "predicted for the run" in shown.out
 
 
 def test_a_chat_model_is_asked_questions_unless_prompts_are_given(
@@ -384,7 +384,7 @@ def test_typed_acceptance_with_this_machines_costs(
 ) -> None:
     instead_of_loading(monkeypatch, pair)
     done = cli("--alpha", ".8", "--concurrency", "4")
-    assert done.code == 0 and "at 4 readers (modelled, not run)" in done.out
+    assert done.code == 0 and "at 4 concurrent requests (modelled, not run)" in done.out
 
 
 def test_the_embedded_pair_end_to_end(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

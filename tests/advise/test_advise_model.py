@@ -308,12 +308,12 @@ def test_sentences_of_a_measured_decision() -> None:
     found = limits.limits(predict(Question(), observed, costs, NO_PREFILL)[0], observed, costs, NO_PREFILL)
     on = sentences.of_decision(Question(), decide([measured(1.35, 1.42, 1.5)]), found)
     assert on[0] == (
-        "Turn it on: draft, gamma 3: 1.42x [1.35, 1.50] the speed of plain decoding, at 1 reader, measured with 8 "
-        "prompts (predicted 1.40x)."
+        "Turn it on: draft, gamma 3: 1.42x [1.35, 1.50] the speed of plain decoding, at 1 concurrent request, measured "
+        "with 8 prompts (predicted 1.40x)."
     )
     assert any("would stop paying below an acceptance rate of" in each for each in on)
     unclear = sentences.of_decision(Question(concurrency=4), decide([measured(0.95, 1.05, 1.15)]), found)
-    assert unclear[0].startswith("It cannot be told") and "at 4 readers" in unclear[0]
+    assert unclear[0].startswith("It cannot be told") and "at 4 concurrent requests" in unclear[0]
     assert "About 32 prompts would tell" in unclear[1]
 
 

@@ -24,11 +24,11 @@ def test_it_predicts_what_the_calibration_does() -> None:
         assert point.ratio == pytest.approx(found.speedup("draft", point.gamma, tau))
 
 
-@pytest.mark.parametrize("readers", [1, 2, 8])
+@pytest.mark.parametrize("requests", [1, 2, 8])
 @pytest.mark.parametrize("length", [16, 512])
-def test_the_page_draws_the_same_curve(readers: int, length: int) -> None:
-    points = curve(TERMS, readers, length)
-    (drawn,) = call(["decide/calculator.js"], [("curve", [asdict(TERMS), readers, length])])
+def test_the_page_draws_the_same_curve(requests: int, length: int) -> None:
+    points = curve(TERMS, requests, length)
+    (drawn,) = call(["decide/calculator.js"], [("curve", [asdict(TERMS), requests, length])])
     assert [list(each) for each in drawn] == [["gamma", "tau", "cost", "ratio"]] * len(points)
     for ours, theirs in zip(points, drawn, strict=True):
         assert list(asdict(ours).values()) == pytest.approx(list(theirs.values()))
@@ -42,14 +42,12 @@ def test_a_slider_left_alone_changes_nothing_and_the_headline_is_the_best_point(
     assert all(0 <= each <= 1 for each in other["acceptance"]) and other["v"][1] == pytest.approx(1.2)
     on, off = curve(TERMS), curve(replace(TERMS, acceptance=(0.05,)))
     said = call(["decide/calculator.js"], [("headline", [[asdict(each) for each in points]]) for points in (on, off)])
-    assert (
-        said[0] == f"Forecast: turn it on, {best(on).ratio:.2f} times plain decoding, {best(on).gamma} tokens a round"
-    )
-    assert best(off).gamma == 0 and f"at best {max(each.ratio for each in off[1:]):.2f}" in said[1]
+    assert said[0] == f"Turn it on: about {best(on).ratio:.2f} times plain decoding, {best(on).gamma} tokens a round"
+    assert best(off).gamma == 0 and f"at best about {max(each.ratio for each in off[1:]):.2f}" in said[1]
 
 
-def test_more_readers_never_help_and_rows_beyond_the_known_grow_by_the_row() -> None:
-    ratios = [best(curve(TERMS, readers)).ratio for readers in (1, 2, 4, 16)]
+def test_more_requests_never_help_and_rows_beyond_the_known_grow_by_the_row() -> None:
+    ratios = [best(curve(TERMS, requests)).ratio for requests in (1, 2, 4, 16)]
     assert ratios == sorted(ratios, reverse=True) and ratios[-1] == 1
     assert curve(TERMS, 34)[0].cost == 1
 

@@ -1,8 +1,9 @@
-"""The card "Should I?" without a browser: what it asks for, how far it says it is, and what its answer shows."""
+"""Measuring on Decide without a browser: what it asks for, how far it says it is, and what its answer shows."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -106,7 +107,8 @@ def test_every_stage_is_told_and_the_report_comes_last(events: list[dict[str, An
     assert list(dict.fromkeys(stages)) == ["costs", "acceptance", "proof"] == list(view.STAGES)
     assert [bool(event.get("report")) for event in events] == [False] * (len(events) - 1) + [True]
     for event in events[:-1]:
-        assert "<progress" in view.progress(event, 1.0)
+        assert "<progress" in view.progress(event, 1.0) and "nothing is decided yet" in view.partial(event)
+    assert "1.20x so far; nothing is decided yet." in view.partial({"so_far": "1.20x so far"})
 
 
 def test_it_lets_others_go_first_and_ends_when_it_is_stopped(pair: DecodingEngine) -> None:
@@ -132,6 +134,9 @@ def test_the_answer_shows_what_was_measured_beside_what_was_predicted(events: li
     assert f'data-verdict="{report["verdict"]}"' in shown
     for each in report["measured"]:
         assert each["name"] in shown and f"{each['ratio']['median']:.2f}" in shown
+    bars = dict(re.findall(r"<dt>(.+?)</dt>.*?<dd>([-+.0-9]+)</dd>", shown))
+    parts = ("tokens a round", "drafting", "verifying and the rest", "prefill")
+    assert sum(float(bars[name]) for name in parts) == pytest.approx(float(bars["speed over plain"]), abs=0.03)
     assert len(page(report)) > 1e6  # the page to hand on holds plotly
 
 

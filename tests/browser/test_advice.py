@@ -1,4 +1,4 @@
-"""The card "Should I?": refused in a sentence, measured, stopped, saved; and the claims below it."""
+"""Decide: three stages on one screen; a question is refused in a sentence, measured, stopped, saved; and the claims."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATE = 600_000  # costs of the models are measured first, on a busy machine
 
 
 def opened(visit: Any) -> Any:
-    """A page with the card unfolded."""
+    """The page on Decide."""
     shown = visit()
     shown.door("decide")
     shown.page.wait_for_selector("#ds-advice-s", state="visible")
@@ -23,6 +23,23 @@ def opened(visit: Any) -> Any:
     page = shown.page
     page.locator("#ds-advice-s input[type=number]").fill("5")
     return page
+
+
+def test_three_stages_are_seen_without_scrolling(visit: Any) -> None:
+    page = visit(viewport={"width": 1440, "height": 900})
+    page.door("decide")
+    stages = page.page.locator(".ds-stage")
+    assert [text.split()[-1] for text in stages.all_inner_texts()] == ["Estimate", "prompts", "Verdict", "Evidence"]
+    for card in ("#ds-calculator", "#ds-advice", "#ds-verdict"):
+        box = page.page.locator(card).bounding_box()
+        assert box["y"] > 0 and box["y"] + box["height"] <= 900, card
+    assert "about" in page.page.locator(".ds-calculator-headline").inner_text()
+    page.page.locator("#ds-verdict").get_by_text("Nothing is measured yet").wait_for()
+    page.ready()
+    page.page.locator("#ds-advice-drafters input").click()
+    page.page.locator("ul[role=listbox] li").first.wait_for()
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    assert page.page.locator("#ds-calculator").bounding_box()["y"] < 200
 
 
 def test_a_question_is_refused_in_a_sentence_measured_and_stopped(visit: Any) -> None:
@@ -63,7 +80,7 @@ def test_a_verdict_is_shown_once_it_was_predicted(visit: Any) -> None:
 def test_an_answer_is_shown_and_saved(visit: Any) -> None:
     page = opened(visit)
     page.set_default_timeout(LATE)
-    card = page.locator("#ds-advice")
+    card = page.locator("#ds-verdict")
     page.locator("#ds-advice-length input").fill("16")
     page.locator("#ds-advice-own textarea").fill("abc\nabcabc\nthe sea")
     page.locator("#ds-advice-measure").click()

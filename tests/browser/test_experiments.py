@@ -17,7 +17,7 @@ def opened(shown: Any) -> Any:
     drawer = shown.page.locator("#ds-experiments")
     shown.door("decide")
     drawer.locator("> button").click()
-    drawer.locator("#ds-experiments-about").get_by_text("How many readers").wait_for()
+    drawer.locator("#ds-experiments-about").get_by_text("From how many concurrent requests").wait_for()
     shown.painted(4)  # Gradio writes each value once more: see `Visit.open`
     return drawer
 

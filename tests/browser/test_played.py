@@ -5,8 +5,10 @@ What needs a server, a live run or the page's controls is in test_page*.py.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -407,3 +409,41 @@ def test_a_synthetic_run_is_told(played: Any) -> None:
     page = played(drafter="oracle")
     assert page.element.locator(".badge.caveat:visible").all_inner_texts() == ["synthetic: chosen acceptance"]
     assert "synthetic: " in page.text(".basis")
+
+
+def test_the_rounds_as_a_table_sort_and_are_saved(played: Any, pair: DecodingEngine) -> None:
+    page = played(race_of(pair, **CHAIN))
+    page.element.locator("summary", has_text="The rounds as a table").click()
+    table = page.element.locator("[aria-label=Rounds]")
+    table.get_by_role("button", name="took").click()
+    assert table.locator("th[aria-sort=ascending]").inner_text() == "took"
+    took = page.ask("e => e.strip.table.rows.map(({ cells }) => cells[3]).sort((a, b) => a - b)")
+    first = table.locator("tbody tr").first.locator("td").nth(2).inner_text()
+    assert first == page.ask("(e, ms) => Inside.formatMs(ms)", took[0])
+    with page.page.expect_download() as download:
+        table.get_by_role("button", name="Save as CSV").click()
+    rows = list(csv.DictReader(Path(download.value.path()).read_text(encoding="utf-8").splitlines()))
+    assert sorted(float(row["took"]) for row in rows) == pytest.approx(took)
+    table.get_by_role("button", name="Round 2 of").last.click()
+    assert page.ask("e => e.cursor.at.round") == 1
+
+
+def test_a_symbol_says_what_it_means_where_it_stands(played: Any, pair: DecodingEngine) -> None:
+    page = played(race_of(pair, **CHAIN))
+    page.unfold("Why this fast")
+    symbols = page.element.locator(".equation .symbol")
+    assert symbols.all_inner_texts() == ["τ", "γ", "c", "v", "o"]
+    shown = "e => getComputedStyle(e, '::after').content"
+    assert symbols.first.evaluate(shown) == "none"
+    for index, touch in enumerate(("hover", "focus", "click")):
+        getattr(symbols.nth(index), touch)()
+        assert f'"{symbols.nth(index).get_attribute("aria-label")}"' in symbols.nth(index).evaluate(shown)
+
+
+def test_p_plays_and_escape_goes_to_the_end(played: Any, pair: DecodingEngine) -> None:
+    page = played(race_of(pair, **CHAIN))
+    page.ask("e => e.main.focus()")
+    page.page.keyboard.press("p")
+    assert page.ask("e => e.transport.playing && !e.transport.whole")
+    page.page.keyboard.press("Escape")
+    assert page.ask("e => !e.transport.playing && e.transport.whole")

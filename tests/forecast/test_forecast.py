@@ -172,7 +172,9 @@ def test_the_command_says_the_forecast(capsys: pytest.CaptureFixture[str]) -> No
     scenario = ["forecast", "Llama-3.3-70B", "--tp", "4", "--concurrency", "32", "--price", "2"]
     assert main(scenario) == 0
     text = capsys.readouterr().out
-    assert "on 4 x H100 SXM with vLLM" in text and "32 requests at once" in text and "A million tokens cost $" in text
+    assert (
+        "on 4 x H100 SXM with vLLM" in text and "32 concurrent requests" in text and "A million tokens cost $" in text
+    )
     assert main([*scenario, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     low, middle, high = (result["speedup"][end] for end in ("low", "middle", "high"))

@@ -12,7 +12,7 @@ import gradio as gr
 from draftscope.advise.calculator import Terms
 from draftscope_app.engine.admission import refuse_long, text_of
 from draftscope_app.page.advice.calculator import calculator
-from draftscope_app.page.advice.form import AdviceForm
+from draftscope_app.page.advice.form import AdviceForm, VerdictCard, verdict
 from draftscope_app.page.advice.form import form as advice_form
 from draftscope_app.page.advice.hardware import HardwareForm, hardware_form
 from draftscope_app.page.claims.view import drawer as claims_drawer
@@ -34,6 +34,7 @@ TITLE = (
 OPENS = '<button type="button" class="ds-opens" aria-expanded="false" aria-controls="{0}" data-opens="{0}">{1}</button>'
 PILL = OPENS.format("ds-models", '<i aria-hidden="true"></i><span class="ds-loaded">no model yet</span>')
 SHARE = OPENS.format("ds-share", "Share")
+EVIDENCE = '<h2 class="ds-stage">Evidence</h2>'
 ENGINE = '<p class="ds-engine" role="status"></p>'
 RECEIVE = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
 CONNECT = "Draftscope.connect({{ events: {events}, trigger, server }});"
@@ -65,6 +66,7 @@ class Widgets:
     plots: tuple[gr.Plot, gr.Plot, gr.Plot]
     advice: AdviceForm
     hardware: HardwareForm
+    verdict: VerdictCard
     experiments: ExperimentForm
     models: own_models.Form | None
 
@@ -105,16 +107,21 @@ def lay_out(
             gaps = gr.Plot(show_label=False)
             with gr.Row():
                 positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
-        if terms is not None:
-            calculator(terms)
-        advice = advice_form()
-        hardware = hardware_form()
-        experiments = experiments_form(lets_load)
-        claims_drawer()
+        with gr.Row(elem_id="ds-decide"):
+            with gr.Column(min_width=320):
+                if terms is not None:
+                    calculator(terms)
+                advice = advice_form()
+            with gr.Column(min_width=320):
+                card = verdict()
+                gr.HTML(value=EVIDENCE, apply_default_css=False, js_on_load=None)
+                hardware = hardware_form()
+                experiments = experiments_form(lets_load)
+                claims_drawer()
     return Widgets(
         controls, **buttons, **top, instrument=instrument, messages=messages, compared=compared, checked=checked,
         audited=audited, loaded=loaded, drawer=drawer, plots=(gaps, positions, lengths), advice=advice,
-        hardware=hardware, experiments=experiments, models=models,
+        verdict=card, hardware=hardware, experiments=experiments, models=models,
     )  # fmt: skip
 
 

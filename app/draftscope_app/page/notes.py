@@ -1,8 +1,13 @@
-"""What a drawer says while something is measured, and why there is no result. Pure."""
+"""What a card says: which stage it is, how far a measurement is, and why there is no result. Pure."""
 
 from __future__ import annotations
 
 from html import escape
+
+
+def stage(number: int, title: str) -> str:
+    """The heading of a stage of Decide."""
+    return f'<h2 class="ds-stage"><i>{number}</i> {escape(title)}</h2>'
 
 
 def progress(shown: str, share: float | None) -> str:

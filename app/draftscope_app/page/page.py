@@ -77,7 +77,7 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
     found = runs.attach(query)
     tasks.attach(shared, widgets, runs, found)
     FileListeners(shared, widgets).attach()
-    AdviceListeners(shared, widgets.advice).attach(found)
+    AdviceListeners(shared, widgets.advice, widgets.verdict).attach(found)
     widgets.hardware.attach()
     ExperimentListeners(widgets.experiments).attach()
     EngineListeners(shared, widgets).attach(demo)

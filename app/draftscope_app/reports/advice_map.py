@@ -1,4 +1,5 @@
-"""The map of the speedup in Plotly: gamma by readers, acceptance by draft cost, answer length by context. Pure.
+"""The map of the speedup in Plotly: gamma by concurrent requests, acceptance by draft cost, answer length by
+context. Pure.
 
 The line is break-even; dotted lines are break-even at the ends of the interval of the tokens a round.
 `drawn(report, which, AS_MEASURED)` is the map without any "what if".
@@ -18,7 +19,7 @@ from draftscope_app.reports.figures import empty_figure
 
 Report = Mapping[str, Any]  # what `draftscope advise --json` prints
 
-READERS, ACCEPTANCE, LENGTH = "gamma by readers", "acceptance by draft cost", "answer length by context"
+READERS, ACCEPTANCE, LENGTH = "gamma by concurrent requests", "acceptance by draft cost", "answer length by context"
 MAPS = (READERS, ACCEPTANCE, LENGTH)
 HERE = "this machine, measured"
 MACHINES = (HERE, *(f"{card.name}, modelled" for card in CARDS))
@@ -71,16 +72,16 @@ def _note_on_readers(report: Report, asked: WhatIf) -> str:
 
 
 def _note_on_acceptance(report: Report, found: Report, asked: WhatIf) -> str:
-    drafter, readers = found["drafter"], found["readers"][_place_of(report, found)]
+    drafter, requests = found["drafter"], found["readers"][_place_of(report, found)]
     return (
-        f"{drafter} at {count(readers, 'reader')}, each place with its best gamma: {_costs(asked)}. The line is "
-        f"break-even; the dot is {drafter} itself, with the 95% interval of its acceptance.{_changes(asked)}"
+        f"{drafter} at {count(requests, 'concurrent request')}, each place with its best gamma: {_costs(asked)}. The "
+        f"line is break-even; the dot is {drafter} itself, with the 95% interval of its acceptance.{_changes(asked)}"
     )
 
 
 def _note_on_lengths(report: Report, asked: WhatIf) -> str:
     return (
-        f"{report['drafter']}, gamma {report['by_context']['gamma']}, one reader, with prefill, which is taken to grow "
+        f"{report['drafter']}, gamma {report['by_context']['gamma']}, one request, with prefill, which is taken to grow "
         f"with the context: {_costs(asked)}. {_lines(asked)}{_changes(asked)}"
     )
 
@@ -108,7 +109,7 @@ def _changes(asked: WhatIf) -> str:
 
 def _readers(report: Report, found: Report, asked: WhatIf) -> go.Figure:
     table = ratios(found, asked)
-    figure = _figure("readers", "gamma")
+    figure = _figure("concurrent requests", "gamma")
     x, y = [str(size) for size in found["readers"]], [str(gamma) for gamma in found["gammas"]]
     hover = [[f"{middle:.2f} [{low:.2f}, {high:.2f}]" for middle, low, high in row] for row in table]
     _field(figure, x, y, [[each[0] for each in row] for row in table], hover)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from draftscope.base.machine import machine_words
+from draftscope_app.engine.plural import count
 from draftscope_app.reports.advice_map import AS_MEASURED, MAPS, drawn
 from draftscope_app.reports.figures import Plot
 from draftscope_app.reports.render import Table, render, render_document
@@ -41,7 +42,7 @@ def in_words(question: RowJson) -> str:
     context = f", prompts of {question['context']} tokens" if question["context"] else ""
     return (
         f"Objective {question['objective']}, T = {question['temperature']:g}, answers of {question['length']} tokens, "
-        f"concurrency {question['concurrency']}{context}."
+        f"{count(question['concurrency'], 'concurrent request')}{context}."
     )
 
 

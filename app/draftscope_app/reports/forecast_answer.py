@@ -18,7 +18,7 @@ def sentences(scenario: Scenario, result: Forecast) -> list[str]:
     what = f"{target.name}, {target.parameters / 1e9:.1f} billion weights ({target.source})"
     where = f"{on.cards} x {on.card.name} with {on.engine.name}"
     how = f"{plan.kind.name}, {count(plan.steps, 'draft step')}, {count(plan.rows, 'row')} to verify"
-    load = f"{count(scenario.concurrency, 'request')} at once, {scenario.context:,.0f} tokens behind each"
+    load = f"{count(scenario.concurrency, 'concurrent request')}, {scenario.context:,.0f} tokens behind each"
     whole = f" of answers of {count(scenario.answer, 'token')} with their prefill" if scenario.answer else ""
     prior = "" if scenario.tau else " by the prior"
     rest = result.round_ms - result.drafting_ms - result.verify_ms
@@ -30,9 +30,9 @@ def sentences(scenario: Scenario, result: Forecast) -> list[str]:
         f"A step of plain decoding takes {result.plain_ms:.2f} ms and a round {result.round_ms:.2f}: drafting "
         f"{result.drafting_ms:.2f}, verifying {result.verify_ms:.2f}, the engine {rest:.2f}.",
         f"Tokens a second of all: {result.plain_tokens_s:,.0f} plain, {rates}.",
-        f"It stops paying at {at.middle:.0f} [{at.low:.0f}, {at.high:.0f}] requests at once."
+        f"It stops paying at {at.middle:.0f} [{at.low:.0f}, {at.high:.0f}] concurrent requests."
         if at
-        else "It pays at every load up to 4,096 requests at once.",
+        else "It pays at every load up to 4,096 concurrent requests.",
     ]
 
 
@@ -49,7 +49,9 @@ def draw_loads(scenario: Scenario) -> go.Figure:
     """The speedup over the requests at once with its 90% band, the line at 1, and the load that was asked for."""
     loads = sorted({*LOADS, scenario.concurrency})
     bands = [speedup_of(replace(scenario, concurrency=load)) for load in loads]
-    figure = empty_figure("requests at once", "times plain decoding", 340, margin={"l": 56, "r": 12, "t": 12, "b": 48})
+    figure = empty_figure(
+        "concurrent requests", "times plain decoding", 340, margin={"l": 56, "r": 12, "t": 12, "b": 48}
+    )
     ends = [band.high for band in bands] + [band.low for band in reversed(bands)]
     figure.add_trace(
         go.Scatter(
@@ -60,7 +62,7 @@ def draw_loads(scenario: Scenario) -> go.Figure:
         go.Scatter(
             x=loads, y=[band.middle for band in bands], mode="lines+markers", line=dashed(0, OURS),
             marker={"size": [12 if load == scenario.concurrency else 6 for load in loads]},
-            customdata=[str(band) for band in bands], hovertemplate="%{x} at once: %{customdata}<extra></extra>",
+            customdata=[str(band) for band in bands], hovertemplate="%{x}: %{customdata}<extra></extra>",
         )
     )  # fmt: skip
     figure.add_hline(y=1, line={"color": PLAIN, "width": 2})

@@ -2,14 +2,14 @@
 // is that of engine/draftscope/advise/calculator.py.
 
 const MOST_GAMMA = 8;
-const WIDE = 520;
-const HIGH = 240;
-const EDGE = { left: 40, right: 60, top: 16, bottom: 36 };
+const WIDE = 340;
+const HIGH = 190;
+const EDGE = { left: 20, right: 58, top: 22, bottom: 38 };
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Every draft length: {gamma, tau, cost, ratio}, costs and speeds over plain decoding's. */
-export function curve(terms, readers, length) {
-  const plain = rowsCost(terms, readers);
+export function curve(terms, requests, length) {
+  const plain = rowsCost(terms, requests);
   return Array.from({ length: MOST_GAMMA + 1 }, (_, gamma) => {
     let tau = 1;
     for (let place = 0, kept = 1; place < gamma; place++) {
@@ -17,8 +17,8 @@ export function curve(terms, readers, length) {
       tau += kept;
     }
     const drafts = gamma > 0 ? 1 : 0;
-    const cost = (gamma * terms.c + rowsCost(terms, readers * (gamma + 1)) + terms.o * drafts) / plain;
-    const before = (readers * terms.before * drafts) / (length * plain);
+    const cost = (gamma * terms.c + rowsCost(terms, requests * (gamma + 1)) + terms.o * drafts) / plain;
+    const before = (requests * terms.before * drafts) / (length * plain);
     return { gamma, tau, cost, ratio: 1 / (cost / tau + before) };
   });
 }
@@ -53,9 +53,9 @@ export function changed(terms, acceptance, draft, rows) {
 export function headline(points) {
   const top = best(points);
   if (top.gamma > 0)
-    return `Forecast: turn it on, ${top.ratio.toFixed(2)} times plain decoding, ${tokens(top.gamma)} a round`;
+    return `Turn it on: about ${top.ratio.toFixed(2)} times plain decoding, ${tokens(top.gamma)} a round`;
   const next = best(points.slice(1));
-  return `Forecast: leave it off, at best ${next.ratio.toFixed(2)} times plain decoding, with ${tokens(next.gamma)} a round`;
+  return `Leave it off: at best about ${next.ratio.toFixed(2)} times plain decoding, with ${tokens(next.gamma)} a round`;
 }
 
 const tokens = (count) => `${count} ${count === 1 ? "token" : "tokens"}`;
@@ -68,7 +68,7 @@ export function start(card) {
   const redraw = () => {
     for (const each of Object.values(sliders)) each.parentElement.querySelector("output").textContent = each.value;
     const now = changed(terms, value("acceptance"), value("draft"), value("rows"));
-    const points = curve(now, value("readers"), value("length"));
+    const points = curve(now, value("requests"), value("length"));
     card.querySelector(".ds-calculator-headline").textContent = headline(points);
     draw(card.querySelector("svg"), points);
   };
@@ -77,9 +77,10 @@ export function start(card) {
 }
 
 function draw(svg, points) {
-  const most = Math.max(1.2, ...points.map((each) => each.ratio)) * 1.05;
+  const ratios = points.map((each) => each.ratio);
+  const [least, most] = [Math.min(0.8, ...ratios), Math.max(1.2, ...ratios)];
   const x = (gamma) => EDGE.left + (gamma / MOST_GAMMA) * (WIDE - EDGE.left - EDGE.right);
-  const y = (ratio) => HIGH - EDGE.bottom - (ratio / most) * (HIGH - EDGE.top - EDGE.bottom);
+  const y = (ratio) => HIGH - EDGE.bottom - ((ratio - least) / (most - least)) * (HIGH - EDGE.top - EDGE.bottom);
   const top = best(points);
   const line = (x1, y1, x2, y2, kind) => mark("line", { x1, y1, x2, y2, class: kind });
   const words = (text, at, down, kind = "") => mark("text", { x: at, y: down, class: kind }, text);
@@ -87,7 +88,7 @@ function draw(svg, points) {
   svg.setAttribute("aria-label", headline(points));
   svg.replaceChildren(
     line(x(0), y(1), x(MOST_GAMMA), y(1), "one"),
-    words("as plain", x(MOST_GAMMA) + 6, y(1) + 4),
+    words("1, plain", x(MOST_GAMMA) + 8, y(1) + 4, "side"),
     mark("polyline", { points: points.map((each) => `${x(each.gamma)},${y(each.ratio)}`).join(" "), class: "speed" }),
     ...points.map((each) => mark("circle", { cx: x(each.gamma), cy: y(each.ratio), r: each === top ? 7 : 3 })),
     words(top.ratio.toFixed(2), x(top.gamma), y(top.ratio) - 10, "best"),

@@ -10,6 +10,7 @@ import { askHost, hostCan, say } from "../base/host.js";
 import { LOSSY, RULE_WORDS } from "../base/rules.js";
 import { fateAt, openSlots } from "../base/stages.js";
 import { decisionAt, slotRaw } from "../base/store.js";
+import { explained } from "../base/symbols.js";
 import { blockForm } from "./block.js";
 import { lossyForm } from "./lossy.js";
 import { overlapLine, probabilityBars, probabilityPicture } from "../draw/bars.js";
@@ -107,7 +108,7 @@ export class DecisionView {
   }
 
   show(words, parts) {
-    setText(this.what, words);
+    if (this.what.textContent !== words) this.what.replaceChildren(...explained(words));
     this.body.replaceChildren(...parts.filter(Boolean), this.below);
   }
 

@@ -61,8 +61,6 @@ export function showDoor() {
   }
   if (!links.length) return; // a file of its own has its own title
   document.title = door === "watch" ? "Draftscope" : `${door[0].toUpperCase()}${door.slice(1)} · Draftscope`;
-  const drawer = document.querySelector("#ds-advice button.label-wrap");
-  if (door === "decide" && drawer && !drawer.classList.contains("open")) drawer.click();
 }
 
 function pressed(event) {

@@ -1,8 +1,8 @@
-// The terms that lessons explain, and the symbols that stand on the page. Those of metrics come from the engine's
-// glossary, with the page.
+// The terms that lessons explain, and the glossary. Those of metrics come from the engine's glossary, with the page.
 
 import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
+import { SYMBOLS } from "../base/symbols.js";
 
 const TERMS = {
   target: "the large model; its distribution p is what the output must follow",
@@ -36,21 +36,6 @@ const METRICS = { ITL: "itl_ms", ICL: "icl_ms", TTFT: "ttft_ms", "acceptance len
 
 export const defineTerm = (term) => TERMS[term] || given.metrics[METRICS[term]] || "";
 export const LESSON_TERMS = Object.keys(TERMS);
-
-/** What stands in pictures and formulas. */
-const SYMBOLS = {
-  p: "the target's probability of a token at one position",
-  q: "the draft's probability of that token",
-  u: "a random number between 0 and 1; a draft token is accepted if u is below min(1, p/q)",
-  α: "(alpha) the probability that a draft token is accepted",
-  γ: "(gamma) tokens drafted in a round",
-  τ: "(tau) tokens written in a round: those accepted, and the target's own",
-  c: "what a draft step costs, in plain steps",
-  v: "what the target's pass over all drafted rows costs, in plain steps",
-  o: "what is left of a round: accepting, committing, bookkeeping, in plain steps",
-  "P, Q": "p and q after a sibling was rejected: p loses what q had and is scaled to 1, q loses the sibling",
-  RRSw: "recursive rejection sampling without replacement: siblings are tried one after the other",
-};
 
 /** Every symbol and term, by name, in one list. */
 export function glossary() {

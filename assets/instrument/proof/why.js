@@ -4,6 +4,7 @@ import { h } from "../base/dom.js";
 import { counted, formatCost, formatFigure, formatMs } from "../base/format.js";
 import { costsOf, isChain, jitterOf, timeSpent } from "../base/numbers.js";
 import { draftLane, plainLane, roundsAt, stateAt } from "../base/store.js";
+import { explained } from "../base/symbols.js";
 import { Figures } from "../draw/figures.js";
 import { FormulaCard } from "./formula.js";
 import { runFigures } from "../run/sentence.js";
@@ -106,7 +107,7 @@ function prediction(costs, whole, store) {
     h(
       "p",
       { class: "equation" },
-      `S = τ / (${forwards}c + v + o) = `,
+      ["S = τ / (", forwards, "c + v + o) = "].flatMap(explained),
       h("b", { text: formatFigure(tau) }),
       ` / (${formatFigure(per)} × ${formatCost(c)} + ${formatFigure(v)} + ${formatCost(o)}) = `,
       h("b", { text: `${formatFigure(predicted)}×` }),

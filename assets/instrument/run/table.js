@@ -1,9 +1,10 @@
-// The strip as a table: every round that has ended by now, of every lane. Made only while it is open.
+// The strip as a table: every round that has ended by now, of every lane; any column sorts. Made only while it is open.
 
-import { h } from "../base/dom.js";
+import { button, h } from "../base/dom.js";
 import { CUT_WORDS } from "../base/fates.js";
 import { formatMs, visible } from "../base/format.js";
 import { isServer, roundsAt } from "../base/store.js";
+import { saveFile } from "../draw/pictures.js";
 import { laneTitle } from "./titles.js";
 
 const HEAD = ["lane", "round", "ended at", "took", "rows", "drafted", "accepted", "target's token", "tokens"];
@@ -18,7 +19,11 @@ export class RoundTable {
       h("summary", { text: "The rounds as a table" }),
       this.body,
     );
+    this.save = button("Save as CSV", () =>
+      saveFile(new Blob([this.csv()], { type: "text/csv" }), "draftscope-rounds.csv"),
+    );
     this.last = [null, 0];
+    this.by = null; // the column that sorts
   }
 
   paint(store, now) {
@@ -27,54 +32,73 @@ export class RoundTable {
     const stamp = `${store.run}/${store.lanes.map((lane) => roundsAt(lane, now)).join()}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
-    this.body.replaceChildren(
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            HEAD.map((text) => h("th", { scope: "col", text })),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          store.lanes.flatMap((lane) =>
-            lane.rounds.slice(0, roundsAt(lane, now)).map((round) => this.row(lane, round)),
-          ),
-        ),
-      ),
+    this.rows = store.lanes.flatMap((lane) =>
+      lane.rounds.slice(0, roundsAt(lane, now)).map((round) => ({ lane, round, cells: cellsOf(lane, round) })),
     );
+    this.list();
   }
 
-  row(lane, round) {
-    const own =
-      round.emitted.length > round.accepted
-        ? `${round.last.kind} ${visible(round.last.raw)}`
-        : CUT_WORDS[round.cut] || "";
-    const unknown = isServer(lane) && !lane.drafted;
-    const inside = unknown ? ["–", "–", "–", "–"] : [round.width, round.drafted, round.accepted, own];
-    const cells = [formatMs(round.end), formatMs(round.end - round.start), ...inside, round.emitted.length];
+  /** The rows as they are sorted. */
+  list() {
+    const { by, down } = this;
+    const rows =
+      by === null ? this.rows : this.rows.toSorted((a, b) => (down ? -1 : 1) * order(a.cells[by], b.cells[by]));
+    const heads = HEAD.map((text, i) =>
+      h(
+        "th",
+        { scope: "col", "aria-sort": by === i ? (down ? "descending" : "ascending") : "none" },
+        h("button", { type: "button", class: "link", text, on: { click: () => this.sort(i) } }),
+      ),
+    );
+    const body = rows.map((row) => this.row(row));
+    this.body.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, body)), this.save);
+  }
+
+  sort(by) {
+    this.down = this.by === by && !this.down;
+    this.by = by;
+    this.list();
+    this.body.querySelectorAll("thead button")[by].focus();
+  }
+
+  /** Every row; times in milliseconds. */
+  csv() {
+    const quoted = (cell) => `"${String(cell).replaceAll('"', '""')}"`;
+    return [HEAD, ...this.rows.map(({ cells }) => cells)].map((cells) => cells.map(quoted).join()).join("\n");
+  }
+
+  row({ lane, round, cells }) {
+    const [title, number, ...rest] = cells;
+    const shown = rest.map((cell, i) => (i < 2 ? formatMs(cell) : String(cell)));
     return h(
       "tr",
       {},
-      h("td", { text: laneTitle(lane) }),
+      h("td", { text: title }),
       h(
         "th",
         { scope: "row" },
         h("button", {
           type: "button",
           class: "link",
-          text: String(round.index + 1),
-          "aria-label": `Round ${round.index + 1} of ${laneTitle(lane)}`,
+          text: String(number),
+          "aria-label": `Round ${number} of ${title}`,
           on: { click: () => this.select(lane, round.index) },
         }),
       ),
-      cells.map((cell) => h("td", { text: String(cell) })),
+      shown.map((text) => h("td", { text })),
     );
   }
 }
+
+/** What a row says, by the heads; times in milliseconds. */
+function cellsOf(lane, round) {
+  const own =
+    round.emitted.length > round.accepted
+      ? `${round.last.kind} ${visible(round.last.raw)}`
+      : CUT_WORDS[round.cut] || "";
+  const inside =
+    isServer(lane) && !lane.drafted ? ["–", "–", "–", "–"] : [round.width, round.drafted, round.accepted, own];
+  return [laneTitle(lane), round.index + 1, round.end, round.end - round.start, ...inside, round.emitted.length];
+}
+
+const order = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b)));

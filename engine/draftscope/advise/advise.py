@@ -121,7 +121,7 @@ def advising(
         raise DraftscopeError("No drafter can run on these models, so there is nothing to decide; load a draft model.")
     if question.concurrency > 1 and not engine.batches:
         raise DraftscopeError(
-            f"concurrency = {question.concurrency}: these models decode one sequence at a time; ask for one reader."
+            f"concurrency = {question.concurrency}: these models decode one sequence at a time; ask for one."
         )
     single, many, unusable = cases_of(engine, question, prompts)
     calibration = yield from _calibrated(engine, [info.name for info in infos] if names else [], question)

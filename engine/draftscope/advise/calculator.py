@@ -50,16 +50,16 @@ class CurvePoint:
     ratio: float
 
 
-def curve(terms: Terms, readers: int = 1, length: int = 128) -> list[CurvePoint]:
-    """Every draft length from 0 (plain decoding) on, for `readers` answers of `length` tokens that are written
-    together; they verify readers x (gamma + 1) rows."""
-    plain = _rows_cost(terms, readers)
+def curve(terms: Terms, requests: int = 1, length: int = 128) -> list[CurvePoint]:
+    """Every draft length from 0 (plain decoding) on, for `requests` answers of `length` tokens that are written
+    together; they verify requests x (gamma + 1) rows."""
+    plain = _rows_cost(terms, requests)
     gathered = []
     for gamma in range(MOST_GAMMA + 1):
         kept = [terms.acceptance[min(place, len(terms.acceptance) - 1)] for place in range(gamma)]
         tau = 1 + float(np.cumprod(kept).sum())
-        cost = (gamma * terms.c + _rows_cost(terms, readers * (gamma + 1)) + terms.o * (gamma > 0)) / plain
-        before = readers * terms.before * (gamma > 0) / (length * plain)
+        cost = (gamma * terms.c + _rows_cost(terms, requests * (gamma + 1)) + terms.o * (gamma > 0)) / plain
+        before = requests * terms.before * (gamma > 0) / (length * plain)
         gathered.append(CurvePoint(gamma, tau, cost, 1 / (cost / tau + before)))
     return gathered
 

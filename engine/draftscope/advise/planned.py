@@ -69,14 +69,14 @@ def planned(
 ) -> AdviceReport:
     """The advice for typed values. `costs` are a calibration's, needed unless the values have c.
 
-    Raises `DraftscopeError` for several readers with costs of one sequence.
+    Raises `DraftscopeError` for several requests with costs of one sequence.
     """
     if costs is None or values.c is not None:
         costs = TypedCosts(values.c or 0.0, values.v, values.o)
     if question.concurrency > costs.most_batch:
         raise DraftscopeError(
             f"concurrency = {question.concurrency}: --c and --v are costs of one sequence; leave them out to use this "
-            "machine's calibration, or ask for one reader."
+            "machine's calibration, or ask for one."
         )
     observed = {Candidate(drafter, gamma): typed(values.conditional, gamma) for gamma in values.gammas}
     predicted = predict(question, observed, costs, PrefillTimes())

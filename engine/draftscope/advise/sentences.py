@@ -44,7 +44,7 @@ def of_prediction(question: Question, best: Predicted, limits: Limits) -> list[s
     """What is said where nothing was run: modelled, and marked so."""
     ratio = f"{best.candidate.name}: {best.ratio.median:.2f}x {OF[question.objective]} of plain decoding"
     if best.ratio.median > 1:
-        said = [f"Turn it on: {ratio}, {_readers(question.concurrency)} (modelled, not run)."]
+        said = [f"Turn it on: {ratio}, {_requests(question.concurrency)} (modelled, not run)."]
         return said + where_it_ends(limits, best.candidate.name)
     return [f"Leave it off: the best is {ratio} (modelled, not run).", *would_change(limits)]
 
@@ -100,7 +100,7 @@ def _measured(question: Question, measured: Measured) -> str:
     prompts = f"{measured.prompts} prompt{'' if measured.prompts == 1 else 's'}"
     return (
         f"{measured.candidate.name}: {_ratio(measured.ratio)} {OF[question.objective]} of plain decoding, "
-        f"{_readers(question.concurrency)}, measured with {prompts} (predicted {measured.predicted:.2f}x)"
+        f"{_requests(question.concurrency)}, measured with {prompts} (predicted {measured.predicted:.2f}x)"
     )
 
 
@@ -137,8 +137,8 @@ def _ratio(ratio: Interval) -> str:
     return f"{ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
-def _readers(count: int) -> str:
-    return "at 1 reader" if count == 1 else f"at {count} readers"
+def _requests(count: int) -> str:
+    return f"at {count} concurrent request{'' if count == 1 else 's'}"
 
 
 def _needed(decision: AdviceDecision) -> str:

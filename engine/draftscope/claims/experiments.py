@@ -50,7 +50,7 @@ class Experiment:
 
 
 EXPERIMENTS = (
-    Experiment("Batch", "How many readers at a time until speculation costs more than it saves?", 18, charts.by_batch),
+    Experiment("Batch", "From how many concurrent requests does speculation cost more?", 18, charts.by_batch),
     Experiment("Context", "Does speculation gain more after a long prompt?", 19, charts.by_context),
     Experiment("Memory", "How much memory does a draft need for a text: a cache that grows, or a constant state?", 11,
                charts.by_memory, also=(19,)),

@@ -25,7 +25,7 @@ PLAN = BenchPlan(repeats=2, seconds=1500.0, peers=False)
 COMPARED = options_of(
     {
         "drafters": FieldInfo(annotation=tuple[str, ...], default=DRAFTERS, description="drafters to compare"),
-        "concurrency": FieldInfo(annotation=tuple[int, ...], default=(1,), description="answers written together"),
+        "concurrency": FieldInfo(annotation=tuple[int, ...], default=(1,), description="concurrent requests"),
     },
     lambda _: plans.MEASURED,
     {"drafters": "NAME,...", "concurrency": "N,..."},

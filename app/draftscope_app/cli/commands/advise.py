@@ -52,9 +52,7 @@ Temperature = Annotated[float, typer.Option(parser=decimal, metavar="X", help="t
 Length = Annotated[
     int, typer.Option(parser=whole, metavar="N", help="expected tokens of an answer", rich_help_panel=ASKED)
 ]
-Concurrency = Annotated[
-    int, typer.Option(parser=whole, metavar="N", help="answers written together", rich_help_panel=ASKED)
-]
+Concurrency = Annotated[int, typer.Option(parser=whole, metavar="N", help="concurrent requests", rich_help_panel=ASKED)]
 Context = Annotated[
     int | None,
     typer.Option(

@@ -38,7 +38,7 @@ def forecast(
     card: Annotated[str, _option(RUN, "name of the card")] = "H100",
     tp: Annotated[int | None, _option(RUN, "cards that share each layer; default: enough", min=1, max=64)] = None,
     engine: Annotated[str, _option(RUN, "vllm, sglang, tensorrt-llm, llama.cpp, mlx or pytorch")] = "vllm",
-    concurrency: Annotated[int, _option(RUN, "requests at once", min=1, max=4096)] = 1,
+    concurrency: Annotated[int, _option(RUN, "concurrent requests", min=1, max=4096)] = 1,
     context: Annotated[int, _option(RUN, "tokens behind a step", min=1, max=MOST)] = 1024,
     answer: Annotated[int, _option(RUN, "tokens of an answer, prefill counted; 0: decoding", min=0, max=MOST)] = 0,
     price: Annotated[float | None, _option(RUN, "dollars an hour for one card", min=0.0)] = None,

@@ -51,7 +51,7 @@ class Options(BaseModel):
     prompts: Path | None = option("prompts, one object a line", None, options.PROMPT, "FILE.jsonl")
     raw: bool = option("no chat template", False, options.PROMPT)
     repeats: int = option("counted repeats after the warm-up", 3, options.SAMPLING, ge=1)
-    concurrency: str = option("measure under load: requests at once, 1 to 64", "", LOAD, "N,...")
+    concurrency: str = option("measure under load: concurrent requests, 1 to 64", "", LOAD, "N,...")
     arrivals: str = option("closed, or poisson:RATE with requests a second", "closed", LOAD, "HOW")
     seconds: float = option("time for each point", 10.0, LOAD, "S")
     good_ttft: float | None = option("goodput: answers that begin within so many milliseconds", None, LOAD, "MS")

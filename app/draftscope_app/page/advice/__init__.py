@@ -1,1 +1,1 @@
-"""The card "Should I?": a form, what it asks the engine for, and the answer with its map."""
+"""Decide: a calculator, a form, what it asks the engine for, and the verdict with its map."""

@@ -10,18 +10,22 @@ import gradio as gr
 
 from draftscope.advise.calculator import Terms
 from draftscope.base.assets import assets
+from draftscope_app.page import notes
 
 STYLE = """<style>
-.ds-calculator { display: grid; color: var(--ds-ink); gap: 8px 32px; align-items: center; }
-.ds-calculator { grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); }
-.ds-calculator > p { grid-column: 1 / -1; }
+.ds-calculator { display: grid; color: var(--ds-ink); gap: 4px 24px; align-items: center; }
+.ds-calculator { grid-template-columns: repeat(auto-fit, minmax(min(100%, 300px), 1fr)); }
+.ds-calculator > :is(h2, p) { grid-column: 1 / -1; }
+.ds-calculator > p:last-child { color: var(--ds-muted); font-size: 12px; }
 .ds-calculator input { accent-color: var(--ds-ink); }
-.ds-calculator label { display: grid; grid-template-columns: 1fr 2fr 4em; gap: 8px; align-items: center; }
-.ds-calculator-headline { font-size: 1.4em; font-weight: 600; margin: 0 0 8px; }
-.ds-calculator svg { width: 100%; max-width: 560px; font-size: 12.5px; fill: currentColor; text-anchor: middle; }
+.ds-calculator label { display: grid; grid-template-columns: 15ch minmax(60px, 1fr) 3em; gap: 10px; }
+.ds-calculator label { align-items: center; min-height: 34px; font-size: 12.5px; }
+.ds-calculator .ds-calculator-headline { font-size: 16px; font-weight: 600; }
+.ds-calculator svg { width: 100%; max-width: 440px; font-size: 12.5px; fill: currentColor; text-anchor: middle; }
 .ds-calculator .one { stroke: currentColor; stroke-width: 2; }
 .ds-calculator .speed { fill: none; stroke: currentColor; stroke-width: 2; stroke-dasharray: 6 3; }
 .ds-calculator .best { font-weight: 600; }
+.ds-calculator .side { text-anchor: start; }
 </style>"""
 
 
@@ -36,9 +40,9 @@ def card(terms: Terms) -> str:
     """Its HTML, before the first curve."""
     sliders = (
         ("acceptance", "Acceptance, first token", 0, 0.99, 0.01, terms.acceptance[0]),
-        ("draft", "Draft step, c, in rounds of plain", 0, 1, 0.01, terms.c),
-        ("rows", "Cost of further rows, times the measured", 0, 3, 0.05, 1),
-        ("readers", "Concurrent requests", 1, 64, 1, 1),
+        ("draft", "Draft step, c, in plain rounds", 0, 1, 0.01, terms.c),
+        ("rows", "Cost of rows, times measured", 0, 3, 0.05, 1),
+        ("requests", "Concurrent requests", 1, 64, 1, 1),
         ("length", "Tokens of an answer", 8, 2048, 8, 128),
     )
     inputs = "".join(
@@ -47,8 +51,9 @@ def card(terms: Terms) -> str:
         for name, label, low, high, step, value in sliders
     )
     return (
-        f'{STYLE}<section class="ds-calculator" data-terms="{escape(json.dumps(asdict(terms)))}" aria-label="Forecast">'
+        f'{STYLE}<section class="ds-calculator" data-terms="{escape(json.dumps(asdict(terms)))}" aria-label="Estimate">'
+        f"{notes.stage(1, 'Estimate')}"
         f'<p class="ds-calculator-headline" role="status"></p><svg role="img"></svg><div>{inputs}</div>'
-        f"<p>A forecast for {escape(terms.drafter)}, over plain decoding of as many answers; costs are "
+        f"<p>An estimate for {escape(terms.drafter)}, over plain decoding of as many answers; costs are "
         f"{escape(terms.source)}.</p></section>"
     )

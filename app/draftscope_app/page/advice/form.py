@@ -1,4 +1,4 @@
-"""The card's form and the places of its answer."""
+"""What is measured on Decide, and the places of its verdict."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import Any
 import gradio as gr
 
 from draftscope.advise.question import MOST_READERS, Objective, Question
-from draftscope_app.page import bundle
+from draftscope_app.page import bundle, notes
 from draftscope_app.page.advice.view import OBJECTIVES
 from draftscope_app.page.advice.wanted import ALL_KINDS, LEAST_S, MOST_S, USUAL_S
 from draftscope_app.reports.advice_map import HERE, MACHINES, MAPS
 
-ABOUT = (
-    "<p>Should these models speculate on this text: with which drafter, how long a draft, and what does it save? It "
-    "measures costs and acceptance, predicts every setting, and runs the best two against plain decoding.</p>"
-)
+ABOUT = "<p>Measures costs and acceptance, then runs the best two settings against plain decoding.</p>"
+UNDECIDED = "<p>Nothing is measured yet, so nothing is decided: the estimate is a forecast.</p>"
 COPY = """element.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-copy]");
     if (!button) return;
@@ -28,12 +26,18 @@ COPY = """element.addEventListener("click", async (event) => {
 
 @dataclass(frozen=True)
 class AdviceForm:
-    """What the listeners are attached to. `fields` are by the names of `wanted.wanted`."""
+    """What is asked, and how far it is. `fields` are by the names of `wanted.wanted`."""
 
-    card: gr.Accordion
     fields: dict[str, gr.components.Component]
     measure: gr.Button
     stop: gr.Button
+    progress: gr.HTML
+
+
+@dataclass(frozen=True)
+class VerdictCard:
+    """What was found."""
+
     answer: gr.HTML
     save: gr.DownloadButton
     report: gr.State  # what the map is drawn from
@@ -58,23 +62,34 @@ class MapForm:
 
 
 def form() -> AdviceForm:
-    """A drawer below the instrument."""
-    with gr.Accordion("Should I? Whether speculation pays here", open=False, elem_id="ds-advice") as card:
-        gr.HTML(value=ABOUT, apply_default_css=False, elem_classes=["ds-about"], js_on_load=None)
+    """The second stage."""
+    with gr.Column(elem_id="ds-advice", elem_classes=["ds-card"]):
+        _html(notes.stage(2, "Measure on my prompts"))
         with gr.Row(elem_id="ds-advice-form"):
             fields = _fields()
         with gr.Row(elem_id="ds-advice-go"):
             measure = gr.Button("Measure", variant="primary", elem_id="ds-advice-measure")
             stop = gr.Button("Stop measuring", elem_id="ds-advice-stop", interactive=False)
-            save = gr.DownloadButton("Save the report", elem_id="ds-advice-save", interactive=False)
-        answer = gr.HTML(apply_default_css=False, elem_id="ds-advice-answer", js_on_load=COPY)
-        map_form = _map()
-        report = gr.State(None)
+        progress = _html(ABOUT, "ds-advice-progress")
     price, objective = fields["price_per_hour"], fields["objective"]
     assert isinstance(objective, gr.Dropdown)
     shown = f"(objective) => ({{ __type__: 'update', visible: objective === '{Objective.COST}' }})"
     objective.change(None, objective, price, js=shown)
-    return AdviceForm(card, fields, measure, stop, answer, save, report, map_form)
+    return AdviceForm(fields, measure, stop, progress)
+
+
+def verdict() -> VerdictCard:
+    """The third stage."""
+    with gr.Column(elem_id="ds-verdict", elem_classes=["ds-card"]):
+        _html(notes.stage(3, "Verdict"))
+        answer = _html(UNDECIDED, "ds-advice-answer", js=COPY)
+        map_form = _map()
+        save = gr.DownloadButton("Save the report", elem_id="ds-advice-save", visible=False)
+        return VerdictCard(answer, save, gr.State(None), map_form)
+
+
+def _html(value: str, name: str | None = None, js: str | None = None) -> gr.HTML:
+    return gr.HTML(value=value, apply_default_css=False, elem_id=name, js_on_load=js)
 
 
 def _map() -> MapForm:
@@ -100,7 +115,7 @@ def _fields() -> dict[str, gr.components.Component]:
     kinds = [(f"all kinds of text ({len(presets)})", ALL_KINDS), *((kind, kind) for kind in presets)]
     return {
         "own": gr.Textbox(
-            label="Your prompts, one per line", placeholder="empty: the kind of text below", lines=3, max_lines=6,
+            label="Your prompts, one per line", placeholder="empty: the kind of text below", lines=1, max_lines=6,
             elem_id="ds-advice-own",
         ),
         "kind": gr.Dropdown(kinds, value=ALL_KINDS, label="Kind of text", elem_id="ds-advice-kind"),
@@ -117,8 +132,8 @@ def _fields() -> dict[str, gr.components.Component]:
         "temperature": gr.Slider(0, 2, usual.temperature, step=0.05, label="Temperature", elem_id="ds-advice-t"),
         "length": gr.Number(usual.length, label="Tokens of an answer", elem_id="ds-advice-length", **whole),
         "concurrency": gr.Number(
-            usual.concurrency, label="Readers at the same time", maximum=MOST_READERS,
-            elem_id="ds-advice-readers", **whole,
+            usual.concurrency, label="Concurrent requests", maximum=MOST_READERS,
+            elem_id="ds-advice-requests", **whole,
         ),
         "seconds": gr.Slider(LEAST_S, MOST_S, USUAL_S, step=5, label="Seconds for measuring", elem_id="ds-advice-s"),
     }  # fmt: skip

@@ -54,7 +54,9 @@ def show(values: dict[str, Any]) -> list[Any]:
 
 def hardware_form() -> HardwareForm:
     """A drawer below the advice."""
-    with gr.Accordion("On other hardware: a forecast", open=False, elem_id="ds-hardware") as card:
+    with gr.Accordion(
+        "On other hardware: a forecast", open=False, elem_id="ds-hardware", elem_classes=["ds-card"]
+    ) as card:
         with gr.Row():
             widgets = fields()
         html = gr.HTML(apply_default_css=False, elem_id="ds-hardware-answer", js_on_load=None)

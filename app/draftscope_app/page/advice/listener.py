@@ -1,4 +1,4 @@
-"""Measure and Stop of the card, its map, and its file to save."""
+"""Measure and Stop, the verdict, its map, and its file to save."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from draftscope_app.engine.answers import Answer, Part
 from draftscope_app.engine.jobs import AdviseJob
 from draftscope_app.page import notes
 from draftscope_app.page.advice import view, wanted
-from draftscope_app.page.advice.form import AdviceForm
+from draftscope_app.page.advice.form import UNDECIDED, AdviceForm, VerdictCard
 from draftscope_app.page.shared import PRIVATE, Shared
 from draftscope_app.page.tasks.task import TaskListeners, Values
 from draftscope_app.reports.advice_map import drawn, what_if
@@ -29,21 +29,23 @@ class AdviceListeners:
 
     kind = "advise"
 
-    def __init__(self, shared: Shared, form: AdviceForm) -> None:
-        self.shared, self.form = shared, form
+    def __init__(self, shared: Shared, form: AdviceForm, card: VerdictCard) -> None:
+        self.shared, self.form, self.card = shared, form, card
 
     def attach(self, found: Any) -> None:
-        form = self.form
-        outputs = [form.card, form.answer, form.measure, form.stop, form.save, form.report, form.map.group]
-        drawn_to = [form.map.plot, form.map.note, form.map.group]
-        form.card.expand(self.drafters, None, form.fields["drafters"], queue=False, **PRIVATE)
+        form, card = self.form, self.card
+        outputs = [form.progress, form.measure, form.stop, card.answer, card.save, card.report, card.map.group]
+        drawn_to = [card.map.plot, card.map.note, card.map.group]
+        drafters = form.fields["drafters"]
+        assert isinstance(drafters, gr.Dropdown)
+        drafters.focus(self.drafters, None, drafters, queue=False, **PRIVATE)
         listeners = TaskListeners(self.shared, self)
         for begun in listeners.attach(form.measure.click, set(form.fields.values()), outputs, found):
-            begun.then(self.draw, [form.report, *form.map.inputs], drawn_to, **PRIVATE)
-        for control in form.map.inputs:
+            begun.then(self.draw, [card.report, *card.map.inputs], drawn_to, **PRIVATE)
+        for control in card.map.inputs:
             changed = control.release if isinstance(control, gr.Slider) else control.change
             changed(
-                self.draw, [form.report, *form.map.inputs], drawn_to, preprocess=False, trigger_mode="always_last",
+                self.draw, [card.report, *card.map.inputs], drawn_to, preprocess=False, trigger_mode="always_last",
                 **PRIVATE,
             )  # fmt: skip
         form.stop.click(self.shared.stop, None, None, queue=False, **PRIVATE)
@@ -72,21 +74,24 @@ class AdviceListeners:
         if not answer.over:
             seconds = answer.job.wish.question.seconds if isinstance(answer.job, AdviseJob) else 0.0
             text = view.progress(event, seconds) if event.get("stage") else view.waiting(part.place)
-            return self._shown(text + (notes.muted(answer.note) if answer.note else ""), running=True)
+            note = notes.muted(answer.note) if answer.note else ""
+            return self._shown(text + note, view.partial(event), running=True)
         if report := event.get("report"):
-            return self._shown(view.answer(report), running=False, found=(report, _saved(report)))
-        return self.refuse(str(answer.note)) if answer.refused else self._shown(view.stopped(), running=False)
+            return self._shown(view.measured(report), view.answer(report), found=(report, _saved(report)))
+        return self._shown(notes.refused(str(answer.note)) if answer.refused else view.stopped(), UNDECIDED)
 
     def refuse(self, sentence: str) -> list[Any]:
-        return self._shown(notes.refused(sentence), running=False)
+        """The last verdict stays."""
+        return [notes.refused(sentence), *[gr.skip()] * 6]
 
-    def _shown(self, text: str, running: bool, found: tuple[view.Report, str] | None = None) -> list[Any]:
-        """The answer's text, and which buttons can be pressed. The map of the last answer goes; its report can be saved
-        until there is another one."""
+    def _shown(
+        self, progress: str, verdict: str, running: bool = False, found: tuple[view.Report, str] | None = None
+    ) -> list[Any]:
+        """Both stages. The map of the last answer goes, and its report, until there is another one."""
         report, file = found or (None, None)
-        save = gr.update(value=file, interactive=True) if file else gr.skip()
+        save = gr.update(value=file, visible=file is not None)
         buttons = [gr.update(interactive=not running), gr.update(interactive=running)]
-        return [gr.update(open=True), text, *buttons, save, report, gr.update(visible=False)]
+        return [progress, *buttons, verdict, save, report, gr.update(visible=False)]
 
 
 def _saved(report: view.Report) -> str:

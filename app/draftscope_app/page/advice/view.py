@@ -47,16 +47,54 @@ def stopped() -> str:
     return '<p role="status">Stopped before there was an answer; nothing was decided.</p>'
 
 
-def answer(report: Report) -> str:
-    """The whole answer."""
-    verdict, *more = report["sentences"]
+def partial(event: Report) -> str:
+    """The place of the verdict while it is measured."""
+    said = event.get("so_far") or "Measuring"
+    return f'<p role="status">{escape(said)}; nothing is decided yet.</p>'
+
+
+def measured(report: Report) -> str:
+    """What was asked, and where."""
     about = f"{in_words(report['question'])} {machine_words(report['machine'])}."
+    return f'<p role="status">Measured.</p>{notes.muted(about)}'
+
+
+def answer(report: Report) -> str:
+    """The whole answer: the verdict, what eats the gain, settings, and candidates."""
+    said, *more = report["sentences"]
+    verdict, _, about = said.partition(": ")
     alpha = _alpha(report) if report["alpha"] and report["measured"] else ""
     return (
-        f'<div role="status"><p class="ds-verdict" data-verdict="{escape(report["verdict"])}">{escape(verdict)}</p>'
-        f"{_listed(more)}</div>{_candidates(report)}{alpha}{_settings(report['ready'])}"
-        f"{_notes(report['notes'])}{notes.muted(about)}"
+        f'<div role="status"><p class="ds-verdict" data-verdict="{escape(report["verdict"])}">{escape(verdict)}'
+        f"{_ratio(report)}</p><p>{escape(about)}</p>{_listed(more)}</div>{_eaten(report['chosen'])}"
+        f"{_settings(report['ready'])}{_candidates(report)}{alpha}{_notes(report['notes'])}"
     )
+
+
+def _ratio(report: Report) -> str:
+    """What the verdict is about, where it was run."""
+    name = report["chosen"]["name"]
+    ratio = next((row["ratio"] for row in report["measured"] if row["name"] == name), None)
+    return f": {ratio['median']:.2f} <small>[{ratio['low']:.2f}, {ratio['high']:.2f}]</small>" if ratio else ""
+
+
+def _eaten(chosen: Report) -> str:
+    """From the tokens a round down to the speed: each bar is what one cost takes of it."""
+    tau, cost, speed = chosen["tau"]["median"], chosen["cost"], chosen["ratio"]["median"]
+    after = tau / (1 + chosen["drafting"])
+    parts = (("drafting", tau, after), ("verifying and the rest", after, tau / cost), ("prefill", tau / cost, speed))
+    rows = [
+        ("tokens a round", 0.0, tau, f"{tau:.2f}"),
+        *((name, low, high, f"{low - high:+.2f}") for name, high, low in parts),
+        ("speed over plain", 0.0, speed, f"{speed:.2f}"),
+    ]
+    scale = 100 / max(tau, after, tau / cost, speed)
+    bars = "".join(
+        f'<dt>{name}</dt><dd><i style="margin-left: {min(low, high) * scale:.1f}%; width: '
+        f'{abs(high - low) * scale:.1f}%"></i></dd><dd>{words}</dd>'
+        for name, low, high, words in rows
+    )
+    return f'<h3>What eats the gain, predicted</h3><dl class="ds-eaten">{bars}</dl>'
 
 
 def _listed(sentences: Sequence[str]) -> str:
@@ -88,13 +126,13 @@ def _alpha(report: Report) -> str:
 def _settings(ready: Sequence[Mapping[str, str]]) -> str:
     """Each with a button that copies it."""
     shown = "".join(
-        f'<div class="ds-setting"><h2>{escape(each["engine"])}</h2><button type="button" data-copy '
+        f'<div class="ds-setting"><h3>{escape(each["engine"])}</h3><button type="button" data-copy '
         f'aria-label="Copy the settings for {escape(each["engine"])}">Copy</button><pre tabindex="0">'
         f"{escape(each['settings'])}</pre>{notes.muted(_checked(each))}</div>"
         for each in ready
         if each["settings"]
     )
-    return f"<details><summary>Settings for other engines</summary>{shown}</details>" if shown else ""
+    return f"<details open><summary>Settings to copy</summary>{shown}</details>" if shown else ""
 
 
 def _checked(ready: Mapping[str, str]) -> str:
@@ -103,4 +141,4 @@ def _checked(ready: Mapping[str, str]) -> str:
 
 
 def _notes(lines: Sequence[str]) -> str:
-    return f"<h2>Notes</h2>{_listed(lines)}" if lines else ""
+    return f"<h3>Notes</h3>{_listed(lines)}" if lines else ""

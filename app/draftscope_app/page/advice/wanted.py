@@ -29,7 +29,7 @@ def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limit
         objective=_objective(values["objective"]),
         temperature=_number("temperature", values["temperature"]),
         length=_whole("tokens of an answer", values["length"]),
-        concurrency=_whole("readers", values["concurrency"]),
+        concurrency=_whole("concurrent requests", values["concurrency"]),
         price_per_hour=_price(values),
         seconds=_number("seconds", values["seconds"]),
     )
