@@ -89,3 +89,55 @@ def test_a_phone_without_a_code_is_asked_for_it_and_hints_come_one_by_one(open_p
         projector.keyboard.press("PageDown")
     projector.locator(".truth").wait_for()
     assert_accessible(projector)
+
+
+@pytest.mark.slow
+def test_phones_follow_a_lesson_wander_come_back_and_answer_about_a_live_round(browser: Any, address: str) -> None:
+    contexts = [browser.new_context(viewport={"width": 1920, "height": 1080})]
+    contexts += [browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark") for _ in range(2)]
+    presenter, phone, late = (context.new_page() for context in contexts)
+    presenter.goto(f"{address}class")
+    presenter.get_by_role("button", name="Open a room").click()
+    code = presenter.locator(".lobby .code").inner_text()
+    phone.goto(f"{address}join?{code}")
+    phone.get_by_text("The presenter starts.").wait_for()
+    presenter.goto(f"{address}?lesson=2")
+    phone.get_by_role("heading", name="Lesson 2 of 11: Draft and verify").wait_for()
+    assert phone.locator(".guesses .drafted").count() and not phone.locator(".guesses .accepted").count()
+    for _ in range(3):
+        presenter.get_by_role("button", name="Next", exact=True).click()
+    phone.get_by_text("Following the presenter · step 4 of 6").wait_for()
+    assert phone.locator(".guesses .accepted").count() and phone.locator(".said").inner_text().startswith("The same")
+    for _ in range(2):
+        phone.get_by_role("button", name="An earlier step").click()
+    phone.get_by_text("You wander · the class is at step 4").wait_for()
+    assert phone.locator(".said").inner_text().startswith("The target processes")
+    presenter.get_by_role("button", name="Next", exact=True).click()
+    phone.get_by_text("You wander · the class is at step 5").wait_for()
+    late.goto(f"{address}join?{code}")
+    for page in (phone, late):
+        assert_accessible(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    phone.get_by_role("button", name="Back to the class").click()
+    for page in (phone, late):
+        page.get_by_text("Following the presenter · step 5 of 6").wait_for()
+        assert page.locator(".bars li").count() == 2
+    presenter.goto(f"{address}?max_new_tokens=16")
+    presenter.click("#ds-run")
+    instrument = presenter.locator("draftscope-instrument")
+    presenter.wait_for_function(
+        "() => { const e = document.querySelector('draftscope-instrument'); return e?.store.source === 'live' && e.state === 'done'; }"
+    )
+    instrument.evaluate("e => { e.cursor.select(e.store.lanes.at(-1), 1); }")
+    kept = instrument.evaluate("e => e.cursor.round.accepted")
+    presenter.keyboard.press("a")
+    presenter.wait_for_url("**/class")
+    choose(phone, kept)
+    presenter.get_by_text("1 of 2").wait_for()
+    presenter.keyboard.press("Space")
+    phone.get_by_role("heading", name=f"You said {kept}. It was {kept}.").wait_for()
+    presenter.get_by_text("a round of a live run").wait_for()
+    presenter.keyboard.press("Space")
+    presenter.get_by_text("question 1 of 11").wait_for()
+    for context in contexts:
+        context.close()

@@ -97,18 +97,46 @@ def test_pages_and_files_are_small_and_nothing_else_is_served(address: str) -> N
     assert httpx.post(f"{address}/class/qr", json={"link": "http://a/"}).json()["image"].startswith("data:image/svg")
 
 
+STEP = {"title": "Lesson 2 of 11: Draft and verify", "at": 0, "of": 5, "words": "One round."}
+
+
+def test_phones_see_the_presenters_step_and_the_earlier_ones_but_no_later_one(address: str) -> None:
+    room = opened(address)
+    headers, base = {routes.KEY: room["key"]}, f"{address}/class/{room['code']}"
+    guess = {"text": "·cat", "fate": None, "p": None, "q": 0.5}
+    for at in (0, 1):
+        shown = httpx.post(f"{base}/show", json=STEP | {"at": at, "guesses": [guess]}, headers=headers)
+        assert shown.status_code == 204
+    state = asyncio.run(first_state(address, room["code"]))
+    assert (state["phase"], state["step"]["at"], state["step"]["guesses"][0]["q"]) == ("lesson", 1, 0.5)
+    assert [step["at"] for step in httpx.get(f"{base}/lesson").json()] == [0, 1]
+    httpx.post(f"{base}/show", json=STEP | {"title": "Lesson 3"}, headers=headers)
+    assert [step["title"] for step in httpx.get(f"{base}/lesson").json()] == ["Lesson 3"]
+    assert httpx.post(f"{base}/show", json=STEP).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [({}, "title: Field required"), (STEP | {"at": 40}, "at: "), (STEP | {"words": "x" * 20000}, "bytes")],
+)
+def test_a_step_that_is_none_is_refused_in_one_sentence(address: str, body: dict[str, Any], sentence: str) -> None:
+    room = opened(address)
+    answer = httpx.post(f"{address}/class/{room['code']}/show", json=body, headers={routes.KEY: room["key"]})
+    assert answer.status_code == 409 and sentence in answer.json()["error"]
+
+
 def test_a_silent_room_keeps_its_connections(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "KEEP_ALIVE_S", 0.05)
     room = opened(address)
 
-    async def first_comment() -> str:
+    async def first_sign() -> str:
         async with (
             httpx.AsyncClient(base_url=address) as client,
             client.stream("GET", f"/class/{room['code']}/events") as answer,
         ):
             async for line in answer.aiter_lines():
-                if line.startswith(":"):
+                if line.startswith("event:"):
                     return line
         return ""
 
-    assert asyncio.run(first_comment()) == ": still here"
+    assert asyncio.run(first_sign()) == "event: here"
