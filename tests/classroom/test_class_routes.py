@@ -9,7 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from draftscope.decode.engine import DecodingEngine
 from draftscope_app.classroom import routes, streams
+from draftscope_app.classroom.drafting import LIKELY, OTHERS
+from tests.classroom.test_drafting import PROMPT, decoder
 from tests.support.classroom import served_class, states
 
 
@@ -123,6 +126,35 @@ def test_a_step_that_is_none_is_refused_in_one_sentence(address: str, body: dict
     room = opened(address)
     answer = httpx.post(f"{address}/class/{room['code']}/show", json=body, headers={routes.KEY: room["key"]})
     assert answer.status_code == 409 and sentence in answer.json()["error"]
+
+
+class TinyVerifier:
+    """The tiny engine behind a class, without a head."""
+
+    def __init__(self, engine: DecodingEngine) -> None:
+        self.decode = decoder(engine)
+
+    def head(self) -> tuple[str, str]:
+        return "", ""
+
+    def prompt(self) -> str:
+        return PROMPT
+
+
+def test_a_presenter_sees_and_hides_words_that_nobody_else_gets(tiny: DecodingEngine) -> None:
+    with served_class(verifier=TinyVerifier(tiny)) as url:
+        room = opened(url)
+        base, headers = f"{url}/class/{room['code']}", {routes.KEY: room["key"]}
+        phones = [httpx.post(f"{base}/join", json={}).json()["phone"] for _ in range(2)]
+        assert len(turn(url, room, "draft").json()["writing"]["options"]) == LIKELY + OTHERS
+        for phone, text in zip(phones, ("secret", "ab"), strict=True):
+            httpx.post(f"{base}/propose", json={"phone": phone, "text": text}).raise_for_status()
+        assert httpx.post(f"{base}/proposals", json={}).status_code == 403
+        assert "secret" not in str(asyncio.run(first_state(url, room["code"])))
+        seen = httpx.post(f"{base}/proposals", json={"hide": "secret"}, headers=headers).json()
+        assert {(each["text"], each["hidden"]) for each in seen} == {("secret", True), ("ab", False)}
+        drafted = turn(url, room, "next").json()
+        assert drafted["phase"] == "drafted" and [node["text"] for node in drafted["writing"]["nodes"]] == ["a", "b"]
 
 
 def test_a_silent_room_keeps_its_connections(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

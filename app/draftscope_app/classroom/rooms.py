@@ -303,7 +303,9 @@ class Rooms:
         self._end_idle()
         room = self._rooms.get(code.upper()[:CODE_LENGTH])
         if room is None:
-            raise NoRoomError("There is no room with this code: it has ended, or the server was started again.")
+            raise NoRoomError(
+                "There is no room with this code: it has ended, or the server was started again. Nothing of it is kept."
+            )
         return room
 
     def present(self, code: str, key: str) -> Room:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 import segno
@@ -29,7 +31,14 @@ from draftscope_app.classroom.streams import PHONE_S, PRESENTER_S, Bell, follow
 
 FOLDER = assets() / "instrument" / "classroom"
 KEY = "x-class-key"
-FILES = ("classroom/phone.js", "classroom/projector.js", "classroom/drawing.js", "base/dom.js", "base/room.js")
+FILES = (
+    "classroom/phone.js",
+    "classroom/projector.js",
+    "classroom/drawing.js",
+    "classroom/desk.js",
+    "base/dom.js",
+    "base/room.js",
+)
 BODY_MOST, STEP_MOST = 2048, 16384  # bytes of a post, and of a lesson's step
 WRONG_CODE_S = 1.0  # before a wrong code is answered: guessing all of them takes days
 WRONG_CODES_MOST = 20  # that wait at the same time
@@ -61,7 +70,7 @@ class Classroom:
         self, rooms: Rooms, network: str = "", deck: Deck | None = None, verifier: Verifier | None = None
     ) -> None:
         self._rooms, self._network, self._deck, self._verifier = rooms, network, deck, verifier
-        self._bells: dict[str, Bell] = {}
+        self._bells: defaultdict[str, Bell] = defaultdict(Bell)
         self._wrong = 0
 
     def routes(self) -> list[Route]:
@@ -74,6 +83,7 @@ class Classroom:
             "/class/{code}/turn": self._turn,
             "/class/{code}/show": self._show,
             "/class/{code}/take": self._take,
+            "/class/{code}/proposals": self._proposals,
         }
         return [
             Route("/class", _page("projector.html")),
@@ -112,8 +122,8 @@ class Classroom:
     async def _open(self, _: Request) -> Response:
         room = self._rooms.open(self._deck or shipped())
         room.drafts = self._verifier is not None
-        self._bells = {code: bell for code, bell in self._bells.items() if self._rooms.has(code)}
-        self._bells[room.code] = Bell()
+        for code in [code for code in self._bells if not self._rooms.has(code)]:
+            del self._bells[code]
         answer = {"code": room.code, "key": room.key, "network": self._network, "questions": as_json(room.deck)}
         return JSONResponse(answer)
 
@@ -154,9 +164,13 @@ class Classroom:
         room = self._presented(request)
         if self._verifier is not None and not room.writing.rounds:
             room.writing.prompt = self._verifier.prompt()
+        before, bell = room.phase, self._bells[room.code]
         room.turn(str((await _body(request)).get("action", "")))
-        bell = self._bells[room.code]
         bell.turn()
+        if room.phase == "draft" != before and self._verifier is not None:
+            with suppress(DraftscopeError):  # the class has its words where the engine has no time
+                await room.writing.offer(self._verifier.decode)
+            bell.turn()
         if room.phase == "verify" and self._verifier is not None:
             try:
                 await room.writing.close(self._verifier.decode, *self._verifier.head())
@@ -173,6 +187,13 @@ class Classroom:
         room.propose(str(body.get("phone", "")), str(body.get("text", "")))
         self._bells[room.code].count()
         return Response(status_code=204)
+
+    async def _proposals(self, request: Request) -> Response:
+        """The presenter sees what is proposed before the class does, and may hide some of it, or show it again."""
+        room, body = self._presented(request), await _body(request)
+        if "hide" in body and room.phase == "draft":
+            room.writing.hidden ^= {str(body["hide"])}
+        return JSONResponse(room.writing.proposed())
 
     async def _events(self, request: Request) -> Response:
         room = self._room(request)

@@ -27,8 +27,8 @@ class Phone {
       session.write(this.name, phone);
       this.listen();
     } catch (error) {
-      if (error.status === 404) askForCode(error.message, this.code);
-      else this.lose(error.status ? error.message : undefined);
+      if (error.status === 404) askForCode(error.message, this.code, this.state ? "The room is over." : undefined);
+      else this.lose(error.status === 409 ? error.message : undefined);
     }
   }
 
@@ -97,7 +97,7 @@ class Phone {
     const drawn = JSON.stringify([phase, number, question, scores, writing, step, this.wandering]);
     if (drawn !== this.drawn) {
       this.drawn = drawn;
-      main.replaceChildren(...VIEWS[state.phase](this, state));
+      main.replaceChildren(...VIEWS[state.phase](this, state).flat().filter(Boolean));
     }
     for (const button of main.querySelectorAll("button[data-option]")) {
       button.setAttribute("aria-pressed", String(Number(button.dataset.option) === state.yours));
@@ -134,23 +134,39 @@ function lesson(phone, { step }) {
 
 /** What a phone proposes for this round; the field stays as it is while others propose theirs. */
 function proposing(phone, { writing }) {
-  const field = h("input", { id: "words", maxlength: "60", autocomplete: "off", value: phone.state.proposed });
-  const send = async (event) => {
-    event.preventDefault();
+  const field = h("input", {
+    id: "words",
+    maxlength: "60",
+    autocomplete: "off",
+    value: at("words")?.value ?? phone.state.proposed,
+  });
+  const send = async (text) => {
     try {
-      await post(`class/${phone.code}/propose`, { phone: phone.token, text: field.value });
-      phone.state.proposed = field.value.trim();
+      await post(`class/${phone.code}/propose`, { phone: phone.token, text });
+      phone.state.proposed = text.trim();
       phone.draw();
     } catch (error) {
       setText(at("foot"), error.message);
     }
   };
+  const submit = (event) => {
+    event.preventDefault();
+    send(field.value);
+  };
   return [
     h("h1", { text: "How does the text go on?" }),
     h("p", { class: "context", text: writing.context || writing.prompt }),
+    writing.options.length > 0 && [
+      h("p", { text: "Choose one of these, or write your own words." }),
+      h(
+        "div",
+        { class: "answers two", role: "group", "aria-label": "Words to choose from" },
+        writing.options.map((text) => h("button", { type: "button", text, on: { click: () => send(text) } })),
+      ),
+    ],
     h(
       "form",
-      { on: { submit: send } },
+      { on: { submit } },
       h("label", { for: "words", text: "Your next words" }),
       field,
       h("button", { text: "Propose" }),
@@ -217,7 +233,10 @@ function footOf(phone, { phase, answered, joined, yours, proposed, right, judged
   return `${mine}${answered} of ${joined} answered.`;
 }
 
-function askForCode(sentence, code = "") {
+function askForCode(sentence, code = "", title = "Join a class") {
+  at("lost").hidden = true;
+  document.body.classList.remove("wandering");
+  for (const [id, text] of Object.entries({ where: "Draftscope class", code: "", foot: "" })) setText(at(id), text);
   const field = h("input", {
     id: "letters", maxlength: String(LETTERS), autocomplete: "off", autocapitalize: "characters", spellcheck: "false", value: code,
   }); // prettier-ignore
@@ -229,7 +248,7 @@ function askForCode(sentence, code = "") {
     h(
       "form",
       { on: { submit: go } },
-      h("h1", { text: "Join a class" }),
+      h("h1", { text: title }),
       h("p", { text: sentence }),
       h("label", { for: "letters", text: "Code on the projector" }),
       field,

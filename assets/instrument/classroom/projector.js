@@ -46,7 +46,8 @@ class Projector {
     } catch (error) {
       if (error.status === 404 || error.status === 403) {
         presentRoom(null);
-        offer(error.message);
+        present = null;
+        offer(error.message, "The room is over.");
       } else {
         lost("The connection to the server is lost; this page goes on trying.");
         setTimeout(() => this.lookAgain(), AGAIN_MS);
@@ -105,7 +106,11 @@ class Projector {
       parts.push(h("p", { text: question.said }));
     }
     if (phase === "end" && scores) parts.push(h("p", { text: `${scores.asked} questions were answered.` }));
-    if (phase === "draft") parts.push(h("p", { class: "large", id: "answered" }), h("p", { text: "have proposed" }));
+    if (phase === "draft") {
+      parts.push(h("p", { class: "large", id: "answered" }), h("p", { text: "have proposed" }));
+      const desk = () => window.open("class?desk", "draftscope-desk", "popup,width=480,height=720");
+      parts.push(h("button", { type: "button", text: "See and hide words", on: { click: desk } }));
+    }
     if (writing?.kept.length) parts.push(...scoresOf(writing));
     const word = phase === "ask" && question.hintsLeft ? "Next hint" : ONWARD[phase];
     if (word)
@@ -243,10 +248,12 @@ function asked({ context, guesses, hints, options, truth }, title, tally = null)
   ].filter(Boolean);
 }
 
-function offer(sentence) {
+function offer(sentence, title = "Start a class") {
   side.replaceChildren();
+  at("lost").hidden = true;
+  for (const [id, text] of Object.entries({ where: "", code: "", joined: "0" })) setText(at(id), text);
   main.replaceChildren(
-    h("h1", { text: "Start a class" }),
+    h("h1", { text: title }),
     h("p", { text: sentence }),
     h("p", {}, h("button", { class: "onward", type: "button", text: "Open a room", on: { click: open } })),
   );
@@ -270,5 +277,6 @@ function start(room) {
 
 document.addEventListener("keydown", (event) => present?.key(event));
 const before = presentedRoom();
-if (before) start(before);
+if (location.search === "?desk") import("./desk.js");
+else if (before) start(before);
 else offer("Everybody predicts on a phone; you reveal here. Nobody needs an account, and nothing is kept.");

@@ -2,7 +2,7 @@
 
 import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
-import { postAs, presentedRoom } from "../base/room.js";
+import { postAs, presentRoom, presentedRoom } from "../base/room.js";
 import { knownAt } from "../base/stages.js";
 import { guessesAt } from "../lessons/narrow.js";
 
@@ -39,10 +39,18 @@ export class Presenting {
     else if (await this.send("take", questionAbout(at.lane, round))) location.href = "class";
   }
 
+  /** The room is over. */
+  forget() {
+    presentRoom(null);
+    this.room = null;
+    this.root.hidden = true;
+  }
+
   async send(what, body) {
     try {
       return await postAs(this.room, what, body);
     } catch (error) {
+      if (error.status === 404 || error.status === 403) this.forget();
       this.host.say(error.message);
       return null;
     }
