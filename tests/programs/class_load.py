@@ -47,7 +47,8 @@ class Seen:
     bytes_at_start: int = 0
     quiet: list[float] = field(default_factory=list)  # tokens decoded per second before a question
     answering: list[float] = field(default_factory=list)  # and while it is answered
-    joined_rss: int = 0  # bytes of the server with all phones in the room
+    half_rss: int = 0  # bytes of the server with half of the phones in the room,
+    joined_rss: int = 0  # and with all of them
     answers_cpu_s: float = 0.0  # of the server, for all answers
 
 
@@ -122,6 +123,14 @@ def beside(work: Any, *arguments: Any) -> Iterator[tuple[int, Connection, Any]]:
         process.join()
 
 
+async def joined(clients: list[Client], server: psutil.Process) -> int:
+    """Bytes of the server when all of these have heard where the class is."""
+    await asyncio.gather(*(client.join() for client in clients))
+    while not all(client.state for client in clients):
+        await asyncio.sleep(0.02)
+    return int(server.memory_info().rss)
+
+
 async def run(
     address: str, phones: int, questions: int, server: psutil.Process, decoder: Connection
 ) -> tuple[Seen, float]:
@@ -144,9 +153,10 @@ async def run(
             seen.bytes_at_start += len((await http.get(page)).content)
         begun = time.perf_counter()
         clients = [Client(http, room["code"], seen) for _ in range(phones)]
-        await asyncio.gather(*(client.join() for client in clients))
+        half = phones // 2  # the first ones pay for what a server loads once
+        seen.half_rss = await joined(clients[:half], server)
+        seen.joined_rss = await joined(clients[half:], server)
         joined_s = time.perf_counter() - begun
-        seen.joined_rss = server.memory_info().rss
 
         async def turn() -> dict[str, Any]:
             path = f"/class/{room['code']}/turn"
@@ -200,6 +210,7 @@ def main(
         seen, joined_s = asyncio.run(run(address, phones, questions, server, decoder))
         after = server.memory_info().rss
     counted, revealed = quantiles(seen.counted, n=100), quantiles(seen.revealed, n=100)
+    a_phone = (seen.joined_rss - seen.half_rss) / (phones - phones // 2)
     quiet, answering = median(seen.quiet), median(seen.answering)
     pairs = zip(seen.quiet, seen.answering, strict=True)
     rows = [
@@ -209,7 +220,7 @@ def main(
         ("answer to the projector's count, p50 and p99", f"{counted[49]:.0f} and {counted[98]:.0f} ms"),
         ("reveal to a phone, p50 and p99", f"{revealed[49]:.0f} and {revealed[98]:.0f} ms"),
         ("answers lost", str(seen.lost)),
-        ("the server's memory, a phone in the room", f"{(seen.joined_rss - before) / phones / 1024:.0f} KiB"),
+        ("the server's memory, a phone of the second half", f"{a_phone / 1024:.0f} KiB"),
         ("the server's memory, grown by the whole class", f"{(after - before) / 2**20:.1f} MiB"),
         ("the server's processor time, an answer", f"{1e3 * seen.answers_cpu_s / phones / questions:.2f} ms"),
         ("decoding, quiet and while phones answer, medians", f"{quiet:.1f} and {answering:.1f} tokens/s"),
