@@ -132,6 +132,7 @@ def test_a_broken_network_and_a_restarted_server(open_page: Any) -> None:
             page.get_by_role("heading", name="The room is over.").wait_for()
             page.get_by_text("Nothing of it is kept.").wait_for()
             assert_accessible(page)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             assert code not in page.locator("header").inner_text() and not page.get_by_role("alert").count()
 
 
