@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from draftscope_app.classroom import streams
+from draftscope_app.classroom.deck import shipped
+from draftscope_app.classroom.rooms import Rooms
 from tests.support.browsers import assert_accessible
 from tests.support.classroom import served_class
+from tests.support.framed import free_port
 
 pytestmark = pytest.mark.browser
 
@@ -21,22 +25,29 @@ def class_url() -> Iterator[str]:
 
 @pytest.fixture
 def open_page(browser: Any, class_url: str) -> Iterator[Any]:
-    """Opens a page of the class at a width, in a theme; what a script reports there fails the test."""
+    """Opens a page of the class at a width, in a theme; what a script reports there fails the test. At another `url`
+    the network may break, which a browser reports, too."""
     contexts, errors = [], []
 
-    def open_at(path: str, width: int, height: int, theme: str) -> Any:
+    def open_at(path: str, width: int, height: int, theme: str, url: str = "", clock: bool = False) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.goto(f"{class_url}{path}")
+        page.on("console", lambda message: errors.append(message.text) if reports(message, url) else None)
+        if clock:
+            page.clock.install()
+        page.goto(f"{url or class_url}{path}")
         return page
 
     yield open_at
     for context in contexts:
         context.close()
     assert not errors
+
+
+def reports(message: Any, url: str) -> bool:
+    return message.type == "error" and not (url and message.text.startswith("Failed to load resource"))
 
 
 def choose(phone: Any, option: int) -> None:
@@ -89,3 +100,106 @@ def test_a_phone_without_a_code_is_asked_for_it_and_hints_come_one_by_one(open_p
         projector.keyboard.press("PageDown")
     projector.locator(".truth").wait_for()
     assert_accessible(projector)
+
+
+def test_a_broken_network_and_a_restarted_server(open_page: Any) -> None:
+    """After the first everybody is where the class is; after the second everybody is told that the room is over."""
+    rooms, port = Rooms(9, 300), free_port()
+    with served_class(rooms, port) as url:
+        projector = open_page("/class", 1920, 1080, "light", url)
+        projector.get_by_role("button", name="Open a room").click()
+        code = projector.locator(".lobby .code").inner_text()
+        phone = open_page(f"/join?{code}", 390, 844, "light", url, clock=True)
+        phone.get_by_text("The presenter starts.").wait_for()
+        projector.keyboard.press("Space")
+        choose(phone, 4)
+    for page in (phone, projector):
+        page.get_by_role("alert").get_by_text("connection").wait_for()
+    phone.clock.fast_forward(30_000)
+    rooms.find(code).turn("next")  # the class goes on meanwhile
+    with served_class(rooms, port):
+        phone.clock.fast_forward(5_000)
+        phone.get_by_role("heading", name="You said 16 rows. It was 16 rows.").wait_for()
+        projector.locator(".truth").wait_for()
+        assert not phone.get_by_role("alert").count() and not projector.get_by_role("alert").count()
+    with served_class(port=port):
+        for page in (phone, projector):
+            for _ in range(99):
+                if page.get_by_role("heading", name="The room is over.").count():
+                    break
+                phone.clock.run_for(1_000)
+                page.wait_for_timeout(100)
+            page.get_by_role("heading", name="The room is over.").wait_for()
+            page.get_by_text("Nothing of it is kept.").wait_for()
+            assert_accessible(page)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert code not in page.locator("header").inner_text() and not page.get_by_role("alert").count()
+
+
+def test_a_stream_that_falls_silent_is_opened_again(open_page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "KEEP_ALIVE_S", 1e6)  # nothing more comes, and no connection is closed
+    rooms = Rooms(9, 300)
+    with served_class(rooms) as url:
+        room = rooms.open(shipped())
+        phone = open_page(f"/join?{room.code}", 390, 844, "light", url, clock=True)
+        phone.get_by_text("The presenter starts.").wait_for()
+        room.turn("next")  # no bell rings, as if its news had been lost
+        phone.clock.fast_forward(39_000)
+        phone.get_by_text("The presenter starts.").wait_for()
+        phone.clock.fast_forward(2_000)
+        phone.get_by_role("alert").get_by_text("connection").wait_for()
+        phone.clock.fast_forward(3_000)
+        phone.get_by_role("heading", name="Which of these writes").wait_for()
+        assert not phone.get_by_role("alert").count()
+
+
+@pytest.mark.slow
+def test_phones_follow_a_lesson_wander_come_back_and_answer_about_a_live_round(browser: Any, address: str) -> None:
+    contexts = [browser.new_context(viewport={"width": 1920, "height": 1080})]
+    contexts += [browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark") for _ in range(2)]
+    presenter, phone, late = (context.new_page() for context in contexts)
+    presenter.goto(f"{address}class")
+    presenter.get_by_role("button", name="Open a room").click()
+    code = presenter.locator(".lobby .code").inner_text()
+    phone.goto(f"{address}join?{code}")
+    phone.get_by_text("The presenter starts.").wait_for()
+    presenter.goto(f"{address}?lesson=2")
+    phone.get_by_role("heading", name="Lesson 2 of 11: Draft and verify").wait_for()
+    assert phone.locator(".guesses .drafted").count() and not phone.locator(".guesses .accepted").count()
+    for _ in range(3):
+        presenter.get_by_role("button", name="Next", exact=True).click()
+    phone.get_by_text("Following the presenter · step 4 of 6").wait_for()
+    assert phone.locator(".guesses .accepted").count() and phone.locator(".said").inner_text().startswith("The same")
+    for _ in range(2):
+        phone.get_by_role("button", name="An earlier step").click()
+    phone.get_by_text("You wander · the class is at step 4").wait_for()
+    assert phone.locator(".said").inner_text().startswith("The target processes")
+    presenter.get_by_role("button", name="Next", exact=True).click()
+    phone.get_by_text("You wander · the class is at step 5").wait_for()
+    late.goto(f"{address}join?{code}")
+    for page in (phone, late):
+        assert_accessible(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    phone.get_by_role("button", name="Back to the class").click()
+    for page in (phone, late):
+        page.get_by_text("Following the presenter · step 5 of 6").wait_for()
+        assert page.locator(".bars li").count() == 2
+    presenter.goto(f"{address}?max_new_tokens=16")
+    presenter.click("#ds-run")
+    instrument = presenter.locator("draftscope-instrument")
+    presenter.wait_for_function(
+        "(e) => e.store.source === 'live' && e.state === 'done'", arg=instrument.element_handle()
+    )
+    instrument.evaluate("e => { e.cursor.select(e.store.lanes.at(-1), 1); }")
+    kept = instrument.evaluate("e => e.cursor.round.accepted")
+    presenter.keyboard.press("a")
+    presenter.wait_for_url("**/class")
+    choose(phone, kept)
+    presenter.get_by_text("1 of 2").wait_for()
+    presenter.keyboard.press("Space")
+    phone.get_by_role("heading", name=f"You said {kept}. It was {kept}.").wait_for()
+    presenter.get_by_text("a round of a live run").wait_for()
+    presenter.keyboard.press("Space")
+    presenter.get_by_text("question 1 of 11").wait_for()
+    for context in contexts:
+        context.close()

@@ -9,7 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
+from draftscope.decode.engine import DecodingEngine
 from draftscope_app.classroom import routes, streams
+from draftscope_app.classroom.drafting import LIKELY, OTHERS
+from tests.classroom.test_drafting import PROMPT, decoder
 from tests.support.classroom import served_class, states
 
 
@@ -97,18 +100,75 @@ def test_pages_and_files_are_small_and_nothing_else_is_served(address: str) -> N
     assert httpx.post(f"{address}/class/qr", json={"link": "http://a/"}).json()["image"].startswith("data:image/svg")
 
 
+STEP = {"title": "Lesson 2 of 11: Draft and verify", "at": 0, "of": 5, "words": "One round."}
+
+
+def test_phones_see_the_presenters_step_and_the_earlier_ones_but_no_later_one(address: str) -> None:
+    room = opened(address)
+    headers, base = {routes.KEY: room["key"]}, f"{address}/class/{room['code']}"
+    guess = {"text": "·cat", "fate": None, "p": None, "q": 0.5}
+    for at in (0, 1):
+        shown = httpx.post(f"{base}/show", json=STEP | {"at": at, "guesses": [guess]}, headers=headers)
+        assert shown.status_code == 204
+    state = asyncio.run(first_state(address, room["code"]))
+    assert (state["phase"], state["step"]["at"], state["step"]["guesses"][0]["q"]) == ("lesson", 1, 0.5)
+    assert [step["at"] for step in httpx.get(f"{base}/lesson").json()] == [0, 1]
+    httpx.post(f"{base}/show", json=STEP | {"title": "Lesson 3"}, headers=headers)
+    assert [step["title"] for step in httpx.get(f"{base}/lesson").json()] == ["Lesson 3"]
+    assert httpx.post(f"{base}/show", json=STEP).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [({}, "title: Field required"), (STEP | {"at": 40}, "at: "), (STEP | {"words": "x" * 20000}, "bytes")],
+)
+def test_a_step_that_is_none_is_refused_in_one_sentence(address: str, body: dict[str, Any], sentence: str) -> None:
+    room = opened(address)
+    answer = httpx.post(f"{address}/class/{room['code']}/show", json=body, headers={routes.KEY: room["key"]})
+    assert answer.status_code == 409 and sentence in answer.json()["error"]
+
+
+class TinyVerifier:
+    """The tiny engine behind a class, without a head."""
+
+    def __init__(self, engine: DecodingEngine) -> None:
+        self.decode = decoder(engine)
+
+    def head(self) -> tuple[str, str]:
+        return "", ""
+
+    def prompt(self) -> str:
+        return PROMPT
+
+
+def test_a_presenter_sees_and_hides_words_that_nobody_else_gets(tiny: DecodingEngine) -> None:
+    with served_class(verifier=TinyVerifier(tiny)) as url:
+        room = opened(url)
+        base, headers = f"{url}/class/{room['code']}", {routes.KEY: room["key"]}
+        phones = [httpx.post(f"{base}/join", json={}).json()["phone"] for _ in range(2)]
+        assert len(turn(url, room, "draft").json()["writing"]["options"]) == LIKELY + OTHERS
+        for phone, text in zip(phones, ("secret", "ab"), strict=True):
+            httpx.post(f"{base}/propose", json={"phone": phone, "text": text}).raise_for_status()
+        assert httpx.post(f"{base}/proposals", json={}).status_code == 403
+        assert "secret" not in str(asyncio.run(first_state(url, room["code"])))
+        seen = httpx.post(f"{base}/proposals", json={"hide": "secret"}, headers=headers).json()
+        assert {(each["text"], each["hidden"]) for each in seen} == {("secret", True), ("ab", False)}
+        drafted = turn(url, room, "next").json()
+        assert drafted["phase"] == "drafted" and [node["text"] for node in drafted["writing"]["nodes"]] == ["a", "b"]
+
+
 def test_a_silent_room_keeps_its_connections(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "KEEP_ALIVE_S", 0.05)
     room = opened(address)
 
-    async def first_comment() -> str:
+    async def first_sign() -> str:
         async with (
             httpx.AsyncClient(base_url=address) as client,
             client.stream("GET", f"/class/{room['code']}/events") as answer,
         ):
             async for line in answer.aiter_lines():
-                if line.startswith(":"):
+                if line.startswith("event:"):
                     return line
         return ""
 
-    assert asyncio.run(first_comment()) == ": still here"
+    assert asyncio.run(first_sign()) == "event: here"

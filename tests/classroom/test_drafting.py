@@ -11,7 +11,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.fork import ForkPoint
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent
-from draftscope_app.classroom.drafting import DEPTH, PROPOSALS_MOST, Writing
+from draftscope_app.classroom.drafting import DEPTH, LIKELY, OTHERS, PROPOSALS_MOST, Writing
 from tests.classroom.test_rooms import open_room
 
 PROMPT = "abcab"
@@ -48,6 +48,31 @@ def test_proposals_are_counted_shortened_and_follow_the_text() -> None:
     assert max(map(len, writing.continuations())) == 61
     writing.proposals = {str(n): f"word{n}" for n in range(99)}
     assert len(writing.continuations()) == PROPOSALS_MOST
+
+
+def test_phones_may_choose_likely_words_of_the_target_mixed_with_others(tiny: DecodingEngine) -> None:
+    writing = Writing(prompt=PROMPT)
+    asyncio.run(writing.offer(decoder(tiny)))
+    last = next(
+        e for e in tiny.decode(PROMPT, drafter="plain", max_new_tokens=1, record=True).events if e.kind == "round"
+    )
+    ranked = sorted(zip(last.last.distributions.p, last.last.distributions.raw, strict=True), reverse=True)
+    words = [raw for _, raw in ranked if raw.isalpha()]
+    assert set(words[:LIKELY]) < set(writing.options) and len(writing.options) == LIKELY + OTHERS
+    assert set(writing.options) - set(words[:LIKELY]) == set(words[-OTHERS:])
+    writing.proposals = {"1": writing.options[0]}
+    asyncio.run(writing.close(decoder(tiny), "", ""))
+    assert writing.options == ()
+
+
+def test_a_hidden_proposal_is_in_no_draft_and_in_no_state(tiny: DecodingEngine) -> None:
+    writing = Writing(prompt=PROMPT, proposals={"1": "ab", "2": "xyz", "3": "xyz"})
+    assert writing.proposed()[0] == {"text": "xyz", "votes": 2, "hidden": False}
+    writing.hidden = {"xyz"}
+    assert writing.continuations() == ["ab"] and writing.proposed()[0]["hidden"]
+    asyncio.run(writing.close(decoder(tiny), "", ""))
+    assert [node["text"] for node in writing.rounds[0].nodes] == ["a", "b"] and "xyz" not in str(writing.shown(True))
+    assert sum(node["votes"] for node in writing.rounds[0].nodes) == 2
 
 
 def test_words_are_shown_only_after_the_round_closes() -> None:

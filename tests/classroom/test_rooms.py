@@ -9,6 +9,7 @@ import pytest
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.classroom import rooms
 from draftscope_app.classroom.deck import Deck
+from draftscope_app.classroom.lessons import LessonStep
 from draftscope_app.classroom.questions import Question
 from draftscope_app.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
 
@@ -64,6 +65,40 @@ def test_a_question_that_was_answered_is_shown_again_and_not_asked_again() -> No
     assert (room.phase, room.number) == ("reveal", 0)
     with pytest.raises(DraftscopeError, match="closed"):
         room.answer(phone, 0, 1)
+
+
+TAKEN = Question(ask="How many?", options=("0", "1"), truth=1, said="One.")
+
+
+def test_a_lesson_or_a_live_round_interrupts_the_questions_and_they_go_on_afterwards() -> None:
+    _, room, _ = open_room()
+    phone = room.join()
+    room.show(LessonStep(title="Lesson 1", at=0, of=3, words="Look."))
+    assert room.state()["step"]["words"] == "Look." and room.state()["question"] is None
+    room.turn("next")
+    room.answer(phone, 0, 0)
+    room.take(TAKEN)  # the first question is still open: nothing of it is told
+    assert (room.phase, room.number, room.state()["place"]) == ("ask", 3, "a round of a live run")
+    assert room.state_for(phone)["judged"] == 0 and room.state()["question"]["options"] == ("0", "1")
+    room.answer(phone, 3, 1)
+    room.turn("next")
+    assert room.state_for(phone) | {"right": 1, "judged": 1} == room.state_for(phone)
+    room.turn("next")
+    assert (room.phase, room.number, room.state_for(phone)["yours"]) == ("ask", 0, 0)
+    room.turn("next")
+    room.show(LessonStep(title="Lesson 1", at=1, of=3, words="And this."))
+    with pytest.raises(DraftscopeError, match="closed"):
+        room.answer(phone, 0, 1)
+    room.turn("next")
+    assert (room.phase, room.number) == ("ask", 1)
+    room.turn("ask:3")
+    assert (room.phase, room.state()["tally"]) == ("reveal", [0, 1])
+    room.turn("back")
+    assert (room.phase, room.number) == ("ask", 1)
+    room.turn("end")
+    assert room.state()["scores"] == {"asked": 2, "class": 2, "best": 2, "chance": 0.8}
+    with pytest.raises(DraftscopeError, match="has ended"):
+        room.take(TAKEN)
 
 
 def refused(room: Room, phone: str) -> list[tuple[Callable[[], None], str]]:

@@ -2,15 +2,23 @@
 
 Every phone joins, listens and answers each question at a random moment of two seconds; one in five loses its connection
 in between and comes back. The projector measures how long an answer takes to be counted, and a reveal to be seen.
+The server is a process of its own, whose memory and processor time are read. A third process decodes for two seconds
+before each question and for two seconds of its answers, in turn, so that both see the same machine. The phones run on
+that machine, too: what decoding loses is at most what the table says.
 """
 
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import random
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from statistics import quantiles
+from multiprocessing.connection import Connection
+from statistics import median, quantiles
 from typing import Annotated, Any
 
 import httpx
@@ -18,7 +26,11 @@ import psutil
 import typer
 from tabulate import tabulate
 
+from draftscope.decode.engine import DecodingEngine
+from draftscope.models.probe import probed
+from draftscope_app.classroom.rooms import Rooms
 from draftscope_app.classroom.routes import KEY
+from tests.conftest import byte_tokenizer, random_llama
 from tests.support.classroom import served_class, states
 
 ANSWERING_S = 2.0
@@ -33,6 +45,11 @@ class Seen:
     revealed: list[float] = field(default_factory=list)  # from the presenter's key to a phone's reveal
     lost: int = 0  # answers that the reveal did not know
     bytes_at_start: int = 0
+    quiet: list[float] = field(default_factory=list)  # tokens decoded per second before a question
+    answering: list[float] = field(default_factory=list)  # and while it is answered
+    first_rss: int = 0  # bytes of the server with one phone in the room,
+    joined_rss: int = 0  # and with all of them
+    answers_cpu_s: float = 0.0  # of the server, for all answers
 
 
 class Client:
@@ -72,16 +89,72 @@ class Client:
 REVEALED: dict[int, float] = {}  # question -> when the presenter revealed it
 
 
-async def run(address: str, phones: int, questions: int) -> tuple[Seen, float]:
+def serve(pipe: Connection, phones: int) -> None:
+    """A server of classes, until this process is ended."""
+    with served_class(Rooms(9, phones)) as address:
+        pipe.send(address)
+        threading.Event().wait()
+
+
+def decode(pipe: Connection) -> None:
+    """Decodes for as many seconds as it is told, and answers tokens a second."""
+    engine = DecodingEngine(probed(random_llama(3, 258, layers=8), "target"), None, byte_tokenizer())
+    engine.decode("warm", drafter="plain", max_new_tokens=8)
+    pipe.send(None)
+    while True:
+        seconds, tokens, begun = pipe.recv(), 0, time.perf_counter()
+        while time.perf_counter() - begun < seconds:
+            tokens += len(engine.decode("class", drafter="plain", max_new_tokens=16).token_ids)
+        pipe.send(tokens / (time.perf_counter() - begun))
+
+
+@contextmanager
+def beside(work: Any, *arguments: Any) -> Iterator[tuple[int, Connection, Any]]:
+    """Another process at work: its id, its pipe, and the first thing that it says."""
+    spawn = multiprocessing.get_context("spawn")
+    pipe, other = spawn.Pipe()
+    process = spawn.Process(target=work, args=(other, *arguments), daemon=True)
+    process.start()
+    try:
+        assert process.pid is not None
+        yield process.pid, pipe, pipe.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+async def joined(clients: list[Client], server: psutil.Process) -> int:
+    """Bytes of the server when all of these have heard where the class is."""
+    await asyncio.gather(*(client.join() for client in clients))
+    while not all(client.state for client in clients):
+        await asyncio.sleep(0.02)
+    return int(server.memory_info().rss)
+
+
+async def run(
+    address: str, phones: int, questions: int, server: psutil.Process, decoder: Connection
+) -> tuple[Seen, float]:
+    def decoded() -> float:
+        decoder.send(ANSWERING_S)
+        return float(decoder.recv())
+
     seen = Seen()
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as http:
         room = (await http.post("/class/rooms", json={})).json()
-        for page in ("/join", "/class/files/style.css", "/class/files/classroom/phone.js", "/class/files/base/dom.js"):
+        for page in (
+            "/join",
+            "/class/files/style.css",
+            "/class/files/classroom/phone.js",
+            "/class/files/base/dom.js",
+            "/class/files/base/room.js",
+            "/class/files/classroom/drawing.js",
+        ):
             seen.bytes_at_start += len((await http.get(page)).content)
         begun = time.perf_counter()
         clients = [Client(http, room["code"], seen) for _ in range(phones)]
-        await asyncio.gather(*(client.join() for client in clients))
+        seen.first_rss = await joined(clients[:1], server)  # it pays for what a server loads once
+        seen.joined_rss = await joined(clients[1:], server)
         joined_s = time.perf_counter() - begun
 
         async def turn() -> dict[str, Any]:
@@ -100,7 +173,12 @@ async def run(address: str, phones: int, questions: int) -> tuple[Seen, float]:
         for number in range(questions):
             while not all(c.state.get("phase") == "ask" and c.state["number"] == number for c in clients):
                 await asyncio.sleep(0.02)
-            await asyncio.gather(*(client.answer(number) for client in clients))
+            seen.quiet.append(await asyncio.to_thread(decoded))
+            before = sum(server.cpu_times()[:2])
+            answers = asyncio.gather(*(client.answer(number) for client in clients))
+            seen.answering.append(await asyncio.to_thread(decoded))
+            await answers
+            seen.answers_cpu_s += sum(server.cpu_times()[:2]) - before
             await asyncio.sleep(1)
             times = sorted(client.sent[number][0] for client in clients)
             for n, sent in enumerate(times, 1):
@@ -125,12 +203,15 @@ def main(
     questions: Annotated[int, typer.Option(help="questions that are asked")] = 5,
 ) -> None:
     """Run the class and print the table."""
-    process = psutil.Process()
-    with served_class(phones=phones) as address:
-        before = process.memory_info().rss
-        seen, joined_s = asyncio.run(run(address, phones, questions))
-        grown = process.memory_info().rss - before
+    with beside(serve, phones) as (pid, _, address), beside(decode) as (_, decoder, _):
+        server = psutil.Process(pid)
+        before = server.memory_info().rss
+        seen, joined_s = asyncio.run(run(address, phones, questions, server, decoder))
+        after = server.memory_info().rss
     counted, revealed = quantiles(seen.counted, n=100), quantiles(seen.revealed, n=100)
+    a_phone = (seen.joined_rss - seen.first_rss) / (phones - 1)
+    quiet, answering = median(seen.quiet), median(seen.answering)
+    pairs = zip(seen.quiet, seen.answering, strict=True)
     rows = [
         ("phones, questions", f"{phones}, {questions}"),
         ("all joined after", f"{joined_s:.1f} s"),
@@ -138,7 +219,11 @@ def main(
         ("answer to the projector's count, p50 and p99", f"{counted[49]:.0f} and {counted[98]:.0f} ms"),
         ("reveal to a phone, p50 and p99", f"{revealed[49]:.0f} and {revealed[98]:.0f} ms"),
         ("answers lost", str(seen.lost)),
-        ("memory of server and clients together, grown by", f"{grown / 2**20:.0f} MiB"),
+        ("the server's memory, a phone after the first", f"{a_phone / 1024:.0f} KiB"),
+        ("the server's memory, grown by the whole class", f"{(after - before) / 2**20:.1f} MiB"),
+        ("the server's processor time, an answer", f"{1e3 * seen.answers_cpu_s / phones / questions:.2f} ms"),
+        ("decoding, quiet and while phones answer, medians", f"{quiet:.1f} and {answering:.1f} tokens/s"),
+        ("decoding while phones answer, of quiet", " ".join(f"{a / q:.2f}" for q, a in pairs)),
     ]
     print(tabulate(rows, tablefmt="github", headers=("what", "measured")))
 

@@ -14,14 +14,15 @@ import uvicorn
 from starlette.applications import Starlette
 
 from draftscope_app.classroom.rooms import Rooms
-from draftscope_app.classroom.routes import Classroom
+from draftscope_app.classroom.routes import Classroom, Verifier
 
 
 @contextmanager
-def served_class(rooms: int = 9, phones: int = 300) -> Iterator[str]:
-    """Its address."""
-    app = Starlette(routes=Classroom(Rooms(rooms, phones)).routes())
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", ws="none"))
+def served_class(rooms: Rooms | None = None, port: int = 0, verifier: Verifier | None = None) -> Iterator[str]:
+    """Its address. A second one at the same `port` is the first after a broken network, or without its `rooms` a
+    restarted one."""
+    app = Starlette(routes=Classroom(rooms or Rooms(9, 300), verifier=verifier).routes())
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="critical", ws="none"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

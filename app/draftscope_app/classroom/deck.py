@@ -69,7 +69,7 @@ def read(path: Path) -> Deck:
     questions = []
     for number, step in enumerate(deck.steps, 1):
         try:
-            questions.append(_checked(step) if isinstance(step, Question) else _made(step, path.parent, runs))
+            questions.append(checked(step) if isinstance(step, Question) else _made(step, path.parent, runs))
         except DraftscopeError as error:
             raise DraftscopeError(f"'{path}', step {number}: {error}") from None
     return Deck(title=deck.title, questions=tuple(questions))
@@ -83,7 +83,8 @@ def _made(step: FromRun, folder: Path, runs: dict[str, dict[str, Lane]]) -> Ques
     return make_question(step, runs[step.run])
 
 
-def _checked(question: Question) -> Question:
+def checked(question: Question) -> Question:
+    """The question. Raises `DraftscopeError` where none of its options is the answer."""
     if not 0 <= question.truth < len(question.options):
         raise DraftscopeError(
             f"truth = {question.truth}: there are {len(question.options)} options; count them from 0."

@@ -6,6 +6,7 @@ places, so that the class has somebody to compete with.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ DEPTH = 4  # tokens of a draft, the class's and the head's
 PROPOSALS_MOST = 24  # different ones of a round
 PROPOSAL_MOST = 60  # characters
 ROUNDS_MOST = 40
+LIKELY, OTHERS = 2, 2  # words offered to phones: of the target's most probable ones, and of the least probable shown
 NO_SPACE = (".", ",", ";", ":", "!", "?", "'", ")")  # follow a word directly
 
 Decode = Callable[[str, Settings, tuple[int, ...]], Awaitable[list[AnyEvent]]]  # prompt, settings, tokens before it
@@ -48,6 +50,8 @@ class Writing:
     proposals: dict[str, str] = field(default_factory=dict)  # phone -> what it proposes for the present round
     head: str = ""  # title of the drafter that competes
     ended: bool = False  # the target ended it
+    hidden: set[str] = field(default_factory=set)  # continuations that the presenter keeps out of the text's rounds
+    options: tuple[str, ...] = ()  # words to choose from, in no order
 
     def shown(self, closed: bool) -> dict[str, Any]:
         """What phones and projector may see. Proposals of an open round are nobody's but the phone's that sent it."""
@@ -65,12 +69,30 @@ class Writing:
             "last": last.last.model_dump() if closed and last else None,
             "text": self.text,
             "ended": self.ended,
+            "options": () if closed else self.options,
         }
 
-    def continuations(self) -> list[str]:
-        """The proposals as texts that can follow, the most frequent first."""
+    async def offer(self, decode: Decode) -> None:
+        """Gives phones words to choose from: likely ones under the target, mixed with unlikely ones."""
+        before = len(self.rounds)
+        plain = Settings.of(drafter="plain", temperature=0.0, max_new_tokens=1)
+        last = _first(await decode(self.prompt, plain, self.tokens)).last
+        if len(self.rounds) != before or last.distributions is None:
+            return  # the presenter was faster
+        ranked = sorted(zip(last.distributions.p, last.distributions.raw, strict=True), reverse=True)
+        following = [text for _, raw in ranked if (text := decoded(raw)).startswith(" ") == bool(self.text)]
+        words = list(dict.fromkeys(text.strip() for text in following if text.strip().isalpha()))
+        offered = words[:LIKELY] + words[LIKELY:][-OTHERS:]
+        self.options = tuple(random.sample(offered, len(offered)))
+
+    def proposed(self) -> list[dict[str, Any]]:
+        """For the presenter alone: the different proposals, the most frequent first, and which are hidden."""
         counted = Counter(self._following(proposal) for proposal in self.proposals.values())
-        return [text for text, _ in counted.most_common(PROPOSALS_MOST)]
+        return [{"text": text, "votes": n, "hidden": text in self.hidden} for text, n in counted.most_common()]
+
+    def continuations(self) -> list[str]:
+        """The proposals that are not hidden as texts that can follow, the most frequent first."""
+        return [each["text"] for each in self.proposed() if not each["hidden"]][:PROPOSALS_MOST]
 
     def _following(self, proposal: str) -> str:
         words = " ".join(proposal.replace(BETWEEN, " ").split())[:PROPOSAL_MOST]
@@ -94,15 +116,16 @@ class Writing:
         self.tokens += tuple(mine.emitted)
         self.text += mine.text_delta
         self.proposals.clear()
+        self.options = ()
 
     def _round(self, round_: Round, head_kept: int | None) -> ClassRound:
-        texts = [self._following(proposal) for proposal in self.proposals.values()]
+        shown = [(each["text"], each["votes"]) for each in self.proposed() if not each["hidden"]]
         paths: list[str] = []
         nodes = []
         for node in round_.nodes:
             path = (paths[node.parent] if node.parent >= 0 else "") + decoded(node.raw)
             paths.append(path)
-            votes = sum(text.startswith(path) for text in texts)
+            votes = sum(count for text, count in shown if text.startswith(path))
             fate: Fate = node.fate
             nodes.append({"text": readable(node.raw), "parent": node.parent, "fate": fate, "p": node.p, "votes": votes})
         last = Guess(text=readable(round_.last.raw), fate="bonus" if round_.last.kind == "bonus" else "correction")

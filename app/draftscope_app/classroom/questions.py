@@ -33,6 +33,7 @@ class Guess(BaseModel):
     q: float | None = None
     threshold: float | None = None
     u: float | None = None
+    parent: int | None = None  # of a tree's guess: the index of the one before it, or -1
 
 
 class Question(BaseModel):
@@ -55,7 +56,7 @@ class Question(BaseModel):
         if revealed:
             guesses = [guess.model_dump() for guess in self.guesses]
             return {**told, "hints": self.hints, "guesses": guesses, "truth": self.truth, "said": self.said}
-        drafted = [{"text": g.text} for g in self.guesses if g.fate not in ("correction", "bonus")]
+        drafted = [{"text": g.text, "parent": g.parent} for g in self.guesses if g.fate not in ("correction", "bonus")]
         left = len(self.hints) - hints
         return {**told, "hints": self.hints[:hints], "hintsLeft": left, "guesses": drafted}
 

@@ -15,16 +15,16 @@ from typing import Any, Literal
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.classroom.deck import Deck
 from draftscope_app.classroom.drafting import PROPOSAL_MOST, ROUNDS_MOST, Writing
+from draftscope_app.classroom.lessons import LessonStep, Shown
 from draftscope_app.classroom.questions import Question
 
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"  # without I and O, which are read as digits
 CODE_LENGTH = 4
 IDLE_S = 3600.0  # after which a room without its presenter ends
+TAKEN_MOST = 100  # questions about rounds of live runs
 CHANGES_MOST = 30  # of one phone's answer to one question
 
-Phase = Literal["lobby", "ask", "reveal", "draft", "verify", "drafted", "end"]
-
-
+Phase = Literal["lobby", "lesson", "ask", "reveal", "draft", "verify", "drafted", "end"]
 DRAFTING = ("draft", "verify", "drafted")
 
 
@@ -60,10 +60,18 @@ class Room:
     used: float = 0.0  # when the presenter was last here
     writing: Writing = field(default_factory=Writing)
     drafts: bool = False  # an engine is there that verifies what the class drafts
+    lesson: Shown = field(default_factory=Shown)
+    taken: list[Question] = field(default_factory=list)  # about rounds of live runs; they are counted after the deck's
+    place: int = -1  # in the deck: the question that was asked last
+    revealed: set[int] = field(default_factory=set)
+
+    @property
+    def questions(self) -> list[Question]:
+        return [*self.deck.questions, *self.taken]
 
     @property
     def question(self) -> Question:
-        return self.deck.questions[self.number]
+        return self.questions[self.number]
 
     def join(self, phone: str = "") -> str:
         """A phone's token: its earlier one, or a new one. Raises `DraftscopeError` where the room is full."""
@@ -123,16 +131,37 @@ class Room:
         else:
             self.writing.proposals.pop(token, None)
 
-    def turn(self, action: str) -> None:
-        """The presenter's step: `next`, `back`, `end`, `draft`, `ask:N` to choose a question, or `look`."""
+    def show(self, step: LessonStep) -> None:
+        """The presenter is in a lesson, and phones follow. A question that is open stays unanswered until later."""
+        self._refuse_change()
+        self.lesson.show(step)
+        self.phase = "lesson"
+
+    def take(self, question: Question) -> None:
+        """Asks about a round of a live run. Raises `DraftscopeError` after very many."""
+        self._refuse_change()
+        if len(self.taken) >= TAKEN_MOST:
+            raise DraftscopeError(f"This class was asked about {TAKEN_MOST} rounds; open another room.")
+        self.taken.append(question)
+        self._ask(len(self.questions) - 1)
+
+    def _refuse_change(self) -> None:
         if self.phase == "verify":
             raise DraftscopeError("The target is verifying; wait for it.")
+        if self.phase == "end":
+            raise DraftscopeError("This class has ended; open another room.")
+
+    def turn(self, action: str) -> None:
+        """The presenter's step: `next`, `back`, `end`, `draft`, `ask:N` to choose a question, or `look`."""
+        if action != "look":
+            self._refuse_change()
         if action == "next":
             self._next()
         elif action == "draft":
             self._draft()
         elif action == "back":
-            self._ask(self.number - 1 if self.phase in ("ask", "reveal") else self.number)
+            back = self.phase in ("ask", "reveal") and self.number < len(self.deck.questions)
+            self._ask(self.place - 1 if back else max(self.place, 0))
         elif action == "end":
             self.phase = "end"
         elif action == "look":
@@ -144,26 +173,31 @@ class Room:
 
     def _next(self) -> None:
         """Hint by hint to the reveal, then the next question; after the last one the end."""
-        if self.phase == "lobby":
-            self._ask(self.number)
-        elif self.phase == "ask" and self.hints < len(self.question.hints):
+        if self.phase == "ask" and self.hints < len(self.question.hints):
             self.hints += 1
         elif self.phase == "ask":
             self.phase = "reveal"
+            self.revealed.add(self.number)
         elif self.phase == "draft":
             self.phase = "verify"
         elif self.phase == "drafted" and not self.writing.ended:
             self._draft()
-        elif self.phase == "reveal" and self.number + 1 < len(self.deck.questions):
-            self._ask(self.number + 1)
+        elif self.phase != "drafted" and self._following() < len(self.deck.questions):
+            self._ask(self._following())
         else:
             self.phase = "end"
 
+    def _following(self) -> int:
+        """The deck's next question: the one that a lesson or a live run has interrupted, or the one after it."""
+        return self.place + (self.place < 0 or self.place in self.revealed)
+
     def _ask(self, number: int) -> None:
-        if not 0 <= number < len(self.deck.questions):
-            raise DraftscopeError(f"question = {number}: the class has {len(self.deck.questions)}, counted from 0.")
-        if any(number in phone.answers for phone in self.phones.values()) and number != self.number:
-            self.phase, self.number, self.hints = "reveal", number, len(self.deck.questions[number].hints)
+        if not 0 <= number < len(self.questions):
+            raise DraftscopeError(f"question = {number}: the class has {len(self.questions)}, counted from 0.")
+        if number < len(self.deck.questions):
+            self.place = number
+        if self._judged(number):
+            self.phase, self.number, self.hints = "reveal", number, len(self.questions[number].hints)
             return  # it was answered before: shown again, with its answers
         self.phase, self.number, self.hints = "ask", number, 0
         self._new_turn()
@@ -191,13 +225,15 @@ class Room:
         """What everybody in the room may see."""
         asked = self.phase in ("ask", "reveal")
         shown = self.question.shown(self.hints, self.phase == "reveal") if asked else None
+        taken = self.number >= len(self.deck.questions)
         return {
             "code": self.code,
             "title": self.deck.title,
             "phase": self.phase,
             "number": self.number,
-            "of": len(self.deck.questions),
+            "place": "a round of a live run" if taken else f"question {self.number + 1} of {len(self.deck.questions)}",
             "question": shown,
+            "step": self.lesson.present() if self.phase == "lesson" else None,
             "answered": self.answered(),
             "joined": sum(phone.connected > 0 for phone in self.phones.values()),
             "drafts": self.drafts,
@@ -218,25 +254,23 @@ class Room:
         chosen = Counter(phone.answers.get(self.number) for phone in self.phones.values())
         return [chosen[option] for option in range(len(self.question.options))]
 
-    def _revealed(self, number: int) -> bool:
-        if number == self.number and self.phase == "ask":
-            return False
-        return any(number in phone.answers for phone in self.phones.values())
+    def _judged(self, number: int) -> bool:
+        return number in self.revealed and any(number in phone.answers for phone in self.phones.values())
 
     def _right(self, phone: Phone) -> tuple[int, int]:
         """How many of this phone's judged answers were right, and how many there are."""
-        judged = [n for n in phone.answers if self._revealed(n)]
-        return sum(phone.answers[n] == self.deck.questions[n].truth for n in judged), len(judged)
+        judged = [n for n in phone.answers if self._judged(n)]
+        return sum(phone.answers[n] == self.questions[n].truth for n in judged), len(judged)
 
     def _scores(self) -> dict[str, float]:
         """Questions right, out of `asked`: the class (by its most frequent answer), its best phone, and chance."""
-        asked = [n for n in range(len(self.deck.questions)) if self._revealed(n)]
+        asked = [n for n in range(len(self.questions)) if self._judged(n)]
         majority = 0
         for n in asked:
             votes = Counter(phone.answers[n] for phone in self.phones.values() if n in phone.answers)
-            majority += votes.most_common(1)[0][0] == self.deck.questions[n].truth
+            majority += votes.most_common(1)[0][0] == self.questions[n].truth
         best = max((self._right(phone)[0] for phone in self.phones.values()), default=0)
-        chance = sum(1 / len(self.deck.questions[n].options) for n in asked)
+        chance = sum(1 / len(self.questions[n].options) for n in asked)
         return {"asked": len(asked), "class": majority, "best": best, "chance": round(chance, 1)}
 
 
@@ -269,7 +303,9 @@ class Rooms:
         self._end_idle()
         room = self._rooms.get(code.upper()[:CODE_LENGTH])
         if room is None:
-            raise NoRoomError("There is no room with this code: it has ended, or the server was started again.")
+            raise NoRoomError(
+                "There is no room with this code: it has ended, or the server was started again. Nothing of it is kept."
+            )
         return room
 
     def present(self, code: str, key: str) -> Room:

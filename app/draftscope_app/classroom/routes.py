@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
 
 import segno
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -20,20 +23,30 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.html import palette
-from draftscope_app.classroom.deck import Deck, as_json, shipped
+from draftscope_app.classroom.deck import Deck, as_json, checked, shipped
+from draftscope_app.classroom.lessons import LessonStep
+from draftscope_app.classroom.questions import Question
 from draftscope_app.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
 from draftscope_app.classroom.streams import PHONE_S, PRESENTER_S, Bell, follow
 
 FOLDER = assets() / "instrument" / "classroom"
 KEY = "x-class-key"
-FILES = ("classroom/phone.js", "classroom/projector.js", "classroom/drawing.js", "base/dom.js")
-BODY_MOST = 2048  # bytes of a post
+FILES = (
+    "classroom/phone.js",
+    "classroom/projector.js",
+    "classroom/drawing.js",
+    "classroom/desk.js",
+    "base/dom.js",
+    "base/room.js",
+)
+BODY_MOST, STEP_MOST = 2048, 16384  # bytes of a post, and of a lesson's step
 WRONG_CODE_S = 1.0  # before a wrong code is answered: guessing all of them takes days
 WRONG_CODES_MOST = 20  # that wait at the same time
 LINK_MOST = 300  # characters of an address in a QR code
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'"
 
 Handler = Callable[[Request], Awaitable[Response]]
+Read = TypeVar("Read", bound=BaseModel)
 
 
 class Verifier(Protocol):
@@ -57,7 +70,7 @@ class Classroom:
         self, rooms: Rooms, network: str = "", deck: Deck | None = None, verifier: Verifier | None = None
     ) -> None:
         self._rooms, self._network, self._deck, self._verifier = rooms, network, deck, verifier
-        self._bells: dict[str, Bell] = {}
+        self._bells: defaultdict[str, Bell] = defaultdict(Bell)
         self._wrong = 0
 
     def routes(self) -> list[Route]:
@@ -68,12 +81,16 @@ class Classroom:
             "/class/{code}/answer": self._answer,
             "/class/{code}/propose": self._propose,
             "/class/{code}/turn": self._turn,
+            "/class/{code}/show": self._show,
+            "/class/{code}/take": self._take,
+            "/class/{code}/proposals": self._proposals,
         }
         return [
             Route("/class", _page("projector.html")),
             Route("/join", _page("phone.html")),
             Route("/class/files/{name:path}", _file),
             Route("/class/{code}/events", self._answered(self._events)),
+            Route("/class/{code}/lesson", self._answered(self._lesson)),
             *(Route(path, self._answered(handler), methods=["POST"]) for path, handler in posts.items()),
         ]
 
@@ -105,8 +122,8 @@ class Classroom:
     async def _open(self, _: Request) -> Response:
         room = self._rooms.open(self._deck or shipped())
         room.drafts = self._verifier is not None
-        self._bells = {code: bell for code, bell in self._bells.items() if self._rooms.has(code)}
-        self._bells[room.code] = Bell()
+        for code in [code for code in self._bells if not self._rooms.has(code)]:
+            del self._bells[code]
         answer = {"code": room.code, "key": room.key, "network": self._network, "questions": as_json(room.deck)}
         return JSONResponse(answer)
 
@@ -128,13 +145,32 @@ class Classroom:
         self._bells[room.code].count()
         return Response(status_code=204)
 
+    async def _show(self, request: Request) -> Response:
+        room = self._presented(request)
+        room.show(_read(LessonStep, await _body(request, STEP_MOST)))
+        self._bells[room.code].turn()
+        return Response(status_code=204)
+
+    async def _take(self, request: Request) -> Response:
+        room = self._presented(request)
+        room.take(checked(_read(Question, await _body(request, STEP_MOST))))
+        self._bells[room.code].turn()
+        return Response(status_code=204)
+
+    async def _lesson(self, request: Request) -> Response:
+        return JSONResponse(self._room(request).lesson.earlier())
+
     async def _turn(self, request: Request) -> Response:
-        room = self._rooms.present(request.path_params["code"], request.headers.get(KEY, ""))
+        room = self._presented(request)
         if self._verifier is not None and not room.writing.rounds:
             room.writing.prompt = self._verifier.prompt()
+        before, bell = room.phase, self._bells[room.code]
         room.turn(str((await _body(request)).get("action", "")))
-        bell = self._bells[room.code]
         bell.turn()
+        if room.phase == "draft" != before and self._verifier is not None:
+            with suppress(DraftscopeError):  # the class has its words where the engine has no time
+                await room.writing.offer(self._verifier.decode)
+            bell.turn()
         if room.phase == "verify" and self._verifier is not None:
             try:
                 await room.writing.close(self._verifier.decode, *self._verifier.head())
@@ -151,6 +187,13 @@ class Classroom:
         room.propose(str(body.get("phone", "")), str(body.get("text", "")))
         self._bells[room.code].count()
         return Response(status_code=204)
+
+    async def _proposals(self, request: Request) -> Response:
+        """The presenter sees what is proposed before the class does, and may hide some of it, or show it again."""
+        room, body = self._presented(request), await _body(request)
+        if "hide" in body and room.phase == "draft":
+            room.writing.hidden ^= {str(body["hide"])}
+        return JSONResponse(room.writing.proposed())
 
     async def _events(self, request: Request) -> Response:
         room = self._room(request)
@@ -175,14 +218,17 @@ class Classroom:
             room.leave(token)
             bell.count()
 
+    def _presented(self, request: Request) -> Room:
+        return self._rooms.present(request.path_params["code"], request.headers.get(KEY, ""))
+
     def _room(self, request: Request) -> Room:
         return self._rooms.find(request.path_params["code"])
 
 
-async def _body(request: Request) -> dict[str, Any]:
+async def _body(request: Request, most: int = BODY_MOST) -> dict[str, Any]:
     body = await request.body()
-    if len(body) > BODY_MOST:
-        raise DraftscopeError(f"The request has {len(body)} bytes; this one takes {BODY_MOST}.")
+    if len(body) > most:
+        raise DraftscopeError(f"The request has {len(body)} bytes; this one takes {most}.")
     try:
         read = json.loads(body or b"{}")
     except ValueError:
@@ -190,6 +236,15 @@ async def _body(request: Request) -> dict[str, Any]:
     if not isinstance(read, dict):
         raise DraftscopeError("The request is not a JSON object; reload the page.")
     return read
+
+
+def _read(kind: type[Read], body: dict[str, Any]) -> Read:
+    """What the presenter's page has sent. Raises `DraftscopeError` for anything else."""
+    try:
+        return kind.model_validate(body)
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        raise DraftscopeError(f"{place}: {error.errors()[0]['msg']}; reload the page.") from None
 
 
 def _whole(body: dict[str, Any], name: str) -> int:

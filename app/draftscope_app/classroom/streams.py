@@ -15,7 +15,7 @@ from typing import Any
 from draftscope_app.classroom.rooms import Room
 
 PRESENTER_S, PHONE_S = 0.25, 2.0  # in which answers are counted together
-KEEP_ALIVE_S = 15.0  # proxies cut what is silent for longer
+KEEP_ALIVE_S = 15.0  # proxies cut what is silent for longer; pages notice after 40 s (base/room.js)
 
 
 class Bell:
@@ -56,4 +56,4 @@ async def follow(room: Room, bell: Bell, state: Callable[[], dict[str, Any]], pe
         try:
             await bell.wait(period)
         except TimeoutError:
-            yield ": still here\n\n"
+            yield "event: here\ndata: \n\n"

@@ -20,7 +20,8 @@ function fill(element, props, children) {
     else if (name === "style") for (const [key, v] of Object.entries(value)) element.style.setProperty(key, v);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  for (const child of children.flat()) if (child !== null && child !== undefined) element.append(child);
+  for (const child of children.flat())
+    if (child !== null && child !== undefined && child !== false) element.append(child);
   return element;
 }
 

@@ -19,8 +19,10 @@ export const short = (value) =>
     .replace(/^0/, "")
     .replace(/^1\.00$/, "1");
 
-/** The guesses in order. Before the reveal they have no fate, and stand in the draft's colour. */
+/** The guesses in order, or as the tree that they are. Before the reveal they have no fate, and the draft's colour. */
 export function guessesOf(guesses) {
+  const nodes = guesses.filter(({ fate }) => fate !== "correction" && fate !== "bonus");
+  if (nodes.some(({ parent }, n) => (parent ?? n - 1) !== n - 1)) return treeOf(nodes, guesses[nodes.length]);
   return h(
     "ol",
     { class: "guesses", "aria-label": "Guesses of the draft" },
@@ -44,17 +46,41 @@ export function treeOf(nodes, last) {
     "div",
     { class: "tree" },
     below(-1),
-    h("p", { class: `guesses ${last.fate}` }, h("span", { class: last.fate }, "then the target: ", tokenOf(last))),
+    last &&
+      h("p", { class: `guesses ${last.fate}` }, h("span", { class: last.fate }, "then the target: ", tokenOf(last))),
   );
 }
 
 const branchOf = (node) =>
   h(
     "span",
-    { class: `branch ${node.fate}` },
+    { class: `branch ${node.fate ?? "drafted"}` },
     tokenOf(node),
-    h("small", { text: `${node.votes} proposed  p ${short(node.p)}` }),
+    node.votes === undefined ? numbersOf(node) : h("small", { text: `${node.votes} proposed  p ${short(node.p)}` }),
   );
+
+/** A step of a lesson in words and a picture for any width: guesses, bars, or a table. */
+export const stepOf = ({ words, guesses, bars, rows }) =>
+  [
+    h("p", { class: "said", text: words }),
+    guesses.length > 0 && guessesOf(guesses),
+    bars.length > 0 &&
+      h(
+        "ul",
+        { class: "bars" },
+        ...bars.map(({ name, value, part }) =>
+          h(
+            "li",
+            {},
+            h("b", { text: name }),
+            h("span", { style: { width: `${100 * part}%` } }),
+            h("small", { text: value }),
+          ),
+        ),
+      ),
+    rows.length > 0 &&
+      h("table", {}, ...rows.map((cells, n) => h("tr", {}, ...cells.map((text) => h(n ? "td" : "th", { text }))))),
+  ].filter(Boolean);
 
 function tokenOf({ text, fate }) {
   const glyph = fate && h("span", { class: "glyph", "aria-hidden": "true", text: GLYPHS[fate] });
@@ -62,44 +88,13 @@ function tokenOf({ text, fate }) {
 }
 
 function numbersOf({ fate, p, q, threshold, u }) {
-  if (!fate) return [];
   if (fate === "correction" || fate === "bonus" || fate === "unvisited") return [line(WORDS[fate])];
   const known = [
-    p !== null && q !== null ? `p ${short(p)}  q ${short(q)}` : null,
-    threshold !== null && u !== null ? `ratio ${short(threshold)}  u ${short(u)}` : null,
+    isNumber(p) && isNumber(q) ? `p ${short(p)}  q ${short(q)}` : null,
+    isNumber(threshold) && isNumber(u) ? `ratio ${short(threshold)}  u ${short(u)}` : null,
   ];
   return known.filter(Boolean).map(line);
 }
 
+const isNumber = (value) => typeof value === "number";
 const line = (text) => h("small", { text });
-
-/** A post of JSON; the answer, or an error whose message is the server's sentence and whose status is in `status`. */
-export async function post(path, body, headers = {}) {
-  const response = await fetch(path, {
-    method: "POST",
-    headers: { "content-type": "application/json", ...headers },
-    body: JSON.stringify(body),
-  });
-  const answer = response.status === 204 ? {} : await response.json().catch(() => ({}));
-  if (!response.ok)
-    throw Object.assign(new Error(answer.error || "The server did not answer."), { status: response.status });
-  return answer;
-}
-
-/** Keeps what a reload of this tab must find again; a browser that keeps nothing does without. */
-export const kept = {
-  read(name) {
-    try {
-      return JSON.parse(sessionStorage.getItem(name));
-    } catch {
-      return null;
-    }
-  },
-  write(name, value) {
-    try {
-      sessionStorage.setItem(name, JSON.stringify(value));
-    } catch {
-      // private windows of some browsers keep nothing
-    }
-  },
-};

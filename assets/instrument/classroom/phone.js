@@ -2,7 +2,8 @@
 // connection keeps its answer and sends it when the room is back.
 
 import { h, setText } from "../base/dom.js";
-import { guessesOf, kept, keptOf, post } from "./drawing.js";
+import { listen, post, session } from "../base/room.js";
+import { guessesOf, keptOf, stepOf } from "./drawing.js";
 
 const LETTERS = 4;
 const AGAIN_MS = 3000; // before a lost room is looked for again
@@ -15,34 +16,47 @@ class Phone {
     this.name = `draftscope-class-${code}`;
     this.unsent = null; // {question, option} that the server has not taken yet
     this.drawn = ""; // what `main` shows: the question and its phase
+    this.wandering = null; // {steps, at}: another step of the lesson than the class's
   }
 
   /** Joins, or joins again with the same token, and listens. */
   async join() {
     try {
-      const { phone } = await post(`class/${this.code}/join`, { phone: kept.read(this.name) ?? "" });
+      const { phone } = await post(`class/${this.code}/join`, { phone: session.read(this.name) ?? "" });
       this.token = phone;
-      kept.write(this.name, phone);
+      session.write(this.name, phone);
       this.listen();
     } catch (error) {
-      if (error.status === 404) askForCode(error.message, this.code);
-      else this.lose(error.status ? error.message : undefined);
+      if (error.status === 404) askForCode(error.message, this.code, this.state ? "The room is over." : undefined);
+      else this.lose(error.status === 409 ? error.message : undefined);
     }
   }
 
   listen() {
-    const source = new EventSource(`class/${this.code}/events?phone=${encodeURIComponent(this.token)}`);
-    source.onmessage = ({ data }) => {
-      at("lost").hidden = true;
-      this.state = JSON.parse(data);
-      if (this.state.phase === "end") source.close();
+    listen(
+      `class/${this.code}/events?phone=${encodeURIComponent(this.token)}`,
+      (state) => {
+        at("lost").hidden = true;
+        this.state = state;
+        if (state.phase !== "lesson") this.wandering = null; // a question calls everybody back
+        this.draw();
+        this.send();
+      },
+      () => this.lose(),
+    );
+  }
+
+  /** To a step of the lesson that was shown before; to the class again from the class's own, or without a step. */
+  async wander(to) {
+    const { step } = this.state;
+    try {
+      const steps = this.wandering?.steps ?? (await (await fetch(`class/${this.code}/lesson`)).json());
+      const shown = steps.filter(({ title, at: n }) => title === step.title && n < step.at);
+      this.wandering = shown[to] ? { steps, shown, at: to } : null;
       this.draw();
-      this.send();
-    };
-    source.onerror = () => {
-      source.close();
-      this.lose();
-    };
+    } catch {
+      setText(at("foot"), "The earlier steps did not come; try again.");
+    }
   }
 
   lose(sentence = "The connection is lost. Your answer is kept; this phone goes on trying.") {
@@ -77,18 +91,13 @@ class Phone {
   draw() {
     const { state } = this;
     setText(at("code"), this.code);
-    setText(
-      at("where"),
-      state.question
-        ? `Following the presenter · ${state.number + 1} of ${state.of}`
-        : state.writing
-          ? `You draft · round ${state.writing.round}`
-          : state.title,
-    );
-    const drawn = JSON.stringify([state.phase, state.number, state.question, state.scores, state.writing]);
+    setText(at("where"), whereOf(state, this.wandering));
+    document.body.classList.toggle("wandering", Boolean(this.wandering));
+    const { phase, number, question, scores, writing, step } = state;
+    const drawn = JSON.stringify([phase, number, question, scores, writing, step, this.wandering]);
     if (drawn !== this.drawn) {
       this.drawn = drawn;
-      main.replaceChildren(...VIEWS[state.phase](this, state));
+      main.replaceChildren(...VIEWS[state.phase](this, state).flat().filter(Boolean));
     }
     for (const button of main.querySelectorAll("button[data-option]")) {
       button.setAttribute("aria-pressed", String(Number(button.dataset.option) === state.yours));
@@ -97,25 +106,67 @@ class Phone {
   }
 }
 
+function whereOf({ question, place, writing, step, title }, wandering) {
+  if (wandering) return `You wander · the class is at step ${step.at + 1}`;
+  if (step) return `Following the presenter · step ${step.at + 1} of ${step.of}`;
+  if (question) return `Following the presenter · ${place}`;
+  return writing ? `You draft · round ${writing.round}` : title;
+}
+
+/** The presenter's step, or the one that this phone went to. */
+function lesson(phone, { step }) {
+  const { wandering } = phone;
+  const go = (text, to, props) =>
+    h("button", { type: "button", text, on: { click: () => phone.wander(to) }, ...props });
+  const now = wandering ? wandering.at : step.at;
+  return [
+    h("h1", { text: step.title }),
+    ...stepOf(wandering ? wandering.shown[now] : step),
+    h(
+      "div",
+      { class: "answers" },
+      now > 0 && go("An earlier step", now - 1),
+      wandering && wandering.shown[now + 1] && go("A later step", now + 1),
+      wandering && go("Back to the class", -1, { class: "onward" }),
+    ),
+  ];
+}
+
 /** What a phone proposes for this round; the field stays as it is while others propose theirs. */
 function proposing(phone, { writing }) {
-  const field = h("input", { id: "words", maxlength: "60", autocomplete: "off", value: phone.state.proposed });
-  const send = async (event) => {
-    event.preventDefault();
+  const field = h("input", {
+    id: "words",
+    maxlength: "60",
+    autocomplete: "off",
+    value: at("words")?.value ?? phone.state.proposed,
+  });
+  const send = async (text) => {
     try {
-      await post(`class/${phone.code}/propose`, { phone: phone.token, text: field.value });
-      phone.state.proposed = field.value.trim();
+      await post(`class/${phone.code}/propose`, { phone: phone.token, text });
+      phone.state.proposed = text.trim();
       phone.draw();
     } catch (error) {
       setText(at("foot"), error.message);
     }
   };
+  const submit = (event) => {
+    event.preventDefault();
+    send(field.value);
+  };
   return [
     h("h1", { text: "How does the text go on?" }),
     h("p", { class: "context", text: writing.context || writing.prompt }),
+    writing.options.length > 0 && [
+      h("p", { text: "Choose one of these, or write your own words." }),
+      h(
+        "div",
+        { class: "answers two", role: "group", "aria-label": "Words to choose from" },
+        writing.options.map((text) => h("button", { type: "button", text, on: { click: () => send(text) } })),
+      ),
+    ],
     h(
       "form",
-      { on: { submit: send } },
+      { on: { submit } },
       h("label", { for: "words", text: "Your next words" }),
       field,
       h("button", { text: "Propose" }),
@@ -129,6 +180,7 @@ const VIEWS = {
   draft: (phone, state) => proposing(phone, state),
   verify: () => [h("h1", { text: "The target is verifying." })],
   drafted: (_, state) => drafted(state),
+  lesson,
   lobby: (_, { title }) => [h("h1", { text: title }), h("p", { text: "You are in. The presenter starts." })],
   ask: (phone, { question }) => [
     ...headOf(question.ask, question),
@@ -181,7 +233,10 @@ function footOf(phone, { phase, answered, joined, yours, proposed, right, judged
   return `${mine}${answered} of ${joined} answered.`;
 }
 
-function askForCode(sentence, code = "") {
+function askForCode(sentence, code = "", title = "Join a class") {
+  at("lost").hidden = true;
+  document.body.classList.remove("wandering");
+  for (const [id, text] of Object.entries({ where: "Draftscope class", code: "", foot: "" })) setText(at(id), text);
   const field = h("input", {
     id: "letters", maxlength: String(LETTERS), autocomplete: "off", autocapitalize: "characters", spellcheck: "false", value: code,
   }); // prettier-ignore
@@ -193,7 +248,7 @@ function askForCode(sentence, code = "") {
     h(
       "form",
       { on: { submit: go } },
-      h("h1", { text: "Join a class" }),
+      h("h1", { text: title }),
       h("p", { text: sentence }),
       h("label", { for: "letters", text: "Code on the projector" }),
       field,

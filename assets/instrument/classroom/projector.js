@@ -1,15 +1,16 @@
 // The projector: opens a room, shows its code, asks, reveals. Space goes on, the left arrow goes back.
 
 import { h, setText } from "../base/dom.js";
-import { guessesOf, kept, keptOf, post, treeOf } from "./drawing.js";
+import { listen, post, postAs, presentRoom, presentedRoom } from "../base/room.js";
+import { guessesOf, keptOf, stepOf, treeOf } from "./drawing.js";
 
-const NAME = "draftscope-class";
 const AGAIN_MS = 2000;
 const at = (id) => document.getElementById(id);
 const main = at("main");
 const side = at("side");
 const ONWARD = {
   lobby: "Start",
+  lesson: "Next question",
   ask: "Reveal",
   reveal: "Next question",
   draft: "Let the target verify",
@@ -23,16 +24,14 @@ class Projector {
   }
 
   listen() {
-    const source = new EventSource(`class/${this.room.code}/events`);
-    source.onmessage = ({ data }) => {
-      at("lost").hidden = true;
-      this.draw(JSON.parse(data));
-      if (this.state.phase === "end") source.close();
-    };
-    source.onerror = () => {
-      source.close();
-      this.lookAgain();
-    };
+    listen(
+      `class/${this.room.code}/events`,
+      (state) => {
+        at("lost").hidden = true;
+        this.draw(state);
+      },
+      () => this.lookAgain(),
+    );
   }
 
   /** The stream broke: the network is away, or the room is gone with its server. */
@@ -42,12 +41,13 @@ class Projector {
       setText(at("lost"), sentence);
     };
     try {
-      await post(`class/${this.room.code}/turn`, { action: "look" }, { "x-class-key": this.room.key });
+      await postAs(this.room, "turn", { action: "look" });
       this.listen();
     } catch (error) {
       if (error.status === 404 || error.status === 403) {
-        kept.write(NAME, null);
-        offer(error.message);
+        presentRoom(null);
+        present = null;
+        offer(error.message, "The room is over.");
       } else {
         lost("The connection to the server is lost; this page goes on trying.");
         setTimeout(() => this.lookAgain(), AGAIN_MS);
@@ -57,8 +57,7 @@ class Projector {
 
   async turn(action) {
     try {
-      const path = `class/${this.room.code}/turn`;
-      this.draw(await post(path, { action }, { "x-class-key": this.room.key }));
+      this.draw(await postAs(this.room, "turn", { action }));
     } catch (error) {
       at("lost").hidden = false;
       setText(at("lost"), error.message);
@@ -83,12 +82,12 @@ class Projector {
     setText(
       at("where"),
       state.question
-        ? `${state.question.lesson} · question ${state.number + 1} of ${state.of}`
+        ? [state.question.lesson, state.place].filter(Boolean).join(" · ")
         : state.writing
           ? `The class drafts · round ${state.writing.round}`
           : state.title,
     );
-    const drawn = JSON.stringify([state.phase, state.number, state.question, state.scores, state.writing]);
+    const drawn = JSON.stringify([state.phase, state.number, state.question, state.scores, state.writing, state.step]);
     if (drawn !== this.drawn) {
       this.drawn = drawn;
       main.replaceChildren(...VIEWS[state.phase](this, state));
@@ -107,7 +106,11 @@ class Projector {
       parts.push(h("p", { text: question.said }));
     }
     if (phase === "end" && scores) parts.push(h("p", { text: `${scores.asked} questions were answered.` }));
-    if (phase === "draft") parts.push(h("p", { class: "large", id: "answered" }), h("p", { text: "have proposed" }));
+    if (phase === "draft") {
+      parts.push(h("p", { class: "large", id: "answered" }), h("p", { text: "have proposed" }));
+      const desk = () => window.open("class?desk", "draftscope-desk", "popup,width=480,height=720");
+      parts.push(h("button", { type: "button", text: "See and hide words", on: { click: desk } }));
+    }
     if (writing?.kept.length) parts.push(...scoresOf(writing));
     const word = phase === "ask" && question.hintsLeft ? "Next hint" : ONWARD[phase];
     if (word)
@@ -119,6 +122,7 @@ class Projector {
           h("kbd", { text: "space" }),
         ),
       );
+    if (phase !== "end") parts.push(h("a", { class: "button", href: "./?door=learn", text: "Lessons" }));
     if (phase !== "lobby" && phase !== "end") {
       if (question) parts.push(h("button", { type: "button", text: "Back", on: { click: () => this.turn("back") } }));
       parts.push(h("button", { type: "button", text: "End the class", on: { click: () => this.turn("end") } }));
@@ -156,6 +160,7 @@ const VIEWS = {
       writing.ended && h("p", { text: "The target has ended the text." }),
     ].filter(Boolean),
   lobby: (projector) => lobby(projector),
+  lesson: (_, { step }) => [h("h1", { text: step.title }), ...stepOf(step)],
   ask: (_, { question }) => asked(question, question.ask),
   reveal: (_, { question, tally }) => asked(question, `It was ${question.options[question.truth]}.`, tally),
   end: (_, { scores }) =>
@@ -243,10 +248,12 @@ function asked({ context, guesses, hints, options, truth }, title, tally = null)
   ].filter(Boolean);
 }
 
-function offer(sentence) {
+function offer(sentence, title = "Start a class") {
   side.replaceChildren();
+  at("lost").hidden = true;
+  for (const [id, text] of Object.entries({ where: "", code: "", joined: "0" })) setText(at(id), text);
   main.replaceChildren(
-    h("h1", { text: "Start a class" }),
+    h("h1", { text: title }),
     h("p", { text: sentence }),
     h("p", {}, h("button", { class: "onward", type: "button", text: "Open a room", on: { click: open } })),
   );
@@ -255,7 +262,7 @@ function offer(sentence) {
 async function open() {
   try {
     const room = await post("class/rooms", {});
-    kept.write(NAME, room);
+    presentRoom(room);
     start(room);
   } catch (error) {
     offer(error.message);
@@ -269,6 +276,7 @@ function start(room) {
 }
 
 document.addEventListener("keydown", (event) => present?.key(event));
-const before = kept.read(NAME);
-if (before) start(before);
+const before = presentedRoom();
+if (location.search === "?desk") import("./desk.js");
+else if (before) start(before);
 else offer("Everybody predicts on a phone; you reveal here. Nobody needs an account, and nothing is kept.");

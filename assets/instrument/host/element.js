@@ -39,6 +39,7 @@ import { Message } from "./message.js";
 import { settingsArrived, showEngine, showUnable } from "./page.js";
 import { showTaught, teaching } from "./teach.js";
 import { Opening } from "./opening.js";
+import { Presenting } from "./presenting.js";
 import { Scenes } from "./scenes.js";
 import { sheets } from "./styles.js";
 import { findRun } from "./tab.js";
@@ -88,6 +89,7 @@ export class Instrument extends HTMLElement {
       repaint: this.request,
     };
     this.message = new Message();
+    this.presenting = new Presenting(this);
     this.keys = (event) => pressKey(event, this);
     this.scenes = new Scenes(this, (name) => this.staged(name), this.keys);
     this.lessons = new LessonPlayer(this, this.scenes.list);
@@ -146,6 +148,7 @@ export class Instrument extends HTMLElement {
       "section",
       { class: "ds", "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: this.keys } },
       this.message.root,
+      this.presenting.root,
       this.lead.top,
       this.serversBox,
       this.learnBox,

@@ -22,7 +22,7 @@ export const keyLine = () =>
   );
 
 /** Does what a pressed key means to the instrument, if anything. */
-export function pressKey(event, { cursor, transport, round, scenes }) {
+export function pressKey(event, { cursor, transport, round, scenes, presenting }) {
   const target = event.composedPath()[0];
   if (event.altKey || event.ctrlKey || event.metaKey) return;
   const writes = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
@@ -42,6 +42,7 @@ export function pressKey(event, { cursor, transport, round, scenes }) {
     v: () => cursor.hide(),
     t: () => round.show("tree"),
     m: () => round.show("mask"),
+    a: () => presenting.ask(),
   };
   const act = staged || own[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   const scrolls = target.classList && SCROLL.some((name) => target.classList.contains(name));

@@ -10,6 +10,7 @@ import { askHost, hostCan, requestLesson } from "../base/host.js";
 import { fold, newStore } from "../base/store.js";
 import { LESSONS } from "./lessons.js";
 import { drawing } from "./drawings.js";
+import { narrowPicture } from "./narrow.js";
 import { defineTerm, glossary } from "./terms.js";
 
 export class LessonPlayer {
@@ -128,10 +129,16 @@ export class LessonPlayer {
     this.host.transport.pause();
     this.host.unfold.set("Resample", /trial/.test(step.show));
     if (step.act) step.act(this.host, this.store);
-    this.words.replaceChildren(
-      ...(step.question ? this.ending() : [this.said(step.say)]),
-      ...(step.figure ? [step.figure(this.store, this.host)] : []),
-    );
+    const figure = step.figure ? step.figure(this.store, this.host) : null;
+    const words = step.question ? this.ending() : [this.said(step.say)];
+    this.words.replaceChildren(...words, ...(figure ? [figure] : []));
+    this.host.presenting.show({
+      title: this.title.textContent,
+      at: this.at,
+      of: this.steps.length,
+      words: words[0].textContent,
+      ...narrowPicture(step.show, this.store, this.host.cursor, figure),
+    });
     this.host.request();
   }
 
