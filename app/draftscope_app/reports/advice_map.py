@@ -81,8 +81,8 @@ def _note_on_acceptance(report: Report, found: Report, asked: WhatIf) -> str:
 
 def _note_on_lengths(report: Report, asked: WhatIf) -> str:
     return (
-        f"{report['drafter']}, gamma {report['by_context']['gamma']}, one request, with prefill, which is taken to grow "
-        f"with the context: {_costs(asked)}. {_lines(asked)}{_changes(asked)}"
+        f"{report['drafter']}, gamma {report['by_context']['gamma']}, one request, with prefill, which is taken to "
+        f"grow with the context: {_costs(asked)}. {_lines(asked)}{_changes(asked)}"
     )
 
 
