@@ -191,14 +191,14 @@ export function compareTokens(a, b) {
 
 const cancelled = (lane) => lane.end.reason === "cancelled" || lane.end.reason === "error";
 
-const wordsIn = (round) => round.nodes.filter((node) => /\p{L}{2}/u.test(node.raw)).length;
+const draftsWords = (round) => Number(round.nodes.some((node) => /\p{L}{2}/u.test(node.raw)));
 
-/** The round to look at first: one with an acceptance and a rejection, that with the most tokens accepted and the most
- * words drafted; else any with a draft, else the first. */
+/** The round to look at first: of those with an acceptance and a rejection one that drafts words, then that with the
+ * most tokens accepted; else any with a draft, else the first. */
 export function tellingRound(lane) {
   const whole = lane.rounds.filter((r) => !r.cut);
   const both = whole.filter((r) => r.accepted > 0 && r.nodes.some((n) => n.fate === "rejected"));
-  const best = both.sort((a, b) => b.accepted - a.accepted || wordsIn(b) - wordsIn(a) || a.index - b.index)[0];
+  const best = both.sort((a, b) => draftsWords(b) - draftsWords(a) || b.accepted - a.accepted || a.index - b.index)[0];
   return best || whole.find((r) => r.accepted > 0) || whole.find((r) => r.nodes.length) || lane.rounds[0] || null;
 }
 

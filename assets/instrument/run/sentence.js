@@ -38,10 +38,9 @@ export function sentence(store, now, whole) {
   if (!whole && !state.rounds)
     return `No round has finished yet; plain decoding has ${counted(other.tokens, "token")}.`;
   if (!whole) return `${did}; plain decoding has ${other.tokens}.`;
-  const parts = partingOf(draft, plain);
-  if (other.tokens === state.tokens && !parts)
-    return `${did}; plain decoding needed ${other.rounds}${faster(store)}.${end}`;
-  return `${did}; ${plainWords(store, other)}${parts ? faster(store) : ""}.${end}`;
+  const same = other.tokens === state.tokens && !partingOf(draft, plain);
+  const words = same ? `plain decoding needed ${other.rounds}` : plainWords(store, other);
+  return `${did}; ${words}${faster(store)}.${end}`;
 }
 
 /** Plain decoding's text where it has another length or other tokens: both are counted. */
