@@ -279,7 +279,7 @@ WORK: tuple[AnyJob, ...] = (
 def listeners(page: RunListeners, work: AnyJob) -> TaskListeners:
     task: Task = InstrumentTask(work.kind, lambda *_: work)
     if isinstance(work, AdviseJob):
-        task = AdviceListeners(page.shared, SimpleNamespace())  # type: ignore[arg-type]
+        task = AdviceListeners(page.shared, SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
     return TaskListeners(page.shared, task)
 
 
@@ -297,9 +297,8 @@ def found_again(page: RunListeners, session: str, work: AnyJob) -> AsyncIterator
 def answer_of(work: AnyJob, update: Any) -> tuple[list[int], str]:
     """The numbers of the events, and the state, in an update of the page's card."""
     if isinstance(work, AdviseJob):
-        assert update[0] == gr.update(open=True)
-        number = re.findall(r"(\d+) prompts so far", update[1])
-        return list(map(int, number)), "queued" if update[3]["interactive"] else "done"
+        number = re.findall(r"(\d+) prompts so far", update[0])
+        return list(map(int, number)), "queued" if update[2]["interactive"] else "done"
     answer = json.loads(update)[work.kind]
     return [event["number"] for event in answer["ev"]], answer["state"]
 
