@@ -14,7 +14,7 @@ import multiprocessing
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -35,6 +35,14 @@ from tests.support.classroom import served_class, states
 
 ANSWERING_S = 2.0
 DROPPED = 0.2  # of the phones lose their connection in each question
+PHONE_PAGE = (
+    "/join",
+    "/class/files/style.css",
+    "/class/files/classroom/phone.js",
+    "/class/files/base/dom.js",
+    "/class/files/base/room.js",
+    "/class/files/classroom/drawing.js",
+)
 
 
 @dataclass
@@ -131,6 +139,55 @@ async def joined(clients: list[Client], server: psutil.Process) -> int:
     return int(server.memory_info().rss)
 
 
+class LoadedClass:
+    """One room, its presenter, and its phones."""
+
+    def __init__(self, http: httpx.AsyncClient, room: dict[str, Any], phones: int, seen: Seen) -> None:
+        self.http, self.room, self.seen = http, room, seen
+        self.clients = [Client(http, room["code"], seen) for _ in range(phones)]
+        self.counts: list[tuple[float, int, int]] = []  # when, in which question, how many answers the projector saw
+
+    async def turn(self) -> dict[str, Any]:
+        path, key = f"/class/{self.room['code']}/turn", {KEY: self.room["key"]}
+        answer: dict[str, Any] = (await self.http.post(path, json={"action": "next"}, headers=key)).json()
+        return answer
+
+    async def project(self) -> None:
+        async for state in states(self.http, f"/class/{self.room['code']}/events"):
+            self.counts.append((time.perf_counter(), state["number"], state["answered"]))
+
+    async def ask(self, number: int, server: psutil.Process, decoded: Callable[[], float]) -> None:
+        """All phones answer one question, beside and without a decoder's turn of as many seconds."""
+        while not all(c.state.get("phase") == "ask" and c.state["number"] == number for c in self.clients):
+            await asyncio.sleep(0.02)
+        self.seen.quiet.append(await asyncio.to_thread(decoded))
+        before = sum(server.cpu_times()[:2])
+        answers = asyncio.gather(*(client.answer(number) for client in self.clients))
+        self.seen.answering.append(await asyncio.to_thread(decoded))
+        await answers
+        self.seen.answers_cpu_s += sum(server.cpu_times()[:2]) - before
+        await asyncio.sleep(1)
+        for n, sent in enumerate(sorted(client.sent[number][0] for client in self.clients), 1):
+            taken = next((at for at, q, answered in self.counts if q == number and answered >= n), None)
+            self.seen.counted.append(1e3 * max(0.0, taken - sent) if taken else float("inf"))
+
+    async def reveal(self, number: int, state: dict[str, Any]) -> dict[str, Any]:
+        """The presenter reveals; answers that the tally lacks are lost. The state of the next question."""
+        while state["phase"] != "reveal":
+            REVEALED[number] = time.perf_counter()
+            state = await self.turn()
+        options = range(len(state["question"]["options"]))
+        tally = [sum(c.sent[number][1] == option for c in self.clients) for option in options]
+        self.seen.lost += sum(abs(a - b) for a, b in zip(tally, state["tally"], strict=True))
+        await asyncio.sleep(1)
+        return await self.turn()
+
+    def leave(self) -> None:
+        for client in self.clients:
+            if client.listening:
+                client.listening.cancel()
+
+
 async def run(
     address: str, phones: int, questions: int, server: psutil.Process, decoder: Connection
 ) -> tuple[Seen, float]:
@@ -142,59 +199,20 @@ async def run(
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=60, limits=limits) as http:
         room = (await http.post("/class/rooms", json={})).json()
-        for page in (
-            "/join",
-            "/class/files/style.css",
-            "/class/files/classroom/phone.js",
-            "/class/files/base/dom.js",
-            "/class/files/base/room.js",
-            "/class/files/classroom/drawing.js",
-        ):
+        for page in PHONE_PAGE:
             seen.bytes_at_start += len((await http.get(page)).content)
         begun = time.perf_counter()
-        clients = [Client(http, room["code"], seen) for _ in range(phones)]
-        seen.first_rss = await joined(clients[:1], server)  # it pays for what a server loads once
-        seen.joined_rss = await joined(clients[1:], server)
+        loaded = LoadedClass(http, room, phones, seen)
+        seen.first_rss = await joined(loaded.clients[:1], server)  # it pays for what a server loads once
+        seen.joined_rss = await joined(loaded.clients[1:], server)
         joined_s = time.perf_counter() - begun
-
-        async def turn() -> dict[str, Any]:
-            path = f"/class/{room['code']}/turn"
-            answer: dict[str, Any] = (await http.post(path, json={"action": "next"}, headers={KEY: room["key"]})).json()
-            return answer
-
-        counts: list[tuple[float, int, int]] = []
-
-        async def projector() -> None:
-            async for state in states(http, f"/class/{room['code']}/events"):
-                counts.append((time.perf_counter(), state["number"], state["answered"]))
-
-        watching = asyncio.create_task(projector())
-        state = await turn()
+        watching = asyncio.create_task(loaded.project())
+        state = await loaded.turn()
         for number in range(questions):
-            while not all(c.state.get("phase") == "ask" and c.state["number"] == number for c in clients):
-                await asyncio.sleep(0.02)
-            seen.quiet.append(await asyncio.to_thread(decoded))
-            before = sum(server.cpu_times()[:2])
-            answers = asyncio.gather(*(client.answer(number) for client in clients))
-            seen.answering.append(await asyncio.to_thread(decoded))
-            await answers
-            seen.answers_cpu_s += sum(server.cpu_times()[:2]) - before
-            await asyncio.sleep(1)
-            times = sorted(client.sent[number][0] for client in clients)
-            for n, sent in enumerate(times, 1):
-                taken = next((at for at, q, answered in counts if q == number and answered >= n), None)
-                seen.counted.append(1e3 * max(0.0, taken - sent) if taken else float("inf"))
-            while state["phase"] != "reveal":
-                REVEALED[number] = time.perf_counter()
-                state = await turn()
-            tally = [sum(c.sent[number][1] == o for c in clients) for o in range(len(state["question"]["options"]))]
-            seen.lost += sum(abs(a - b) for a, b in zip(tally, state["tally"], strict=True))
-            await asyncio.sleep(1)
-            state = await turn()
+            await loaded.ask(number, server, decoded)
+            state = await loaded.reveal(number, state)
         watching.cancel()
-        for client in clients:
-            if client.listening:
-                client.listening.cancel()
+        loaded.leave()
     return seen, joined_s
 
 

@@ -61,13 +61,11 @@ class Room:
     writing: Writing = field(default_factory=Writing)
     drafts: bool = False  # an engine is there that verifies what the class drafts
     lesson: Shown = field(default_factory=Shown)
-    taken: list[Question] = field(default_factory=list)  # about rounds of live runs; they are counted after the deck's
     place: int = -1  # in the deck: the question that was asked last
     revealed: set[int] = field(default_factory=set)
 
-    @property
-    def questions(self) -> list[Question]:
-        return [*self.deck.questions, *self.taken]
+    def __post_init__(self) -> None:
+        self.questions = list(self.deck.questions)  # and after them those about rounds of live runs
 
     @property
     def question(self) -> Question:
@@ -140,9 +138,9 @@ class Room:
     def take(self, question: Question) -> None:
         """Asks about a round of a live run. Raises `DraftscopeError` after very many."""
         self._refuse_change()
-        if len(self.taken) >= TAKEN_MOST:
+        if len(self.questions) - len(self.deck.questions) >= TAKEN_MOST:
             raise DraftscopeError(f"This class was asked about {TAKEN_MOST} rounds; open another room.")
-        self.taken.append(question)
+        self.questions.append(question)
         self._ask(len(self.questions) - 1)
 
     def _refuse_change(self) -> None:

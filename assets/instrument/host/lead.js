@@ -43,6 +43,7 @@ export class Lead {
     const stepping = state === "stepping" && !recorded;
     this.badge.hidden = !lead;
     this.badge.className = recorded ? "badge recorded" : "badge";
+    this.badge.title = recorded ? "The run that the page opens with was chosen because it gains" : "";
     const slowed = !recorded && transport.playing && transport.slow > 1 ? `live, slowed ${transport.slow}×` : "live";
     setText(this.badge, recorded ? "recorded" : stepping ? "live · stepping" : slowed);
     setText(this.demo, lead && lead.start ? demoWords(lead.start) : "");

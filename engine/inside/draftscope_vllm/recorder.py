@@ -29,7 +29,7 @@ class RoundRecorder:
         self._rounds = rounds
         self._steps: queue.Queue[Any] = queue.Queue(WAITING)
         self._rings: OrderedDict[str, deque[tuple[int, str]]] = OrderedDict()
-        self._written = 0
+        self._written = self._held = 0  # rounds ever, and in the rings
         self._lock = threading.Lock()
         threading.Thread(target=self._read_steps, name="draftscope", daemon=True).start()
 
@@ -79,10 +79,11 @@ class RoundRecorder:
                 self._steps.task_done()
 
     def _keep(self, request: str, content: dict[str, Any]) -> None:
+        line = json.dumps({"request": request, "number": self._written, **content}, allow_nan=False)
         with self._lock:
             ring = self._rings.setdefault(request, deque(maxlen=PER_REQUEST))
-            line = json.dumps({"request": request, "number": self._written, **content}, allow_nan=False)
+            self._held += len(ring) < PER_REQUEST
             ring.append((self._written, line))
             self._written += 1
-            while sum(map(len, self._rings.values())) > IN_ALL:
-                self._rings.popitem(last=False)
+            while self._held > IN_ALL:
+                self._held -= len(self._rings.popitem(last=False)[1])

@@ -55,5 +55,6 @@ def card(terms: Terms) -> str:
         f"{notes.stage(1, 'Estimate')}"
         f'<p class="ds-calculator-headline" role="status"></p><svg role="img"></svg><div>{inputs}</div>'
         f"<p>An estimate for {escape(terms.drafter)}, over plain decoding of as many answers; costs are "
-        f"{escape(terms.source)}.</p></section>"
+        f"{escape(terms.source)}. They are of the run that Watch opens with, which was chosen because it gains."
+        "</p></section>"
     )
