@@ -177,3 +177,13 @@ def test_a_lane_that_reads_a_long_prompt_says_how_far_it_is() -> None:
         "0 tokens so far · 0 target forwards",
         "0 tokens · 0 target forwards",
     ]
+
+
+def test_the_round_to_look_at_first_drafts_words_before_it_accepts_many() -> None:
+    def with_nodes(index: int, accepted: int, *texts: str) -> Json:
+        nodes = [{"raw": text, "fate": "rejected"} for text in texts]
+        return {"index": index, "accepted": accepted, "nodes": nodes}
+
+    rounds = [with_nodes(0, 2, "2", "0"), with_nodes(1, 1, " title"), with_nodes(2, 1, " year")]
+    one, other = call(["base/store.js"], [("tellingRound", [{"rounds": rounds[:n]}]) for n in (3, 1)])
+    assert (one["index"], other["index"]) == (1, 0)
