@@ -215,6 +215,12 @@ class Model:
         native = isinstance(self.run, NativeDecoder) or not is_decoder(self.network)
         return "" if native else why_not()
 
+    def use_torch_products(self) -> None:
+        """Computes with torch's products from now on: of hundreds of rows they are faster than the compiled forward, on
+        processors that multiply bfloat16."""
+        if isinstance(self.run, NativeDecoder) and is_lean(self.network):
+            self.run = LeanLlama(self.network)
+
     @property
     def forward_mode(self) -> ForwardMode:
         """How its forward runs."""

@@ -109,6 +109,7 @@ def train_drafter(training: DrafterTraining) -> bool:
     device = training.settings.device
     dtype = str(precision(device)).removeprefix("torch.")
     with load(training.target, device=device, dtype=dtype, threads=training.threads, graphs=False) as engine:
+        engine.target.use_torch_products()
         return _train(training, engine, requests, deadline)
 
 

@@ -23,6 +23,7 @@ class SlotTable:
     def __init__(self, batch: int, capacity: int, device: torch.device, vector: int = VECTOR) -> None:
         self.capacity = capacity
         self._vector = vector
+        self.sequences = torch.arange(batch, device=device)[:, None]  # [B, 1] the rows of the batch
         self.length = torch.zeros(batch, dtype=torch.long, device=device)  # [B] permanent slots
         self.bound = 0  # on the host: an upper bound of all lengths
         self.least = 0  # on the host: a lower bound of all lengths
@@ -73,6 +74,7 @@ class SlotTable:
         """Continues with only `sequences` [B']; no row may be open."""
         if self.open:
             raise ValueError(f"{self.open} rows are open; keep or drop them before removing sequences")
+        self.sequences = self.sequences[: len(sequences)]
         self.commit(self.length[sequences], self.bound, self.even, self.least)
 
     def commit(self, length: Tensor, bound: int, even: bool = False, least: int = 0) -> None:
@@ -136,11 +138,12 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         slots = self.table.slots.to(key_states.device)
+        places = self.table.sequences.to(key_states.device), slots
         for store, rows in ((self.keys, key_states.detach()), (self.values, value_states.detach())):
             if len(slots) == 1:
                 store.index_copy_(2, slots[0], rows)
             else:
-                store.scatter_(2, slots[:, None, :, None].expand_as(rows), rows)
+                store.transpose(1, 2).index_put_(places, rows.transpose(1, 2))
         return self.keys[:, :, : self.table.view], self.values[:, :, : self.table.view]
 
     def select_rows(self, sequences: Tensor) -> None:

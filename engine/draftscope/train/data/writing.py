@@ -40,6 +40,7 @@ MAX_PROMPT = 320  # tokens, chat template included
 CHECKED = 16  # rounds between two looks for loops
 RECENT = 64  # tokens in which a loop is looked for while the target writes
 MIN_ANSWER = 8  # tokens of an answer
+SORTED = 8  # batches of prompts among which similar lengths are looked for: few enough that each has a mix of texts
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ def collect(
 
     A batch that was interrupted is lost, all others stay. Raises `DraftscopeError` if the prompts run out.
     """
+    prompts = alike(prompts, plan.together)
     count = sum(_tokens(path) for path in batch_files(folder))
     number = 0
     with tqdm(total=plan.tokens, initial=count, desc="target's answers", unit=" tokens", mininterval=5) as bar:
@@ -151,6 +153,12 @@ def collect(
                 count += new
             number += 1
     return True
+
+
+def alike(prompts: Sequence[TokenizedPrompt], together: int) -> list[TokenizedPrompt]:
+    """The prompts with those of similar length together: shorter ones of a batch are padded to the longest."""
+    parts = [prompts[start : start + SORTED * together] for start in range(0, len(prompts), SORTED * together)]
+    return [prompt for part in parts for prompt in sorted(part, key=lambda prompt: len(prompt.tokens))]
 
 
 def _tokens(path: Path) -> int:

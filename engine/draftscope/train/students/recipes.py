@@ -103,7 +103,7 @@ CPU = Preset(
     draft_step=4096,
     head_step=2048,
     samples=256,
-    answers=AnswerPreset(120.0, 1024, 1_000_000, 128, 96, keeps_features=True, sitting=None),
+    answers=AnswerPreset(120.0, 1024, 1_000_000, 256, 96, keeps_features=True, sitting=None),
 )
 GPU = Preset(
     device="cuda",
