@@ -48,14 +48,19 @@ def largest(info: DrafterInfo) -> Candidate:
     """The size at which a drafter is run."""
     if "shape" in info.uses:
         return Candidate(info.name, shape=WIDEST)
-    return Candidate(info.name, gamma=GAMMAS[-1]) if "gamma" in info.uses else Candidate(info.name)
+    return Candidate(info.name, gamma=GAMMAS[-1]) if _is_chain(info) else Candidate(info.name)
 
 
 def smallest(info: DrafterInfo) -> Candidate | None:
     """The other size at which a drafter is timed; None for one that chooses its size itself."""
     if "shape" in info.uses:
         return Candidate(info.name, shape=NARROWEST)
-    return Candidate(info.name, gamma=GAMMAS[0]) if "gamma" in info.uses else None
+    return Candidate(info.name, gamma=GAMMAS[0]) if _is_chain(info) else None
+
+
+def _is_chain(info: DrafterInfo) -> bool:
+    """Whether it drafts chains of a fixed length."""
+    return "gamma" in info.uses and not info.chooses_by
 
 
 def implied(run: Candidate) -> list[Candidate]:

@@ -58,17 +58,24 @@ StageTimes = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times b
 
 
 def calibration_of(
-    pair: LoadedPair, watch: Watcher = unseen, names: Sequence[str] = (), again: bool = False
+    pair: LoadedPair,
+    watch: Watcher = unseen,
+    names: Sequence[str] = (),
+    again: bool = False,
+    batches: Sequence[int] | None = None,
 ) -> Steps[None, Calibration]:
     """The pair's saved calibration, or else (or `again`) a new one, which takes seconds for small models.
 
     It has the costs of the drafters `names`, or of all of this pair; drafters that the saved one lacks, such as a head
-    loaded later, are added to it. It is saved unless there are doubts about it.
+    loaded later, are added to it. It is saved unless there are doubts about it. A new one of some
+    `batches` only is not saved.
     """
     calibration = None if again else costs.load_saved(measured_for(pair))
     missing = [name for name in drafting_of(pair, names) if calibration is None or name not in calibration.drafting]
     if calibration is None:
-        calibration = yield from measure(pair, watch, missing)
+        calibration = yield from measure(pair, watch, missing, batches)
+        if batches is not None:
+            return calibration
     elif missing:
         rounds = _Rounds(pair, Pace(watch), missing)
         drafting = calibration.drafting | (yield from rounds.measured(0.0))
@@ -98,10 +105,16 @@ def measured_for(pair: LoadedPair) -> MeasuredFor:
     )
 
 
-def measure(pair: LoadedPair, watch: Watcher = unseen, names: Sequence[str] | None = None) -> Steps[None, Calibration]:
+def measure(
+    pair: LoadedPair,
+    watch: Watcher = unseen,
+    names: Sequence[str] | None = None,
+    batches: Sequence[int] | None = None,
+) -> Steps[None, Calibration]:
     """Measures everything, in steps of a forward or a few rounds; of the drafters, `names` or all of this pair."""
     pace = Pace(watch)
-    forwards, rounds = _Forwards(pair.target, pace), _Rounds(pair, pace, drafting_of(pair) if names is None else names)
+    forwards = _Forwards(pair.target, pace, batches)
+    rounds = _Rounds(pair, pace, drafting_of(pair) if names is None else names, batches)
     singles = forwards_of(pair.target.trees)
     verify = yield from forwards.measured(lambda unit: rounds.seconds(unit) + singles * unit)
     drafting = yield from rounds.measured(singles * verify[0].ms / 1e3)
@@ -143,10 +156,12 @@ class _Forwards:
     """Times of the target's forwards. Batch sizes in order: a large batch evicts from the CPU's caches what a small one
     would find there."""
 
-    def __init__(self, model: Model, pace: Pace) -> None:
+    def __init__(self, model: Model, pace: Pace, batches: Sequence[int] | None) -> None:
         self.model, self.context = model, min(CONTEXT, model.context // 2)
         self.doubts: list[str] = []
-        self._batches = BATCHES if model.trees else (1,)  # without trees, a model decodes one sequence at a time
+        self._batches = (
+            (batches or BATCHES) if model.trees else (1,)
+        )  # without trees, a model decodes one sequence at a time
         self._pace = pace
         self._laps: list[float] = []
 
@@ -268,15 +283,17 @@ def _threads(device: torch.device) -> int:
 def drafting_of(pair: LoadedPair, names: Sequence[str] = ()) -> list[str]:
     """The available drafters whose cost depends on gamma, or those of them that the drafters `names` cost like.
 
-    Synthetic drafters have no real cost, drafters through text do not choose by cost, and one from elsewhere must not
-    make a saved calibration incomplete.
+    Synthetic drafters have no real cost, drafters through text do not choose by cost, one from elsewhere must not make
+    a saved calibration incomplete, and one of several sources chooses by the costs of those.
     """
     known = drafters.known()
     able = [known[info.name] for info in availabilities(pair) if info.available and "gamma" in info.uses]
-    calibrated = [info.name for info in able if not (info.synthetic or info.needs_text_draft or info.source)]
+    elsewhere = [info for info in able if info.synthetic or info.needs_text_draft or info.source or info.chooses_by]
+    calibrated = [info.name for info in able if info not in elsewhere]
     if not names:
         return calibrated
-    wanted = {like for name in names for like in (name, costs_like(drafters.find(name)))}
+    infos = [drafters.find(name) for name in names]
+    wanted = {like for info in infos for like in (info.name, costs_like(info), *info.chooses_by)}
     return [name for name in calibrated if name in wanted]
 
 
@@ -302,11 +319,14 @@ def _together(pair: LoadedPair) -> dict[int, int]:
 class _Rounds:
     """Costs of plain and the drafters `names`, from real rounds at temperature 1 by batch and gamma, in turn."""
 
-    def __init__(self, pair: LoadedPair, pace: Pace, names: Sequence[str]) -> None:
+    def __init__(
+        self, pair: LoadedPair, pace: Pace, names: Sequence[str], batches: Sequence[int] | None = None
+    ) -> None:
         self._pair, self._names = pair, (PLAIN, *names)
+        self._together = {batch: rounds for batch, rounds in _together(pair).items() if batch in (batches or BATCHES)}
         self._cells = [
             (name, batch, gamma)
-            for batch in _together(pair)
+            for batch in self._together
             for name in self._names
             for gamma in ((0,) if name == PLAIN else GAMMAS if batch == 1 else GAMMAS[:: len(GAMMAS) - 1])
         ]
@@ -317,7 +337,7 @@ class _Rounds:
     def seconds(self, forward: float) -> float:
         """About how long this takes, from the seconds of a forward of one row."""
         rounds = (
-            (WARM + _together(self._pair)[batch]) * (1 + batch * (gamma + 1) / ROWS_AS_LONG + gamma / STEPS_AS_LONG)
+            (WARM + self._together[batch]) * (1 + batch * (gamma + 1) / ROWS_AS_LONG + gamma / STEPS_AS_LONG)
             for _, batch, gamma in self._cells
         )
         return sum(min(entry * forward, LONGEST) for entry in rounds)
@@ -335,14 +355,14 @@ class _Rounds:
             self._pace.did(1, f"rounds of {cell[0]}")
         company = Company.of(self._laps, _threads(self._pair.target.device))
         self.doubts = [f"While rounds were timed, {company}."] if company.disturbs else []
-        return {name: [_fit(results, name, batch) for batch in _together(self._pair)] for name in self._names}
+        return {name: [_fit(results, name, batch) for batch in self._together] for name in self._names}
 
     def _quiet(self, cell: tuple[str, int, int]) -> Steps[None, tuple[list[dict[str, float]], float]]:
         """Stage times of each round, and the cores that others used; once more if one was lacking."""
         tries: list[tuple[list[dict[str, float]], float]] = []
         while len(tries) < 2:
             meter = OtherCores()
-            stages = yield from self._run(cell, _together(self._pair)[cell[1]])
+            stages = yield from self._run(cell, self._together[cell[1]])
             tries.append((stages, meter.lap()))
             if not Company.of([tries[-1][1]], _threads(self._pair.target.device)).disturbs:
                 break

@@ -22,7 +22,8 @@ from draftscope.verify.uniforms import Streams
 class MeasuredPair:
     """What is measured of a pair for drafters that choose by it. Called only by a drafter that does."""
 
-    cost: Callable[[str, int, int, int], float]  # drafter, gamma, batch, context -> a round, in rounds of plain
+    # the drafter that chooses by it, the one whose round it is, gamma, batch, context -> a round, in rounds of plain
+    cost: Callable[[str, str, int, int, int], float]
     tree: Callable[[DrafterInfo, Settings], Counts]  # the tree with the most tokens for its cost
 
 
@@ -51,7 +52,8 @@ def open_session(
         heads={kind: head.network for kind, head in pair.heads.items()},
         streams=streams,
         target_continuation=lambda streams: target_continuation(pair, prompts, settings, streams, ends),
-        cost=lambda gamma, batch: measured.cost(info.name, gamma, batch, context),
+        cost=lambda gamma, batch: measured.cost(info.name, info.name, gamma, batch, context),
+        cost_like=lambda name, gamma, batch: measured.cost(info.name, name, gamma, batch, context),
         counts=lambda: measured.tree(info, settings),
     )
     drafter, rule = create(info, parts), info.rule_of(settings)

@@ -133,6 +133,7 @@ class Parts(Generic[OptionsT_co]):
     streams: Streams  # of the session's uniforms; a drafter that draws more takes a stream `below` them
     target_continuation: Callable[[Streams], list[list[int]]]  # the target's own text with these uniforms; not timed
     cost: Callable[[int, int], float]  # of a round of gamma tokens in a batch, in plain rounds; measured at first use
+    cost_like: Callable[[str, int, int], float]  # the same of another drafter's round
     counts: Callable[[], Counts]  # the tree with most tokens for its time, by measured acceptance and cost
 
 
@@ -158,6 +159,7 @@ class DrafterInfo(Generic[OptionsT]):
     exact: bool = True
     synthetic: bool = False
     by_clock: bool = False
+    chooses_by: tuple[str, ...] = ()  # the drafters whose calibrated costs it chooses by, of several sources
     source: str = ""  # the package or file that it is from; empty for a built-in one
     unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
 

@@ -95,7 +95,7 @@ class Learning:
     """Estimates how often drafted tokens are accepted, by their draft probability."""
 
     def __init__(self) -> None:
-        self._by_q = [_Rate() for _ in range(BINS)]
+        self._by_q = [Rate() for _ in range(BINS)]
         self._drafted: list[int] = []  # the bin of each token of this round
 
     def begin(self) -> bool:
@@ -138,7 +138,7 @@ class Expecting(Learning):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ahead = _Rate()  # of tokens not drafted yet
+        self.ahead = Rate()  # of tokens not drafted yet
         self.accepted = self.expected = 1.0  # probability that all so far are; tokens of the round if drafting stops
 
     def begin(self) -> bool:
@@ -256,11 +256,11 @@ class Cost(Lengths):
         return False
 
 
-class _Rate:
+class Rate:
     """A rate over the last observations; older ones count less and less."""
 
-    def __init__(self) -> None:
-        self._hits, self._of = PRIOR[0] * PRIOR[1], PRIOR[1]
+    def __init__(self, first: float = PRIOR[0]) -> None:
+        self._hits, self._of = first * PRIOR[1], PRIOR[1]
 
     @property
     def value(self) -> float:

@@ -11,7 +11,7 @@ from draftscope.base.errors import DraftscopeError, PluginWarning
 from draftscope.drafters import oracle, plain, typed
 from draftscope.drafters.drafter import DrafterInfo
 from draftscope.drafters.given import AnyDrafter, from_file, info_of, plugin_of
-from draftscope.drafters.heads import dynamic, positions, recurrent
+from draftscope.drafters.heads import dynamic, hybrid, positions, recurrent
 from draftscope.drafters.lookup import lookahead, ngram, suffix
 from draftscope.drafters.model import cascade, draft_model, early_exit, ssd
 from draftscope.drafters.options import plugin_options, survey
@@ -98,6 +98,7 @@ OWN: tuple[DrafterInfo, ...] = (
     recurrent.EAGLE3_SAMPLED_TREE,
     dynamic.EAGLE3_TREE,
     sequoia.EAGLE3,
+    hybrid.INFO,
     recurrent.EAGLE,
     dynamic.EAGLE_TREE,
     positions.MEDUSA_CHAIN,

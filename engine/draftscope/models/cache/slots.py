@@ -7,6 +7,7 @@ rows, so there is no common position for the batch.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -17,13 +18,18 @@ VECTOR = 16  # columns; capacities and views are multiples of this
 WIDE = 256  # the same on a device where a graph is recorded for each width
 
 
+@lru_cache(maxsize=64)
+def _sequences(batch: int, device: torch.device) -> Tensor:
+    """[B, 1]: the number of each sequence. Kept, because graphs read it."""
+    return torch.arange(batch, device=device)[:, None]
+
+
 class SlotTable:
     """The slots of the next rows; shared by all layers of a cache."""
 
     def __init__(self, batch: int, capacity: int, device: torch.device, vector: int = VECTOR) -> None:
         self.capacity = capacity
         self._vector = vector
-        self.sequences = torch.arange(batch, device=device)[:, None]  # [B, 1] the rows of the batch
         self.length = torch.zeros(batch, dtype=torch.long, device=device)  # [B] permanent slots
         self.bound = 0  # on the host: an upper bound of all lengths
         self.least = 0  # on the host: a lower bound of all lengths
@@ -74,7 +80,6 @@ class SlotTable:
         """Continues with only `sequences` [B']; no row may be open."""
         if self.open:
             raise ValueError(f"{self.open} rows are open; keep or drop them before removing sequences")
-        self.sequences = self.sequences[: len(sequences)]
         self.commit(self.length[sequences], self.bound, self.even, self.least)
 
     def commit(self, length: Tensor, bound: int, even: bool = False, least: int = 0) -> None:
@@ -138,7 +143,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         slots = self.table.slots.to(key_states.device)
-        places = self.table.sequences.to(key_states.device), slots
+        places = _sequences(len(slots), slots.device), slots
         for store, rows in ((self.keys, key_states.detach()), (self.values, value_states.detach())):
             if len(slots) == 1:
                 store.index_copy_(2, slots[0], rows)

@@ -1,0 +1,154 @@
+"""The head and copying in one chain: which source it chooses, that the output stays the target's, and that it stops
+where nothing pays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+
+from draftscope.decode.engine import DecodingEngine
+from draftscope.drafters.drafter import State
+from draftscope.drafters.heads.hybrid import Hybrid
+from draftscope.drafters.length import SELDOM, Rate
+from draftscope.drafters.mixed_length import MixedChain, MixedCosts
+from draftscope.drafters.settings import Settings
+from draftscope.measure.findings import FALSE_ALARM
+from draftscope.measure.joint import along, chi_square, exact_joint, sampled_joint
+from draftscope.verify.sampling import Sampling
+from draftscope.verify.tree import DraftTree
+
+MOST = 4
+
+
+def chain(guess: float, copy: float, most: int = MOST) -> MixedChain:
+    """A chain that pays `guess` plain rounds for each guess and `copy` for each copied token."""
+    price = {"head": guess, "copying": copy}
+    return MixedChain(MixedCosts(lambda name, count, _: 1 + price[name] * count, "head", "copying", most, 1))
+
+
+def drafted(mixed: MixedChain, text: list[int], q: float = 0.5, limit: int = MOST) -> tuple[list[int], list[int]]:
+    """The guesses, which are all 9, and the copied tokens of one round."""
+    mixed.begin(text, limit)
+    while mixed.guesses_on:
+        mixed.guessed(9, q)
+    return mixed.guesses, [token for token, _ in mixed.copied]
+
+
+REPEATS = [*range(1, 9), 20, 21, 22, 23, *range(1, 9)]  # 20 21 22 23 follows the eight tokens at the end
+
+
+def test_a_long_match_is_copied_and_a_text_without_one_is_guessed() -> None:
+    assert drafted(chain(0.1, 0.1), REPEATS) == ([], [20, 21, 22, 23])
+    assert drafted(chain(0.1, 0.1), [1, 2, 3, 4, 5, 6]) == ([9] * MOST, [])
+
+
+def test_a_guess_that_leads_back_into_the_text_is_followed_by_copies() -> None:
+    """Nothing follows 3, so a 9 is guessed, and 5 6 7 followed a 9. Copies were mostly accepted here."""
+    mixed = chain(0.1, 0.1)
+    mixed._copying = [Rate(0.95) for _ in mixed._copying]
+    assert drafted(mixed, [1, 2, 9, 5, 6, 7, 3]) == ([9], [5, 6, 7])
+
+
+def test_an_estimate_follows_what_was_accepted() -> None:
+    """Copies that are always refused give way to guesses, which are always accepted."""
+    mixed = chain(0.1, 0.1)
+    for _ in range(60):
+        guesses, _ = drafted(mixed, REPEATS)
+        mixed.observe(len(guesses))
+    assert drafted(mixed, REPEATS) == ([9] * MOST, [])
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_where_nothing_pays_it_drafts_only_seldom(accepted: bool) -> None:
+    """A guess costs two plain rounds and brings at most one token."""
+    mixed, drafts = chain(2.0, 2.0), []
+    for _ in range(1000):
+        drafted(mixed, REPEATS)
+        drafts.append(len(mixed.tokens))
+        mixed.observe(len(mixed.tokens) if accepted else 0)
+    assert sum(map(bool, drafts[-SELDOM * 4 :])) <= 5
+
+
+def test_it_never_drafts_more_than_there_is_room_for() -> None:
+    for limit in range(MOST + 1):
+        for text in (REPEATS, [1, 2, 3]):
+            mixed = chain(0.01, 0.01)
+            drafted(mixed, text, limit=limit)
+            assert len(mixed.tokens) <= limit
+
+
+class Cheap(DecodingEngine):
+    """Every drafted token costs a hundredth of a round, so that both sources draft."""
+
+    @classmethod
+    def of(cls, engine: DecodingEngine) -> Cheap:
+        return cls(engine.target, engine.draft, engine.tokenizer, engine.heads)
+
+    def _cost(self, drafter: str, like: str, gamma: int, batch: int, context: int) -> float:
+        return 1 + 0.01 * gamma
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many trees had guesses, copies, or both in one chain."""
+    seen: Counter[str] = Counter()
+    right = Hybrid.propose
+
+    def propose(self: Hybrid, state: State, depth: int) -> DraftTree:
+        tree = right(self, state, depth)
+        for mixed in self._chains:
+            seen["guessed" * bool(mixed.guesses) + "copied" * bool(mixed.copied)] += 1
+        return tree
+
+    monkeypatch.setattr(Hybrid, "propose", propose)
+    return seen
+
+
+LENGTH = 5
+SETTINGS: dict[str, Any] = {"drafter": "hybrid", "gamma": 3, "temperature": 1.0, "seed": 5}
+
+
+def p_value(engine: DecodingEngine, samples: int = 6000, batch: int = 1000, **more: Any) -> float:
+    settings, prompt = Settings.of(**SETTINGS | more), engine.encode("abcabdabca")
+    expected = exact_joint(engine, prompt, Sampling.of(settings), LENGTH)
+    observed = along(sampled_joint(engine, prompt, settings, LENGTH, samples, batch=batch, whole=True), expected)
+    return chi_square(observed, expected, samples)[2]
+
+
+@pytest.mark.parametrize(("samples", "batch", "rule"), [(1500, 1, "block"), (6000, 1000, "token")])
+def test_the_joint_distribution_is_the_targets_whatever_the_sources(
+    tiny: DecodingEngine, sources: Counter[str], samples: int, batch: int, rule: str
+) -> None:
+    """Alone a chain of guesses is verified as a block; beside others that copy, token by token."""
+    assert p_value(Cheap.of(tiny), samples, batch, rule=rule) >= FALSE_ALARM
+    assert min(sources["guessed"], sources["copied"], sources["guessedcopied"]) > samples / 50
+
+
+def test_a_dropped_guess_is_seen(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guess that the text does not continue with is replaced by a copy, after it was drawn: that is not exact."""
+    right = MixedChain.guessed
+
+    def guessed(self: MixedChain, token: int, q: float) -> None:
+        found = self._index.continuation(1, self.guesses)
+        right(self, found[0][0] if found else token, q)
+
+    monkeypatch.setattr(MixedChain, "guessed", guessed)
+    assert p_value(Cheap.of(tiny)) < FALSE_ALARM
+
+
+def test_a_copy_that_passes_for_a_guess_is_seen(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies are verified as if they had been drawn from the head's first distribution."""
+    right = Hybrid._tree
+
+    def drawn(self: Hybrid, distributions: list[torch.Tensor], times: tuple[float, ...]) -> DraftTree:
+        tree = right(self, distributions, times)
+        if tree.drawn != "some":
+            return tree
+        object.__setattr__(tree, "proposal_row", tree.proposal_row.clamp(min=0))
+        return tree
+
+    monkeypatch.setattr(Hybrid, "_tree", drawn)
+    assert p_value(Cheap.of(tiny)) < FALSE_ALARM
