@@ -46,7 +46,7 @@ def test_a_link_becomes_a_square_of_dots() -> None:
     assert qr_rows("") == []
 
 
-OF_THE_HEAD = ("eagle3-sampled-tree", "eagle3")  # drafters of the head that comes with SmolLM2
+OF_THE_HEAD = ("eagle3-sampled-tree", "hybrid")  # drafters of the head that comes with SmolLM2
 
 
 def test_every_setting_has_a_name_that_people_read() -> None:

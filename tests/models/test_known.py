@@ -20,7 +20,6 @@ from gguf import GGMLQuantizationType as Kind
 
 from draftscope import DraftscopeError, load
 from draftscope.base.load_settings import LoadSettings
-from draftscope.drafters.settings import Settings
 from draftscope.models.files import hub, wheel
 from draftscope.models.heads import HeadShape, Mtp, MtpConfig, SharedWeights, save_head
 from draftscope.models.loading import converted as converting
@@ -34,10 +33,8 @@ from draftscope.models.loading.known import (
     known,
     same_name,
     usual_drafter,
-    usual_gamma,
 )  # fmt: skip
 from draftscope.models.loading.sources import ORIGINAL, is_here, source_of
-from draftscope_app.cli import options
 from tests.conftest import random_llama
 from tests.support import gguf_files
 
@@ -257,25 +254,14 @@ def test_a_known_target_that_is_loaded_alone_has_a_drafter(
 ) -> None:
     alone, shipped = LoadSettings(target="standin"), tmp_path / "models" / "standin-head"
     monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path))
-    monkeypatch.setattr(table, "KNOWN", (replace(standin, heads=("eagle3:standin-head",)),))
+    monkeypatch.setattr(table, "KNOWN", (replace(standin, heads=("eagle3:standin-head",), drafter="hybrid"),))
     assert (heads_for(alone), usual_drafter(alone)) == ([], "ngram")
     shipped.mkdir(parents=True)
-    assert (heads_for(alone), usual_drafter(alone)) == ([f"eagle3:{shipped}"], "eagle3")
+    assert (heads_for(alone), usual_drafter(alone)) == ([f"eagle3:{shipped}"], "hybrid")
     for other in ({"draft": "other"}, {"heads": ("eagle3:folder",)}):
         named = LoadSettings(target="standin", **other)
         assert (heads_for(named), usual_drafter(named)) == ([], None)
     assert (heads_for(LoadSettings()), usual_drafter(LoadSettings())) == ([], None)
-
-
-def test_a_known_target_that_is_loaded_alone_has_its_draft_length(
-    standin: KnownModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(table, "KNOWN", (replace(standin, gamma=2),))
-    alone = LoadSettings(target="standin")
-    assert options.settings({}, load=alone) == Settings.of(gamma=2)
-    assert options.settings({"gamma": 5}, load=alone) == Settings.of(gamma=5)
-    assert usual_gamma(LoadSettings(target="standin", draft="other")) is None
-    assert options.settings({}, load=LoadSettings()) == Settings.of()
 
 
 def test_a_draft_model_comes_with_a_known_target_too(

@@ -25,7 +25,6 @@ from draftscope.servers.summary import LaneSummary, against_target, outside, sum
 from draftscope.trace import files
 from draftscope.trace.events import Burst, RunStart
 from draftscope.verify.sampling import Sampling
-from draftscope_app.cli import options
 from draftscope_app.cli.main import main
 from tests.servers.stubs import Habits, Misbehaviour, Starts, stub, written
 from tests.support.command import instead_of_loading
@@ -237,7 +236,6 @@ def test_the_command_races_the_engine_beside_a_server(
     pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     instead_of_loading(monkeypatch, pair)
-    monkeypatch.setattr(options, "usual_gamma", lambda load: 2)
     path = tmp_path / "race.jsonl.gz"
     encode = lambda text: pair.tokenizer.encode(text, add_special_tokens=False)  # noqa: E731
     with stub(Habits(encode=encode)) as url:
@@ -248,7 +246,6 @@ def test_the_command_races_the_engine_beside_a_server(
         assert "has no place under load" in capsys.readouterr().err
     starts = [event for event in files.read(path).events if isinstance(event, RunStart)]
     assert [(event.lane, event.drafter) for event in starts] == [("plain", "server"), ("draft", "draft")]
-    assert starts[1].settings["gamma"] == 2  # the fastest draft length of a known target
 
 
 def test_a_race_is_written_as_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from draftscope.base.load_settings import LoadSettings
 from draftscope.drafters.options import known_options, without_tree
 from draftscope.drafters.settings import Settings, known_settings
-from draftscope.models.loading.known import same_name, usual_drafter, usual_gamma
+from draftscope.models.loading.known import same_name, usual_drafter
 from draftscope_app.cli import terminal
 from draftscope_app.cli.fields import Given, options_of
 
@@ -147,11 +147,9 @@ def sampling_options(without: Collection[str] = (), **defaults: Any) -> list[ins
     return options_of(chosen | own, lambda _: SAMPLING)
 
 
-def settings(given: Given, drafter: str | None = None, load: LoadSettings | None = None) -> Settings:
-    """The settings that were given, or a `DraftscopeError`; what was not given keeps its default, or for a known model
-    to `load` what is usual there."""
-    gamma = usual_gamma(load) if load is not None else None
-    values = ({"gamma": gamma} if gamma is not None else {}) | dict(given)
+def settings(given: Given, drafter: str | None = None) -> Settings:
+    """The settings that were given, or a `DraftscopeError`; what was not given keeps its default."""
+    values = dict(given)
     if drafter is not None:
         values["drafter"] = drafter
     return Settings.of(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

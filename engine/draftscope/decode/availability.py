@@ -9,6 +9,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.decode.pair import THROUGH_TEXT, LoadedPair
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.checked import is_unchecked
+from draftscope.drafters.heads import hybrid
 from draftscope.models.model import Model
 
 
@@ -61,9 +62,12 @@ def refuse_unavailable(pair: LoadedPair, info: DrafterInfo) -> None:
 
 
 def default_drafter(pair: LoadedPair) -> str:
-    """The drafter of a run that names none: the draft model, else the first loaded head, else n-grams of the text."""
+    """The drafter of a run that names none: the draft model, else an EAGLE-3 head with copying, else the first loaded
+    head, else n-grams of the text."""
     if pair.text_draft is not None:
         return "draft"
+    if obstacle(pair, hybrid.INFO) is None:
+        return hybrid.INFO.name
     return next((kind for kind in pair.heads if kind in drafters.known()), "ngram")
 
 

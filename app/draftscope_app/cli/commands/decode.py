@@ -48,7 +48,7 @@ def decode(
     """
     text = _text(prompt)
     load, drafter = options.models(loading, chosen.get("drafter"))
-    settings = options.settings(chosen, drafter, load)
+    settings = options.settings(chosen, drafter)
     from draftscope import drafters
 
     drafters.find(settings.drafter)

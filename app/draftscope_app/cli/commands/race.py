@@ -116,7 +116,7 @@ def _opened(chosen: Options, loading: Given) -> Generator[Field]:
     load, _ = options.models(loading)
     with ExitStack() as opened:
         engine = opened.enter_context(options.load(load)) if loading or chosen.engine else None
-        drafters = {name: options.settings({}, name, load) for name in chosen.engine}
+        drafters = {name: options.settings({}, name) for name in chosen.engine}
         limits = WireLimits(silent=chosen.timeout, connect=min(chosen.timeout, WireLimits.connect))
         draft = engine.draft if engine and "draft" in loading else None
         yield opened.enter_context(Field.open(named, engine, drafters, models=models, limits=limits, draft=draft))

@@ -17,8 +17,8 @@ from draftscope.models.files.wheel import WheelFile
 @dataclass(frozen=True)
 class KnownModel:
     """`files` of the hub repository are all that loading needs. `heads` ('kind:folder in assets/models') and `draft` (a
-    folder there) were trained for it; they are loaded with it where nothing else that drafts is named, and the first
-    head drafts. `gamma` is the draft length that was fastest with them."""
+    folder there) were trained for it; they are loaded with it where nothing else that drafts is named, and `drafter`,
+    the fastest that was measured, drafts with them."""
 
     name: str
     title: str
@@ -27,7 +27,7 @@ class KnownModel:
     wheel: WheelFile
     heads: tuple[str, ...] = ()
     draft: str | None = None
-    gamma: int | None = None
+    drafter: str = ""
 
 
 KNOWN = (
@@ -44,7 +44,7 @@ KNOWN = (
         ),
         heads=("eagle3:llama-smollm2-135m-eagle3",),
         draft="llama-smollm2-135m-draft",
-        gamma=2,
+        drafter="hybrid",
     ),
 )
 
@@ -82,13 +82,9 @@ def draft_for(load: LoadSettings) -> Path | None:
 
 def usual_drafter(load: LoadSettings) -> str | None:
     """The drafter for a known target that is loaded alone; None for other models, whose drafter is the usual one."""
-    if known(load.target) is None or load.draft is not None or load.heads:
-        return None
-    without = "ngram" if draft_for(load) is None else "draft"
-    return next((head.partition(":")[0] for head in heads_for(load)), without)
-
-
-def usual_gamma(load: LoadSettings) -> int | None:
-    """The draft length for a known target that is loaded alone; None for other models."""
     found = known(load.target)
-    return found.gamma if found is not None and usual_drafter(load) is not None else None
+    if found is None or load.draft is not None or load.heads:
+        return None
+    if heads_for(load):
+        return found.drafter
+    return "ngram" if draft_for(load) is None else "draft"
