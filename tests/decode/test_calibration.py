@@ -105,20 +105,31 @@ def test_a_folder_that_cannot_be_written_loses_nothing_else(monkeypatch: pytest.
     assert costs.save(made_calibration()) is None
 
 
-def test_measuring_a_pair_and_finding_it_again(
-    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A calibration of few forwards and rounds, in a cache of its own."""
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    known = {
-        "BATCHES": (1, 2),
-        "WIDTHS": (1, 2, 5),
-        "GAMMAS": (1, 3),
-        "REPEATS": 1,
-        "WARM": 1,
-        "TOGETHER": {1: 6, 2: 3},
-    }
-    for name, value in known.items():
+    known = {"BATCHES": (1, 2), "WIDTHS": (1, 2, 5), "GAMMAS": (1, 3), "REPEATS": 1, "WARM": 1}
+    for name, value in {**known, "TOGETHER": {1: 6, 2: 3}}.items():
         monkeypatch.setattr(calibrate, name, value)
+
+
+@pytest.mark.usefixtures("small")
+def test_of_one_text_only_batches_of_one_are_measured(pair: DecodingEngine) -> None:
+    heard: list[Progress] = []
+    found = last(calibrate.calibration_of(pair, heard.append, ["hybrid"], one_text=True))
+    assert set(found.drafting) == {"plain", "eagle3", "ngram"}  # the sources that it chooses between
+    assert {point.batch for point in found.verify} == {1} == {each.batch for each in found.drafting["ngram"]}
+    count = len(heard)
+    assert last(calibrate.calibration_of(pair, heard.append, ["ngram"], one_text=True)) == found
+    assert len(heard) == count  # not measured again
+    whole = last(calibrate.calibration_of(pair, heard.append, ["ngram"]))
+    assert {point.batch for point in whole.verify} == {1, 2}
+    assert last(calibrate.calibration_of(pair, heard.append, ["ngram"], one_text=True)) == whole
+
+
+@pytest.mark.usefixtures("small")
+def test_measuring_a_pair_and_finding_it_again(pair: DecodingEngine) -> None:
     heard: list[Progress] = []
     first = last(calibrate.calibration_of(pair, heard.append, ["suffix-tree"]))
     assert set(first.drafting) == {"plain", "suffix"}  # a drafter alone

@@ -44,6 +44,7 @@ class MeasuredFor(_Record):
     torch: str
     transformers: str
     draftscope: str
+    one_text: bool = False  # batches of one only
 
     @property
     def key(self) -> str:

@@ -58,26 +58,22 @@ StageTimes = dict[tuple[str, int, int], list[dict[str, float]]]  # stage times b
 
 
 def calibration_of(
-    pair: LoadedPair,
-    watch: Watcher = unseen,
-    names: Sequence[str] = (),
-    again: bool = False,
-    batches: Sequence[int] | None = None,
+    pair: LoadedPair, watch: Watcher = unseen, names: Sequence[str] = (), again: bool = False, one_text: bool = False
 ) -> Steps[None, Calibration]:
     """The pair's saved calibration, or else (or `again`) a new one, which takes seconds for small models.
 
     It has the costs of the drafters `names`, or of all of this pair; drafters that the saved one lacks, such as a head
-    loaded later, are added to it. It is saved unless there are doubts about it. A new one of some
-    `batches` only is not saved.
+    loaded later, are added to it. It is saved unless there are doubts about it. With `one_text` that of batches of one
+    is enough, which takes a fraction of the time.
     """
     calibration = None if again else costs.load_saved(measured_for(pair))
+    if calibration is None and one_text:
+        calibration = costs.load_saved(measured_for(pair, one_text))
     missing = [name for name in drafting_of(pair, names) if calibration is None or name not in calibration.drafting]
     if calibration is None:
-        calibration = yield from measure(pair, watch, missing, batches)
-        if batches is not None:
-            return calibration
+        calibration = yield from measure(pair, watch, missing, one_text)
     elif missing:
-        rounds = _Rounds(pair, Pace(watch), missing)
+        rounds = _Rounds(pair, Pace(watch), missing, calibration.measured_for.one_text)
         drafting = calibration.drafting | (yield from rounds.measured(0.0))
         calibration = calibration.model_copy(update={"drafting": drafting, "doubts": rounds.doubts})
     else:
@@ -86,7 +82,7 @@ def calibration_of(
     return calibration
 
 
-def measured_for(pair: LoadedPair) -> MeasuredFor:
+def measured_for(pair: LoadedPair, one_text: bool = False) -> MeasuredFor:
     """What measurements of this pair depend on."""
     device = pair.target.device
     return MeasuredFor(
@@ -102,26 +98,24 @@ def measured_for(pair: LoadedPair) -> MeasuredFor:
         torch=torch.__version__,
         transformers=transformers.__version__,
         draftscope=own_version(),
+        one_text=one_text,
     )
 
 
 def measure(
-    pair: LoadedPair,
-    watch: Watcher = unseen,
-    names: Sequence[str] | None = None,
-    batches: Sequence[int] | None = None,
+    pair: LoadedPair, watch: Watcher = unseen, names: Sequence[str] | None = None, one_text: bool = False
 ) -> Steps[None, Calibration]:
     """Measures everything, in steps of a forward or a few rounds; of the drafters, `names` or all of this pair."""
     pace = Pace(watch)
-    forwards = _Forwards(pair.target, pace, batches)
-    rounds = _Rounds(pair, pace, drafting_of(pair) if names is None else names, batches)
+    forwards = _Forwards(pair.target, pace, one_text)
+    rounds = _Rounds(pair, pace, drafting_of(pair) if names is None else names, one_text)
     singles = forwards_of(pair.target.trees)
     verify = yield from forwards.measured(lambda unit: rounds.seconds(unit) + singles * unit)
     drafting = yield from rounds.measured(singles * verify[0].ms / 1e3)
     pace.begin(singles)
     bits = yield from mapped(row_bits(pair.target), lambda _: pace.did(1, "bits of rows"))
     calibration = Calibration(
-        measured_for=measured_for(pair),
+        measured_for=measured_for(pair, one_text),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         context=forwards.context,
         verify=verify,
@@ -156,12 +150,11 @@ class _Forwards:
     """Times of the target's forwards. Batch sizes in order: a large batch evicts from the CPU's caches what a small one
     would find there."""
 
-    def __init__(self, model: Model, pace: Pace, batches: Sequence[int] | None) -> None:
+    def __init__(self, model: Model, pace: Pace, one_text: bool) -> None:
         self.model, self.context = model, min(CONTEXT, model.context // 2)
         self.doubts: list[str] = []
-        self._batches = (
-            (batches or BATCHES) if model.trees else (1,)
-        )  # without trees, a model decodes one sequence at a time
+        # without trees, a model decodes one sequence at a time
+        self._batches = BATCHES if model.trees and not one_text else (1,)
         self._pace = pace
         self._laps: list[float] = []
 
@@ -312,18 +305,12 @@ def _draft_bytes(pair: LoadedPair) -> dict[str, int]:
     return results | ({"draft": _bytes(pair.draft.network)} if pair.draft else {})
 
 
-def _together(pair: LoadedPair) -> dict[int, int]:
-    return TOGETHER if pair.batches else {1: TOGETHER[1]}
-
-
 class _Rounds:
     """Costs of plain and the drafters `names`, from real rounds at temperature 1 by batch and gamma, in turn."""
 
-    def __init__(
-        self, pair: LoadedPair, pace: Pace, names: Sequence[str], batches: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, pair: LoadedPair, pace: Pace, names: Sequence[str], one_text: bool) -> None:
         self._pair, self._names = pair, (PLAIN, *names)
-        self._together = {batch: rounds for batch, rounds in _together(pair).items() if batch in (batches or BATCHES)}
+        self._together = TOGETHER if pair.batches and not one_text else {1: TOGETHER[1]}
         self._cells = [
             (name, batch, gamma)
             for batch in self._together

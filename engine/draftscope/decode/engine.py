@@ -81,7 +81,7 @@ class DecodingEngine(LoadedPair):
         self.threads: ThreadChoice | None = None  # None: they were set, or none are used
         self._threads_before = threads_before
         self.calibrating = Progress("")  # how far the measuring of costs is
-        self._calibrating: dict[object, Together[Calibration]] = {}  # by the drafters and batches that it is for
+        self._calibrating: dict[object, Together[Calibration]] = {}  # by what it is of
         self._curve = Together(lambda: quick_curve(self))
         self._rates: dict[tuple[str, Sampling], Together[tuple[float, ...]]] = {}  # acceptance by rank of children
         self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
@@ -251,13 +251,13 @@ class DecodingEngine(LoadedPair):
         """The measured costs of rounds, for this pair on this machine. Measured now if not yet known: seconds."""
         return last(self.calibrated())
 
-    def calibrated(self, names: Sequence[str] = (), batches: Sequence[int] | None = None) -> Steps[None, Calibration]:
-        """The same in steps of a forward or a few rounds, perhaps of the drafters `names` and some `batches` only;
+    def calibrated(self, names: Sequence[str] = (), one_text: bool = False) -> Steps[None, Calibration]:
+        """The same in steps of a forward or a few rounds, perhaps of the drafters `names` and batches of one only;
         `calibrating` says how far it is."""
         if "calibration" in self.__dict__:
             return self.calibration
-        together = Together(lambda: calibration_of(self, self._follow, names, batches=batches))
-        found = yield from self._calibrating.setdefault((tuple(names), batches), together).steps()
+        together = Together(lambda: calibration_of(self, self._follow, names, one_text=one_text))
+        found = yield from self._calibrating.setdefault((tuple(names), one_text), together).steps()
         if not names:
             self.calibration = found
         return found
@@ -317,8 +317,7 @@ class DecodingEngine(LoadedPair):
                 f"The costs of '{drafter}' of {source} are not calibrated, only built-in ones; let it draft "
                 "a fixed length."
             )
-        batches = (1,) if batch == 1 else None
-        return self._known(self.calibrated((drafter,), batches)).round_cost(like, gamma, batch, context)
+        return self._known(self.calibrated((drafter,), batch == 1)).round_cost(like, gamma, batch, context)
 
     def _best_tree(self, info: DrafterInfo, settings: Settings) -> Counts:
         """Sequoia's tree for this drafter, pair and machine, within the limits of these settings."""
@@ -330,7 +329,7 @@ class DecodingEngine(LoadedPair):
         limits = *key, size.tree_nodes, size.tree_depth
         if limits not in self._trees:
             like = info.needs_head or "draft"
-            cost = partial(self._known(self.calibrated((like,), (1,))).tree_cost, like)
+            cost = partial(self._known(self.calibrated((like,), True)).tree_cost, like)
             self._trees[limits] = best_tree(rates, size.tree_nodes, size.tree_depth, cost)
         return self._trees[limits]
 
