@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
@@ -131,7 +132,7 @@ def collect(
 
     A batch that was interrupted is lost, all others stay. Raises `DraftscopeError` if the prompts run out.
     """
-    prompts = alike(prompts, plan.together)
+    prompts = alike(prompts, plan.together, plan.seed)
     count = sum(_tokens(path) for path in batch_files(folder))
     number = 0
     with tqdm(total=plan.tokens, initial=count, desc="target's answers", unit=" tokens", mininterval=5) as bar:
@@ -155,10 +156,17 @@ def collect(
     return True
 
 
-def alike(prompts: Sequence[TokenizedPrompt], together: int) -> list[TokenizedPrompt]:
-    """The prompts with those of similar length together: shorter ones of a batch are padded to the longest."""
-    parts = [prompts[start : start + SORTED * together] for start in range(0, len(prompts), SORTED * together)]
-    return [prompt for part in parts for prompt in sorted(part, key=lambda prompt: len(prompt.tokens))]
+def alike(prompts: Sequence[TokenizedPrompt], together: int, seed: int) -> list[TokenizedPrompt]:
+    """The prompts with those of similar length in a batch: shorter ones are padded to the longest."""
+    shuffled, size = Random(seed), SORTED * together
+    ordered: list[TokenizedPrompt] = []
+    for start in range(0, len(prompts), size):
+        part = sorted(prompts[start : start + size], key=lambda prompt: len(prompt.tokens))
+        batches = [part[first : first + together] for first in range(0, len(part), together)]
+        shorter = batches.pop() if len(batches[-1]) < together else []  # a batch of its own: the last
+        shuffled.shuffle(batches)
+        ordered += [prompt for batch in [*batches, shorter] for prompt in batch]
+    return ordered
 
 
 def _tokens(path: Path) -> int:
