@@ -112,7 +112,7 @@ def test_written_prompts_are_complete_all_different_and_not_those_of_the_measure
     assert found == prompts.training_prompts(0) != prompts.training_prompts(1)
 
 
-@pytest.mark.parametrize("count", [96, 99, 3])
+@pytest.mark.parametrize("count", [96, 99])
 def test_prompts_of_similar_length_are_answered_together_short_and_long_ones_in_any_order(count: int) -> None:
     made = [TokenizedPrompt("kind", [place] * (2 + 37 * place % 90)) for place in range(count)]
     ordered = writing.alike(made, 4, seed=1)
@@ -120,7 +120,7 @@ def test_prompts_of_similar_length_are_answered_together_short_and_long_ones_in_
     batches = [[len(prompt.tokens) for prompt in ordered[start : start + 4]] for start in range(0, count, 4)]
     assert sum(max(batch) - min(batch) for batch in batches) <= 12 * len(batches)
     longest = [max(batch) for batch in batches]
-    assert count < 8 or (longest != sorted(longest) and ordered != writing.alike(made, 4, seed=2))
+    assert longest != sorted(longest) and ordered != writing.alike(made, 4, seed=2)
 
 
 @pytest.mark.parametrize(
