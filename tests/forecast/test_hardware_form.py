@@ -16,7 +16,7 @@ from draftscope_app.reports.forecast_answer import draw_loads, verdict
 
 ASKED = {
     "model": "Llama-3-70B", "drafter": "eagle3", "card": "H100 SXM", "engine": "vLLM", "tp": 0, "concurrency": 32,
-    "context": 1024, "answer": 0, "tau": 0, "price": 2.0,
+    "context": 1024, "answer": 0, "tau": 0, "price": 2.0, "traffic": 0,
 }  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def test_what_is_in_no_list_is_refused(changed: dict[str, Any], words: str) -> N
 
 
 def test_empty_numbers_are_the_usual_ones() -> None:
-    empty = dict.fromkeys(("tp", "concurrency", "context", "answer", "tau", "price"))
+    empty = dict.fromkeys(("tp", "concurrency", "context", "answer", "tau", "price", "traffic"))
     given, price = read(ASKED | empty)
     assert (given.concurrency, given.context, given.answer, given.tau, price) == (1, 1, 0, None, 0)
 
@@ -66,5 +66,9 @@ def test_the_form_says_how_good_its_forecasts_were() -> None:
     assert set(fields()) == set(ASKED)
     html, plot = show(ASKED)
     assert "It should pay" in html and plot["visible"]
+    html, plot = show(ASKED | {"model": "Qwen3-8B", "answer": 64, "traffic": 2.0})
+    assert "Without speculation: 1 card (1 server)" in html and "With eagle3: 1 card" in html and "Simulated" in html
+    html, plot = show(ASKED | {"traffic": 1e6})
+    assert 'role="alert"' in html and "a part of the traffic" in html
     html, plot = show(ASKED | {"tau": 9})
     assert 'role="alert"' in html and not plot["visible"]

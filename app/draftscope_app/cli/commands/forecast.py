@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as codec
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 ASKED, RUN, CARDS, OUTPUT = "What is asked", "Hardware and load", "How many cards for a traffic", options.OUTPUT
 MOST = 10_000_000  # tokens
+ANSWER = "tokens of an answer, prefill counted; 0: decoding alone, and 256 with --traffic"
 WITHIN = "seconds in which nine of ten answers end; 0: twice a plain answer on an idle server"
-ANSWER = 256  # tokens, of a traffic whose answers have no length given
 
 app = typer.Typer(add_completion=False)
 
@@ -42,7 +42,7 @@ def forecast(
     engine: Annotated[str, _option(RUN, "vllm, sglang, tensorrt-llm, llama.cpp, mlx or pytorch")] = "vllm",
     concurrency: Annotated[int, _option(RUN, "concurrent requests", min=1, max=4096)] = 1,
     context: Annotated[int, _option(RUN, "tokens behind a step", min=1, max=MOST)] = 1024,
-    answer: Annotated[int, _option(RUN, "tokens of an answer, prefill counted; 0: decoding", min=0, max=MOST)] = 0,
+    answer: Annotated[int, _option(RUN, ANSWER, min=0, max=MOST)] = 0,
     traffic: Annotated[float | None, _option(CARDS, "requests a second", min=0.0, max=1e6)] = None,
     within: Annotated[float, _option(CARDS, WITHIN, min=0.0, max=1e6)] = 0.0,
     shared: Annotated[int, _option(CARDS, "tokens that all prompts begin with, read once by a server", min=0)] = 0,
@@ -69,7 +69,7 @@ def forecast(
 
     scenario = ask(
         model, drafter, card, form=form, draft=draft, quant=quant, engine=engine, tp=tp, concurrency=concurrency,
-        context=context, answer=answer or (ANSWER if traffic else 0), tau=tau, text=text,
+        context=context, answer=answer, tau=tau, text=text,
     )  # fmt: skip
     if traffic is None:
         _print(scenario, price, json)
@@ -117,9 +117,10 @@ def _print(scenario: Scenario, price: float | None, json: bool) -> None:
 def _count_cards(
     scenario: Scenario, per_second: float, within: float, shared: int, figures: Path | None, json: bool
 ) -> None:
-    from draftscope.forecast.cluster.sizing import cards_needed
+    from draftscope.forecast.cluster.sizing import USUAL_ANSWER, cards_needed
     from draftscope_app.reports import forecast_figures, traffic_answer
 
+    scenario = replace(scenario, answer=scenario.answer or USUAL_ANSWER)
     answer = cards_needed(scenario, per_second, within or None, shared)
     if json:
         print(codec.dumps(asdict(answer) | {"cards_per_server": scenario.machine.cards}))

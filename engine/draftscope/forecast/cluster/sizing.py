@@ -15,6 +15,7 @@ from draftscope.forecast.forecast import COST_SPREAD, Scenario, tokens_a_round
 
 IN_TIME = 90  # percent of the answers
 PATIENCE = 2.0  # times a plain answer on an idle server, where nothing else is asked
+USUAL_ANSWER, LONGEST_ANSWER = 256, 131_072  # tokens: where nothing else is asked; at most
 STEPS = 128  # that an answer is played in at most; a longer one writes several tokens in each
 RUN, LONE = 2000, 100  # requests of a run at least; of one in which nobody meets another
 AT_ONCE = 600  # answers at once that are simulated
@@ -56,6 +57,8 @@ def cards_needed(scenario: Scenario, per_second: float, within_s: float | None =
 
     Without `within_s`, answers may take twice as long as a plain one on an idle server.
     """
+    if scenario.answer > LONGEST_ANSWER:
+        raise DraftscopeError(f"answers of {scenario.answer:,} tokens: at most {LONGEST_ANSWER:,} are simulated")
     plain, (slow, middle, fast) = plain_times(scenario), _drafted(scenario)
     prompt, answer = round(scenario.context), scenario.answer
     usual_s = PATIENCE * plain.answer_s(prompt, answer)

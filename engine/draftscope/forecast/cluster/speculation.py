@@ -38,10 +38,9 @@ class Speculation:
 
     def repeated(self, rounds: int) -> Speculation:
         """That many rounds as one."""
-        chances = np.ones(1)
-        for _ in range(rounds):
-            chances = np.convolve(chances, self.chances)
-        return Speculation(tuple(rounds * one for one in self.seconds), tuple(map(float, chances)), self.most)
+        size = rounds * (len(self.chances) - 1) + 1
+        chances = np.fft.irfft(np.fft.rfft(self.chances, size) ** rounds, size).clip(0.0)
+        return Speculation(tuple(rounds * one for one in self.seconds), tuple(chances.tolist()), self.most)
 
 
 def chances_of(kept: Sequence[float]) -> tuple[float, ...]:
