@@ -40,6 +40,8 @@ def test_another_card_is_forecast_with_its_interval_and_its_curve(visit: Any) ->
     card.locator(".js-plotly-plot .fills path").first.wait_for()  # the interval
     band, line = (card.locator(f".js-plotly-plot {part} path").first.bounding_box() for part in (".fills", ".lines"))
     assert band["height"] > 0 and band["y"] < line["y"] and line["y"] + line["height"] < band["y"] + band["height"]
+    choose(card, "Curve along", "tokens of context")
+    card.locator(".js-plotly-plot .xtitle").get_by_text("tokens of context").wait_for()
     assert "median error" in card.inner_text()
     assert_accessible(page)
 

@@ -19,7 +19,8 @@ def traffic_sentences(scenario: Scenario, answer: CardsNeeded) -> list[str]:
     """What was asked, the cards with and without speculation, and what a server holds."""
     traffic, on, kind = answer.traffic, scenario.machine, scenario.drafting.kind.name
     shared = f" ({traffic.shared:,} shared by all)" if traffic.shared else ""
-    drafts = f"drafts with up to {answer.most} of them" if answer.most else "never drafts, because it would lose"
+    drafts = f"drafts up to {answer.most}" if answer.most else "never drafts, because it would lose"
+    drafts = "drafts at any load" if answer.most == answer.fits else drafts
     return [
         f"Traffic: {traffic.per_second:g} requests a second, prompts of {traffic.prompt:,} tokens{shared}, answers of "
         f"{traffic.answer:,}; nine of ten answers end within {answer.within_s:.1f} s.",
@@ -40,7 +41,7 @@ def _cards(scenario: Scenario, needed: Needed) -> str:
 def _interval(scenario: Scenario, answer: CardsNeeded) -> str:
     """Of the cards, where the speedup is at the ends of its interval."""
     ends = [
-        f"{needed.servers * scenario.machine.cards}" if needed.servers else "no number that is enough"
+        count(needed.servers * scenario.machine.cards, "card") if needed.servers else "no number that is enough"
         for needed in (answer.fast, answer.slow)
     ]
     return (

@@ -16,7 +16,7 @@ from draftscope.forecast.forecast import Forecast, Scenario, dollars_per_million
 from draftscope.forecast.tables import read_table
 from draftscope_app.page import notes
 from draftscope_app.page.shared import PRIVATE
-from draftscope_app.reports.forecast_answer import draw_loads, sentences, verdict
+from draftscope_app.reports.forecast_answer import AXES, LOAD, draw_curve, sentences, verdict
 from draftscope_app.reports.traffic_answer import HOW, traffic_sentences
 
 MOST_CARDS, MOST_TOKENS, MOST_REQUESTS = 64, 10_000_000, 4096
@@ -54,7 +54,7 @@ def show(values: dict[str, Any]) -> list[Any]:
     except DraftscopeError as error:
         return [notes.refused(f"{error}."), gr.update(visible=False)]
     html = answer(scenario, forecast(scenario), price, lines)
-    return [html, gr.update(value=draw_loads(scenario), visible=True)]
+    return [html, gr.update(value=draw_curve(scenario, values["axis"]), visible=True)]
 
 
 def hardware_form() -> HardwareForm:
@@ -90,7 +90,8 @@ def fields() -> dict[str, gr.components.Component]:
         "answer": number("Tokens of an answer (0: decoding only)", 0, MOST_TOKENS),
         "tau": number("Tokens a round, tau (0: the prior)", 0, 64, precision=2),
         "price": number("Price of a card and hour (0: none)", 0, 1e6, precision=2),
-        "traffic": number("Requests a second: how many cards? (0: not asked)", 0, 1e6, precision=2),
+        "traffic": number("Requests a second (0: none)", 0, 1e6, precision=2),
+        "axis": gr.Dropdown(list(AXES), value=LOAD, label="Curve along"),
     }  # fmt: skip
 
 
@@ -102,6 +103,8 @@ def read(values: dict[str, Any]) -> tuple[Scenario, float]:
     for name, table in (("model", "models"), ("drafter", "drafters"), ("card", "cards"), ("engine", "engines")):
         if values[name] not in {row["name"] for row in read_table(table)}:
             raise DraftscopeError(f"'{values[name]}' is not in the list; choose a {name} from it")
+    if values["axis"] not in AXES:
+        raise DraftscopeError(f"'{values['axis']}' is not in the list; choose an axis from it")
     numbers = {name: values[name] or 0 for name in ("tp", "concurrency", "context", "answer", "tau", "price")}
     scenario = ask(
         values["model"], values["drafter"], values["card"], engine=values["engine"], tp=int(numbers["tp"]) or None,
