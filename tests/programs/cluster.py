@@ -79,7 +79,7 @@ def two_servers(vllm: Path, speculative: bool) -> Iterator[list[Server]]:
 
 def texts(server: Server, tokens: int) -> list[RacePrompt]:
     """Prompts of that many tokens each, cut from the texts that training is prompted with."""
-    ids = server.tokenize("\n".join(each.text for each in prompts.mix(prompts.training_prompts(1), 1)))
+    ids = server.tokenize("\n".join(prompt.text for prompt in prompts.mix(prompts.training_prompts(1), 1)))
     return [RacePrompt("", ids[start : start + tokens]) for start in range(0, PROMPTS * tokens, tokens)]
 
 
@@ -94,8 +94,8 @@ def ask(server: Server, prompt: RacePrompt, tokens: int = ANSWER) -> Answer:
 
 def measured_times(server: Server, speculative: bool) -> StepTimes:
     """What the simulator gets of the servers, from this one alone."""
-    asked, before = texts(server, PROMPT), server.counters()
-    steps = between({batch: fmean(burst(server, asked, batch, n) for n in range(BURSTS)) for batch in BATCHES})
+    inputs, before = texts(server, PROMPT), server.counters()
+    steps = between({batch: fmean(burst(server, inputs, batch, n) for n in range(BURSTS)) for batch in BATCHES})
     after = server.counters()
     reading = line(LENGTHS, [first_token_s(server, length) for length in LENGTHS])
     if not speculative:
@@ -107,9 +107,9 @@ def measured_times(server: Server, speculative: bool) -> StepTimes:
     return StepTimes(steps, reading, Speculation(steps, chances_of(kept), MOST))
 
 
-def burst(server: Server, asked: Sequence[RacePrompt], batch: int, number: int) -> float:
+def burst(server: Server, inputs: Sequence[RacePrompt], batch: int, number: int) -> float:
     """Seconds of a step while `batch` answers are written at once: from when all have begun until the first ends."""
-    chosen = [asked[(number * batch + place) % len(asked)] for place in range(batch)]
+    chosen = [inputs[(number * batch + place) % len(inputs)] for place in range(batch)]
     with ThreadPoolExecutor(batch) as pool:
         answers = list(pool.map(lambda prompt: ask(server, prompt), chosen))
     begin = max(answer.arrivals[0].at for answer in answers)
@@ -129,12 +129,12 @@ def first_token_s(server: Server, length: int) -> float:
 
 def offer(servers: Sequence[Server], traffic: Traffic, seed: int) -> ClusterRun:
     """Sends the simulator's own requests at their moments, to the servers in turn."""
-    requests, asked = traffic.arrivals(seed), texts(servers[0], traffic.prompt)
+    requests, inputs = traffic.arrivals(seed), texts(servers[0], traffic.prompt)
     began = time.monotonic()
 
     def send(number: int, request: SimulatedRequest) -> None:
         sent = time.monotonic()
-        answer = ask(servers[number % len(servers)], asked[number % len(asked)])
+        answer = ask(servers[number % len(servers)], inputs[number % len(inputs)])
         request.ends = sent + answer.latency.total - began
 
     with ThreadPoolExecutor(THREADS) as pool:

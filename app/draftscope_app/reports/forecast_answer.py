@@ -57,8 +57,8 @@ def verdict(result: Forecast) -> str:
 def draw_curve(scenario: Scenario, axis: str = LOAD) -> go.Figure:
     """The speedup along an axis of `AXES` with its 90% band, the line at 1, and the value that was asked for."""
     field, usual = AXES[axis]
-    asked = getattr(scenario, field)
-    xs: list[Any] = sorted({*usual, asked} - {0})
+    wanted = getattr(scenario, field)
+    xs: list[Any] = sorted({*usual, wanted} - {0})
     bands = [speedup_of(replace(scenario, **{field: x})) for x in xs]
     figure = empty_figure(axis, "times plain decoding", 340, margin={"l": 56, "r": 12, "t": 12, "b": 48})
     ends = [band.high for band in bands] + [band.low for band in reversed(bands)]
@@ -70,7 +70,7 @@ def draw_curve(scenario: Scenario, axis: str = LOAD) -> go.Figure:
     figure.add_trace(
         go.Scatter(
             x=xs, y=[band.middle for band in bands], mode="lines+markers", line=dashed(0, OURS),
-            marker={"size": [12 if x == asked else 6 for x in xs]},
+            marker={"size": [12 if x == wanted else 6 for x in xs]},
             customdata=[str(band) for band in bands], hovertemplate="%{x}: %{customdata}<extra></extra>",
         )
     )  # fmt: skip

@@ -55,11 +55,11 @@ def draw_traffic(scenario: Scenario, answer: CardsNeeded) -> go.Figure:
     """The latency of nine of ten answers over the number of cards, with and without speculation, and the limit."""
     curve = latency_curve(scenario, answer)
     traffic = answer.traffic
-    asked = (
+    words = (
         f"{traffic.per_second:g} a second, {traffic.prompt:,} tokens in, {traffic.answer:,} out; simulated, not run."
     )
     figure = empty_figure(
-        "cards", "seconds in which nine of ten answers end", 440, title=f"How many cards<br><sup>{asked}</sup>",
+        "cards", "seconds in which nine of ten answers end", 440, title=f"How many cards<br><sup>{words}</sup>",
         showlegend=True, legend={"orientation": "v", "x": 1, "xanchor": "right", "y": 1, "yanchor": "top"},
         margin={"l": 64, "r": 16, "t": 72},
     )  # fmt: skip
