@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.forecast.economics import LOADS, scenario
-from draftscope.forecast.forecast import forecast
+from draftscope.forecast.band import Band
+from draftscope.forecast.economics import ANSWERS, CONTEXTS, LOADS, loads_words, scenario
+from draftscope.forecast.forecast import forecast, speedup_of
 from draftscope_app.page.advice.hardware import VALIDATED, answer, fields, read, show
-from draftscope_app.reports.forecast_answer import draw_loads, verdict
+from draftscope_app.reports.forecast_answer import AXES, LOAD, draw_curve, verdict
 
 ASKED = {
     "model": "Llama-3-70B", "drafter": "eagle3", "card": "H100 SXM", "engine": "vLLM", "tp": 0, "concurrency": 32,
-    "context": 1024, "answer": 0, "tau": 0, "price": 2.0,
+    "context": 1024, "answer": 0, "tau": 0, "price": 2.0, "traffic": 0,
+    "axis": LOAD,
 }  # fmt: skip
 
 
@@ -29,7 +32,12 @@ def test_fields_become_the_forecast_of_the_command() -> None:
 
 @pytest.mark.parametrize(
     ("changed", "words"),
-    [({"model": "/etc/passwd"}, "choose a model"), ({"card": "X9"}, "choose a card"), ({"tau": 9}, "from 1 to")],
+    [
+        ({"axis": "x"}, "choose an axis"),
+        ({"model": "/etc/passwd"}, "choose a model"),
+        ({"card": "X9"}, "choose a card"),
+        ({"tau": 9}, "from 1 to"),
+    ],
 )
 def test_what_is_in_no_list_is_refused(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(DraftscopeError, match=words):
@@ -37,7 +45,7 @@ def test_what_is_in_no_list_is_refused(changed: dict[str, Any], words: str) -> N
 
 
 def test_empty_numbers_are_the_usual_ones() -> None:
-    empty = dict.fromkeys(("tp", "concurrency", "context", "answer", "tau", "price"))
+    empty = dict.fromkeys(("tp", "concurrency", "context", "answer", "tau", "price", "traffic"))
     given, price = read(ASKED | empty)
     assert (given.concurrency, given.context, given.answer, given.tau, price) == (1, 1, 0, None, 0)
 
@@ -49,12 +57,29 @@ def test_the_verdict_is_as_wide_as_the_interval() -> None:
     assert verdict(forecast(read(ASKED | {"concurrency": 128})[0])).startswith("Measure first")
 
 
-def test_the_curve_has_the_load_that_was_asked_for_between_its_band() -> None:
-    figure = draw_loads(read(ASKED | {"concurrency": 48})[0])
-    band, line = figure.data
-    assert sorted({*LOADS, 48}) == list(line.x)
+@pytest.mark.parametrize(
+    ("axis", "changed", "usual"),
+    [(LOAD, {"concurrency": 48}, LOADS), ("tokens of context", {"context": 2000}, CONTEXTS),
+     ("tokens of an answer", {"answer": 48}, ANSWERS), ("tokens of an answer", {"answer": 0}, ANSWERS)],
+)  # fmt: skip
+def test_the_curve_has_the_value_that_was_asked_for_between_its_band(
+    axis: str, changed: dict[str, int], usual: tuple[int, ...]
+) -> None:
+    given = read(ASKED | changed)[0]
+    band, line = draw_curve(given, axis).data
+    (asked,), (field, _) = changed.values(), AXES[axis]
+    assert sorted({*usual, asked} - {0}) == list(line.x)
     high, low = band.y[: len(line.x)], band.y[len(line.x) :][::-1]
-    assert all(a < b < c for a, b, c in zip(low, line.y, high, strict=True))
+    for x, ends in zip(line.x, zip(low, line.y, high, strict=True), strict=True):
+        assert list(ends) == sorted(ends) and (ends[0] < ends[2] or (axis, x) == ("tokens of an answer", 1))
+    for x, y in zip(line.x, line.y, strict=True):
+        assert y == speedup_of(replace(given, **{field: x})).middle
+
+
+def test_an_end_beyond_what_was_looked_at_is_said_to_be_there() -> None:
+    stop = forecast(scenario("Llama-3-70B")).stops_at
+    assert stop is not None and loads_words(stop) == "215 [76, beyond 4,096]"
+    assert loads_words(Band(9, 4, 30)) == "9 [4, 30]"
 
 
 def test_the_form_says_how_good_its_forecasts_were() -> None:
@@ -66,5 +91,9 @@ def test_the_form_says_how_good_its_forecasts_were() -> None:
     assert set(fields()) == set(ASKED)
     html, plot = show(ASKED)
     assert "It should pay" in html and plot["visible"]
+    html, plot = show(ASKED | {"model": "Qwen3-8B", "answer": 64, "traffic": 2.0})
+    assert "Without speculation: 1 card (1 server)" in html and "With eagle3: 1 card" in html and "Simulated" in html
+    html, plot = show(ASKED | {"traffic": 1e6})
+    assert 'role="alert"' in html and "a part of the traffic" in html
     html, plot = show(ASKED | {"tau": 9})
     assert 'role="alert"' in html and not plot["visible"]

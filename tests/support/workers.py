@@ -18,6 +18,7 @@ TOGETHER = {
         "tests/browser/test_reload.py",
         "tests/browser/test_advice.py",
         "tests/browser/test_experiments.py",
+        "tests/browser/test_hardware_card.py",
         "tests/browser/test_tabs.py",
         "tests/browser/test_class.py",
     ),

@@ -1,15 +1,24 @@
-"""A forecast in sentences and as a curve over the load: for the command and the page. Pure."""
+"""A forecast in sentences and as a curve: for the command and the page. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import plotly.graph_objects as go
 
-from draftscope.forecast.economics import LOADS
-from draftscope.forecast.forecast import Forecast, Scenario, speedup_of
+from draftscope.forecast.economics import ANSWERS, CONTEXTS, LOADS, loads_words
+from draftscope.forecast.forecast import MOST, Forecast, Scenario, speedup_of
 from draftscope_app.engine.plural import count
 from draftscope_app.reports.figures import OURS, PLAIN, dashed, empty_figure
+
+LOAD = "concurrent requests"
+AXES: Mapping[str, tuple[str, Sequence[int]]] = {  # field of a scenario, values of a curve
+    LOAD: ("concurrency", LOADS),
+    "tokens of context": ("context", CONTEXTS),
+    "tokens of an answer": ("answer", ANSWERS),
+}
 
 
 def sentences(scenario: Scenario, result: Forecast) -> list[str]:
@@ -30,9 +39,9 @@ def sentences(scenario: Scenario, result: Forecast) -> list[str]:
         f"A step of plain decoding takes {result.plain_ms:.2f} ms and a round {result.round_ms:.2f}: drafting "
         f"{result.drafting_ms:.2f}, verifying {result.verify_ms:.2f}, the engine {rest:.2f}.",
         f"Tokens a second of all: {result.plain_tokens_s:,.0f} plain, {rates}.",
-        f"It stops paying at {at.middle:.0f} [{at.low:.0f}, {at.high:.0f}] concurrent requests."
+        f"It stops paying at {loads_words(at)} concurrent requests."
         if at
-        else "It pays at every load up to 4,096 concurrent requests.",
+        else f"It pays at every load up to {MOST:,} concurrent requests.",
     ]
 
 
@@ -45,27 +54,27 @@ def verdict(result: Forecast) -> str:
     return f"Measure first: {result.speedup} times plain decoding, which may be a loss."
 
 
-def draw_loads(scenario: Scenario) -> go.Figure:
-    """The speedup over the requests at once with its 90% band, the line at 1, and the load that was asked for."""
-    loads = sorted({*LOADS, scenario.concurrency})
-    bands = [speedup_of(replace(scenario, concurrency=load)) for load in loads]
-    figure = empty_figure(
-        "concurrent requests", "times plain decoding", 340, margin={"l": 56, "r": 12, "t": 12, "b": 48}
-    )
+def draw_curve(scenario: Scenario, axis: str = LOAD) -> go.Figure:
+    """The speedup along an axis of `AXES` with its 90% band, the line at 1, and the value that was asked for."""
+    field, usual = AXES[axis]
+    wanted = getattr(scenario, field)
+    xs: list[Any] = sorted({*usual, wanted} - {0})
+    bands = [speedup_of(replace(scenario, **{field: x})) for x in xs]
+    figure = empty_figure(axis, "times plain decoding", 340, margin={"l": 56, "r": 12, "t": 12, "b": 48})
     ends = [band.high for band in bands] + [band.low for band in reversed(bands)]
     figure.add_trace(
         go.Scatter(
-            x=[*loads, *reversed(loads)], y=ends, fill="toself", mode="none", fillcolor="#9B63C933", hoverinfo="skip"
+            x=[*xs, *reversed(xs)], y=ends, fill="toself", mode="none", fillcolor="#9B63C933", hoverinfo="skip"
         )
     )  # fmt: skip
     figure.add_trace(
         go.Scatter(
-            x=loads, y=[band.middle for band in bands], mode="lines+markers", line=dashed(0, OURS),
-            marker={"size": [12 if load == scenario.concurrency else 6 for load in loads]},
+            x=xs, y=[band.middle for band in bands], mode="lines+markers", line=dashed(0, OURS),
+            marker={"size": [12 if x == wanted else 6 for x in xs]},
             customdata=[str(band) for band in bands], hovertemplate="%{x}: %{customdata}<extra></extra>",
         )
     )  # fmt: skip
     figure.add_hline(y=1, line={"color": PLAIN, "width": 2})
-    figure.update_xaxes(type="log", tickvals=list(LOADS), ticktext=[f"{load:,}" for load in LOADS])
+    figure.update_xaxes(type="log", tickvals=list(usual), ticktext=[f"{x:,}" for x in usual])
     figure.update_yaxes(rangemode="tozero")
     return figure

@@ -18,13 +18,19 @@ GROUND = "#F4F1EA"
 def write_figures(folder: Path) -> Iterator[Path]:
     """Writes each as HTML into `folder`; the paths, or a DraftscopeError."""
     for seed in SEEDS:
-        path = folder / f"{seed.name}.html"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            draw_seed(seed).write_html(path, include_plotlyjs="directory")
-        except OSError as error:
-            raise DraftscopeError(f"'{path}' cannot be written ({error.strerror}); give another folder") from None
-        yield path
+        yield write_figure(draw_seed(seed), folder, seed.name)
+
+
+def write_figure(figure: go.Figure, folder: Path, name: str) -> Path:
+    """Writes one as `name`.html; its path, or a DraftscopeError."""
+    path = folder / f"{name}.html"
+    figure.update_layout(plot_bgcolor=GROUND, paper_bgcolor=GROUND)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        figure.write_html(path, include_plotlyjs="directory")
+    except OSError as error:
+        raise DraftscopeError(f"'{path}' cannot be written ({error.strerror}); give another folder") from None
+    return path
 
 
 def draw_seed(seed: Seed) -> go.Figure:
@@ -34,7 +40,6 @@ def draw_seed(seed: Seed) -> go.Figure:
     for place, curve in enumerate(seed.curves()):
         figure.add_trace(_line(curve, place))
     figure.add_hline(y=1, line={"color": "#1B1F24", "width": 1})
-    figure.update_layout(plot_bgcolor=GROUND, paper_bgcolor=GROUND)
     figure.update_xaxes(type="log", tickvals=list(curve.x), ticktext=[f"{x:,}" for x in curve.x])
     return figure
 

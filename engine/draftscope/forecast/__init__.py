@@ -5,6 +5,6 @@
 
 `architecture` says what a model reads and multiplies, `card` and `engine_costs` what it runs on, `drafting` what a
 drafter adds; `cost` makes milliseconds of them. `acceptance` has tokens a round where nobody has measured them,
-`forecast` the answer. `record` reads a published record, `validate` holds the forecast to it, `learn` writes the
-prior. The tables are CSV files with a source in every row. Nothing here imports torch.
+`forecast` the answer; `cluster` simulates many servers. `record` reads a published record, `validate` holds the
+forecast to it, `learn` writes the prior. The tables are CSV files with a source in every row. Nothing imports torch.
 """

@@ -48,7 +48,7 @@ class Forecast:
 
 def forecast(scenario: Scenario) -> Forecast:
     """The forecast, with every term that went into it."""
-    tau, on, n = _tau(scenario), scenario.machine, scenario.concurrency
+    tau, on, n = tokens_a_round(scenario), scenario.machine, scenario.concurrency
     plain, whole = plain_ms(scenario.target, on, n, scenario.context), _round_ms(scenario)
     speedup = speedup_of(scenario)
     rate = 1e3 * n / plain
@@ -67,7 +67,7 @@ def forecast(scenario: Scenario) -> Forecast:
 def speedup_of(scenario: Scenario) -> Band:
     """tau over the cost of a round in steps of plain decoding; with an answer's length, of the whole answer."""
     plain = plain_ms(scenario.target, scenario.machine, scenario.concurrency, scenario.context)
-    ratio = _tau(scenario).divided_by(_round_ms(scenario) / plain, COST_SPREAD)
+    ratio = tokens_a_round(scenario).divided_by(_round_ms(scenario) / plain, COST_SPREAD)
     if not scenario.answer:
         return ratio
     once, more = _prefill_ms(scenario)
@@ -107,7 +107,8 @@ def dollars_per_million(tokens_s: float, cards: int, dollars_per_hour: float) ->
     return cards * dollars_per_hour / (3600 * tokens_s) * 1e6
 
 
-def _tau(scenario: Scenario) -> Band:
+def tokens_a_round(scenario: Scenario) -> Band:
+    """As asked, or by the prior."""
     if scenario.tau is None:
         return prior_tau(scenario.drafting, scenario.text)
     return Band(scenario.tau, scenario.tau, scenario.tau)

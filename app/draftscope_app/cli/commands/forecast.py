@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as codec
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +16,10 @@ from draftscope_app.cli.exit_codes import ExitCode
 if TYPE_CHECKING:
     from draftscope.forecast.forecast import Scenario
 
-ASKED, RUN, OUTPUT = "What is asked", "Hardware and load", options.OUTPUT
+ASKED, RUN, CARDS, OUTPUT = "What is asked", "Hardware and load", "How many cards for a traffic", options.OUTPUT
 MOST = 10_000_000  # tokens
+ANSWER = "tokens of an answer, prefill counted; 0: decoding alone, and 256 with --traffic"
+WITHIN = "seconds in which nine of ten answers end; 0: twice a plain answer on an idle server"
 
 app = typer.Typer(add_completion=False)
 
@@ -40,7 +42,10 @@ def forecast(
     engine: Annotated[str, _option(RUN, "vllm, sglang, tensorrt-llm, llama.cpp, mlx or pytorch")] = "vllm",
     concurrency: Annotated[int, _option(RUN, "concurrent requests", min=1, max=4096)] = 1,
     context: Annotated[int, _option(RUN, "tokens behind a step", min=1, max=MOST)] = 1024,
-    answer: Annotated[int, _option(RUN, "tokens of an answer, prefill counted; 0: decoding", min=0, max=MOST)] = 0,
+    answer: Annotated[int, _option(RUN, ANSWER, min=0, max=MOST)] = 0,
+    traffic: Annotated[float | None, _option(CARDS, "requests a second", min=0.0, max=1e6)] = None,
+    within: Annotated[float, _option(CARDS, WITHIN, min=0.0, max=1e6)] = 0.0,
+    shared: Annotated[int, _option(CARDS, "tokens that all prompts begin with, read once by a server", min=0)] = 0,
     price: Annotated[float | None, _option(RUN, "dollars an hour for one card", min=0.0)] = None,
     validate: Annotated[Path | None, _option(OUTPUT, "published speedups to hold it to, as CSV", "FILE")] = None,
     figures: Annotated[Path | None, _option(OUTPUT, "a folder for figures of what decides", "DIR")] = None,
@@ -52,9 +57,9 @@ def forecast(
     """
     if validate is not None:
         _validate(validate, json)
-    if figures is not None:
+    if figures is not None and traffic is None:
         _draw(figures)
-    if validate is not None or figures is not None:
+    if validate is not None or (figures is not None and traffic is None):
         return ExitCode.OK
     if not model:
         raise DraftscopeError(
@@ -66,7 +71,10 @@ def forecast(
         model, drafter, card, form=form, draft=draft, quant=quant, engine=engine, tp=tp, concurrency=concurrency,
         context=context, answer=answer, tau=tau, text=text,
     )  # fmt: skip
-    _print(scenario, price, json)
+    if traffic is None:
+        _print(scenario, price, json)
+    else:
+        _count_cards(scenario, traffic, within, shared, figures, json)
     return ExitCode.OK
 
 
@@ -104,3 +112,20 @@ def _print(scenario: Scenario, price: float | None, json: bool) -> None:
         )
     for note in result.notes:
         terminal.say(f"{note}; give more cards with --tp, or fewer requests.")
+
+
+def _count_cards(
+    scenario: Scenario, per_second: float, within: float, shared: int, figures: Path | None, json: bool
+) -> None:
+    from draftscope.forecast.cluster.sizing import USUAL_ANSWER, cards_needed
+    from draftscope_app.reports import forecast_figures, traffic_answer
+
+    scenario = replace(scenario, answer=scenario.answer or USUAL_ANSWER)
+    answer = cards_needed(scenario, per_second, within or None, shared)
+    if json:
+        print(codec.dumps(asdict(answer) | {"cards_per_server": scenario.machine.cards}))
+    else:
+        print("\n".join([*traffic_answer.traffic_sentences(scenario, answer), traffic_answer.HOW]))
+    if figures is not None:
+        path = forecast_figures.write_figure(traffic_answer.draw_traffic(scenario, answer), figures, "traffic")
+        terminal.say(f"wrote {path}.")

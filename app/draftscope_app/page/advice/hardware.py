@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -10,11 +11,13 @@ import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.ask import ask
+from draftscope.forecast.cluster.sizing import USUAL_ANSWER, cards_needed
 from draftscope.forecast.forecast import Forecast, Scenario, dollars_per_million, forecast
 from draftscope.forecast.tables import read_table
 from draftscope_app.page import notes
 from draftscope_app.page.shared import PRIVATE
-from draftscope_app.reports.forecast_answer import draw_loads, sentences, verdict
+from draftscope_app.reports.forecast_answer import AXES, LOAD, draw_curve, sentences, verdict
+from draftscope_app.reports.traffic_answer import HOW, traffic_sentences
 
 MOST_CARDS, MOST_TOKENS, MOST_REQUESTS = 64, 10_000_000, 4096
 VALIDATED = (
@@ -47,9 +50,11 @@ def show(values: dict[str, Any]) -> list[Any]:
     """The answer and its curve, or why there is none."""
     try:
         scenario, price = read(values)
+        lines = _cards_for(scenario, values["traffic"]) if values["traffic"] else []
     except DraftscopeError as error:
         return [notes.refused(f"{error}."), gr.update(visible=False)]
-    return [answer(scenario, forecast(scenario), price), gr.update(value=draw_loads(scenario), visible=True)]
+    html = answer(scenario, forecast(scenario), price, lines)
+    return [html, gr.update(value=draw_curve(scenario, values["axis"]), visible=True)]
 
 
 def hardware_form() -> HardwareForm:
@@ -85,6 +90,8 @@ def fields() -> dict[str, gr.components.Component]:
         "answer": number("Tokens of an answer (0: decoding only)", 0, MOST_TOKENS),
         "tau": number("Tokens a round, tau (0: the prior)", 0, 64, precision=2),
         "price": number("Price of a card and hour (0: none)", 0, 1e6, precision=2),
+        "traffic": number("Requests a second (0: none)", 0, 1e6, precision=2),
+        "axis": gr.Dropdown(list(AXES), value=LOAD, label="Curve along"),
     }  # fmt: skip
 
 
@@ -96,6 +103,8 @@ def read(values: dict[str, Any]) -> tuple[Scenario, float]:
     for name, table in (("model", "models"), ("drafter", "drafters"), ("card", "cards"), ("engine", "engines")):
         if values[name] not in {row["name"] for row in read_table(table)}:
             raise DraftscopeError(f"'{values[name]}' is not in the list; choose a {name} from it")
+    if values["axis"] not in AXES:
+        raise DraftscopeError(f"'{values['axis']}' is not in the list; choose an axis from it")
     numbers = {name: values[name] or 0 for name in ("tp", "concurrency", "context", "answer", "tau", "price")}
     scenario = ask(
         values["model"], values["drafter"], values["card"], engine=values["engine"], tp=int(numbers["tp"]) or None,
@@ -105,8 +114,14 @@ def read(values: dict[str, Any]) -> tuple[Scenario, float]:
     return scenario, numbers["price"]
 
 
-def answer(scenario: Scenario, result: Forecast, price: float) -> str:
-    """The verdict, its reasons, and what a million tokens cost, as HTML."""
+def _cards_for(scenario: Scenario, per_second: float) -> list[str]:
+    """The cards for a traffic of these requests."""
+    scenario = replace(scenario, answer=scenario.answer or USUAL_ANSWER)
+    return [*traffic_sentences(scenario, cards_needed(scenario, per_second)), HOW]
+
+
+def answer(scenario: Scenario, result: Forecast, price: float, more: Sequence[str] = ()) -> str:
+    """The verdict, its reasons, what a million tokens cost, and `more` lines, as HTML."""
     lines = sentences(scenario, result)
     if price:
         plain, drafted = (
@@ -114,6 +129,6 @@ def answer(scenario: Scenario, result: Forecast, price: float) -> str:
             for rate in (result.plain_tokens_s, result.tokens_s.middle)
         )
         lines.append(f"A million tokens cost {plain:,.2f} plain and {drafted:,.2f} with {scenario.drafting.kind.name}.")
-    lines += [f"{note}; choose more cards or fewer requests." for note in result.notes]
+    lines += [*more, *(f"{note}; choose more cards or fewer requests." for note in result.notes)]
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f'<p role="status"><b>{escape(verdict(result))}</b> A forecast, not run.</p><ul>{items}</ul>'

