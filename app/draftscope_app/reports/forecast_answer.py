@@ -7,7 +7,7 @@ from dataclasses import replace
 import plotly.graph_objects as go
 
 from draftscope.forecast.economics import LOADS
-from draftscope.forecast.forecast import Forecast, Scenario, speedup_of
+from draftscope.forecast.forecast import MOST, Forecast, Scenario, speedup_of
 from draftscope_app.engine.plural import count
 from draftscope_app.reports.figures import OURS, PLAIN, dashed, empty_figure
 
@@ -30,9 +30,9 @@ def sentences(scenario: Scenario, result: Forecast) -> list[str]:
         f"A step of plain decoding takes {result.plain_ms:.2f} ms and a round {result.round_ms:.2f}: drafting "
         f"{result.drafting_ms:.2f}, verifying {result.verify_ms:.2f}, the engine {rest:.2f}.",
         f"Tokens a second of all: {result.plain_tokens_s:,.0f} plain, {rates}.",
-        f"It stops paying at {at.middle:.0f} [{at.low:.0f}, {at.high:.0f}] concurrent requests."
+        f"It stops paying at {at} concurrent requests."
         if at
-        else "It pays at every load up to 4,096 concurrent requests.",
+        else f"It does not stop paying within {MOST:,} concurrent requests, the most that were looked at.",
     ]
 
 

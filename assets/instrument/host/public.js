@@ -22,6 +22,8 @@ import { playAlone } from "./player.js";
 import { openTab } from "./tab.js";
 import { markTeaching } from "./teach.js";
 
+const repaint = () => document.querySelector("draftscope-instrument")?.request();
+
 /** Called once, by the script itself, with what the page hands over (base/given.js). */
 function start(values) {
   give(values);
@@ -42,6 +44,7 @@ export const Draftscope = {
   connect,
   receive,
   fetchRest,
+  repaint,
   ask: askHost,
   attempted,
   example: exampled, // between the page and the instrument

@@ -14,7 +14,7 @@ from draftscope.forecast.acceptance import tau_of
 from draftscope.forecast.architecture import of_size
 from draftscope.forecast.ask import ask
 from draftscope.forecast.band import Band
-from draftscope.forecast.forecast import Scenario, forecast, speedup_of
+from draftscope.forecast.forecast import MOST, Scenario, forecast, speedup_of
 
 SMALL, DENSE, MIXTURE = "Llama-3.1-8B", "Llama-3.3-70B", "Qwen3-235B-A22B"
 LOADS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -121,7 +121,7 @@ def by_batch() -> str:
     """Claim 18."""
     result = {f"{n} at once": speedup_of(scenario(DENSE, concurrency=n)) for n in (1, 10, 32, 128)}
     stop = forecast(scenario(DENSE)).stops_at
-    where = f"from {stop.middle:.0f} [{stop.low:.0f}, {stop.high:.0f}] on" if stop else "nowhere up to 4,096"
+    where = f"from {stop} on" if stop else f"nowhere within {MOST:,}"
     return f"{DENSE}: {_listed(result)}; it stops paying {where}"
 
 

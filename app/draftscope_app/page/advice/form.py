@@ -61,6 +61,12 @@ class MapForm:
         return [self.which, self.alpha, self.draft_cost, self.machine]
 
 
+def estimate() -> None:
+    """The first stage; the instrument draws it, from the run that it has."""
+    value = f'<section class="ds-calculator" aria-label="Estimate">{notes.stage(1, "Estimate")}</section>'
+    _html(value, "ds-calculator", js="Draftscope.repaint();")
+
+
 def form() -> AdviceForm:
     """The second stage."""
     with gr.Column(elem_id="ds-advice", elem_classes=["ds-card"]):
