@@ -159,6 +159,7 @@ class DrafterInfo(Generic[OptionsT]):
     synthetic: bool = False
     by_clock: bool = False
     source: str = ""  # the package or file that it is from; empty for a built-in one
+    idle: str = ""  # why a round of it may draft nothing
     unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
 
     @property
