@@ -41,15 +41,16 @@ export function probabilityBars(probs, marks, overlay, letter = "p") {
   const { rows, rest } = rowsOf(probs, marks.keys());
   const both = overlay && probs.q;
   const all = [...rows, { ...rest, id: null, min: rest.min === null ? rest.p : rest.min }];
-  // one ruler for all tokens; where "all others" would reach beyond it, that row has its own, and says so
-  const most = Math.max(1e-9, ...rows.map((r) => Math.max(r.p, r.q || 0)));
+  // one ruler for all tokens. The two hatched areas are compared, so that "all others" shares it where they are drawn;
+  // elsewhere that row has its own where it would reach beyond, and says so
+  const reach = (r) => (both ? r.p + r.q - r.min : Math.max(r.p, r.q || 0));
+  const most = Math.max(1e-9, ...(both ? all : rows).map(reach));
   const table = h("div", { class: "bars", role: "table", "aria-label": "Probabilities" });
   for (const row of all) {
     if (row.id === null && row.p < 5e-4 && (row.q || 0) < 5e-4) continue;
     const mark = marks.get(row.id);
-    const extent = both ? row.p + row.q - row.min : Math.max(row.p, row.q || 0);
-    const beyond = extent > most * 1.0001;
-    const ruler = beyond ? extent : most;
+    const beyond = reach(row) > most * 1.0001;
+    const ruler = beyond ? reach(row) : most;
     const pct = (x) => `${(100 * x) / ruler}%`;
     const bar = h("div", { class: beyond ? "bar beyond" : "bar", "aria-hidden": "true" });
     if (both) {

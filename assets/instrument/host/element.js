@@ -108,7 +108,10 @@ export class Instrument extends HTMLElement {
     this.calculator = new Calculator();
     this.reconstructed = new ReconstructedView();
     const parts = {
-      Resample: new TrialView(),
+      Resample: new TrialView((lane, { round, slot }) => {
+        cursor.select(lane, round);
+        cursor.open(slot, null);
+      }),
       "Why this fast": this.why,
       "Is it exact?": new ExactView(this.checked),
       Compare: this.compare,
