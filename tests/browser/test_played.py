@@ -453,7 +453,8 @@ def test_where_nothing_is_open_resample_says_so_and_leads_to_where_something_is(
     page = played(drafter="draft", rule="token", temperature=1.0)
     page.ask("""e => {  // all but one decision leave nothing open
         const lane = Inside.draftLane(e.store);
-        const every = lane.rounds.flatMap((r) => r.decisions.map((d) => ({ round: r.index, slot: d.slot, law: d.distributions[0] })));
+        const told = (round) => round.decisions.map((d) => ({ round: round.index, law: d.distributions[0] }));
+        const every = lane.rounds.flatMap(told);
         window.left = every.pop();
         for (const { law } of every) law.p = law.p.map((_, i) => (i ? 0.0005 / law.p.length : 0.9995));
         window.left.law.p[0] = Math.min(window.left.law.p[0], 0.5);

@@ -73,8 +73,8 @@ export class Calculator {
 
 /** What a reader has not moved keeps its value as it was measured, which the slider's step would round. */
 function slider(label, [min, max, step]) {
-  const shown = h("output", {});
-  const input = h("input", { type: "range", min, max, step });
+  const shown = h("span", { "aria-hidden": "true" });
+  const input = h("input", { type: "range", min, max, step, "aria-label": label });
   let exact = NaN;
   const say = () => setText(shown, input.value);
   input.addEventListener("input", () => {
@@ -86,7 +86,11 @@ function slider(label, [min, max, step]) {
     input.value = String(value);
     say();
   };
-  return { root: h("label", {}, h("span", {}, explained(label)), input, shown), value: () => exact, set };
+  return {
+    root: h("div", { class: "ds-slider" }, h("span", {}, explained(label)), input, shown),
+    value: () => exact,
+    set,
+  };
 }
 
 function chart(points, terms) {

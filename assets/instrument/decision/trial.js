@@ -80,7 +80,7 @@ function parts({ lane, round: index, slot, key }, known, goTo) {
 const likeliestOf = (decision) => Math.max(...decision.distributions[0].p);
 
 /** The decision of this lane that leaves most open, as the cursor's place; null where none leaves more than `CERTAIN`. */
-export function openest(lane) {
+function openest(lane) {
   const every = lane.rounds.flatMap((round) =>
     round.decisions
       .filter((decision) => decision.children.length && decision.rule !== "block" && decision.rule !== "greedy")

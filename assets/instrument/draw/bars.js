@@ -6,6 +6,7 @@
 import { h } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
 import { formatProb, shorten, visible } from "../base/format.js";
+import { explained } from "../base/symbols.js";
 
 const ROWS = 6;
 
@@ -97,7 +98,7 @@ export function probabilityBars(probs, marks, overlay, letter = "p") {
 
 function key(overlay, twin, table) {
   const own = table.dataset.own === "true" ? h("span", { class: "key", text: "∗ own scale" }) : null;
-  const entry = (kind, words) => h("span", { class: "key" }, h("i", { class: `swatch ${kind}` }), words);
+  const entry = (kind, words) => h("span", { class: "key" }, h("i", { class: `swatch ${kind}` }), explained(words));
   return overlay
     ? h(
         "p",
@@ -122,7 +123,7 @@ export function overlapLine(probs, first) {
   return h(
     "p",
     { class: "sum" },
-    h("b", { text: `α = Σ min(p, q) = ${formatProb(alpha)}` }),
+    h("b", {}, explained(`α = Σ min(p, q) = ${formatProb(alpha)}`)),
     ` · each hatched area sums to ${formatProb(1 - alpha)}${first ? "" : ", after earlier rejections"}`,
   );
 }

@@ -2,6 +2,7 @@
 
 import { give } from "../base/given.js";
 import { askHost, attempted, connect, fetchRest, receive } from "../base/host.js";
+import { explainIn } from "../base/symbols.js";
 import { exampled, openedOn, preset } from "../base/models.js";
 import { openDoors } from "./doors.js";
 import { Instrument } from "./element.js";
@@ -45,6 +46,7 @@ export const Draftscope = {
   receive,
   fetchRest,
   repaint,
+  explain: explainIn,
   ask: askHost,
   attempted,
   example: exampled, // between the page and the instrument
