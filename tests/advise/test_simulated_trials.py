@@ -7,7 +7,7 @@ the end, ended in "It cannot be told" in half of these trials.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -149,3 +149,6 @@ def test_a_prediction_that_missed_says_why() -> None:
     )
     assert "1.13 of one of plain decoding, and 1.13 were predicted." in said
     assert "By kind of text: b 1.70, a 1.20." in said
+    flips = replace(one, by_kind={"a": 0.9, "b": 1.7})
+    told = sentences.of_decision(Question(), decide([flips]), NO_LIMITS)
+    assert "It flips by kind of text: it pays for b 1.70; not for a 0.90 (medians)." in told

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from draftscope.advise.advise import AdviceProgress, Stage
 from draftscope.advise.events import Asked
 from draftscope.advise.question import Objective, Question
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import said
 from draftscope.decode.engine import DecodingEngine
+from draftscope.measure.bench.statistics import Interval
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import AdviseJob, DrafterChoice, Update
 from draftscope_app.engine.work import Work, steps_of
@@ -107,8 +110,21 @@ def test_every_stage_is_told_and_the_report_comes_last(events: list[dict[str, An
     assert list(dict.fromkeys(stages)) == ["costs", "acceptance", "proof"] == list(view.STAGES)
     assert [bool(event.get("report")) for event in events] == [False] * (len(events) - 1) + [True]
     for event in events[:-1]:
-        assert "<progress" in view.progress(event, 1.0) and "nothing is decided yet" in view.partial(event)
-    assert "1.20x so far; nothing is decided yet." in view.partial({"so_far": "1.20x so far"})
+        assert "<progress" in view.progress(event, 1.0) and "nothing is decided yet" in view.partial([event])
+    assert "1.20x so far; nothing is decided yet." in view.partial([{"so_far": "1.20x so far"}])
+
+
+def test_the_interval_closes_as_runs_come_in(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def advising(*_: Any, **__: Any) -> Iterator[AdviceProgress]:
+        yield AdviceProgress(Stage.PROOF, 4, 1.0, "1.20x so far", Interval(1.2, 1.1, 1.3))
+
+    monkeypatch.setattr("draftscope.advise.advise.advising", advising)
+    told = next(iter(said(steps_of(pair, advice()))))
+    assert told.ratio == {"median": 1.2, "low": 1.1, "high": 1.3}
+    wide, narrow = ({"ratio": {"median": 1.2, "low": 1.2 - by, "high": 1.2 + by}} for by in (0.3, 0.1))
+    shown = view.partial([{"stage": "costs"}, wide, narrow])
+    assert re.findall(r"width: ([\d.]+)%", shown) == ["100.0", "33.3"] and "latest 1.10 to 1.30" in shown
+    assert 'left: 16.7%">1<' in shown and "ds-closing" not in view.partial([{"stage": "costs"}])
 
 
 def test_it_lets_others_go_first_and_ends_when_it_is_stopped(pair: DecodingEngine) -> None:

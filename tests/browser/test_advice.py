@@ -14,6 +14,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LATE = 600_000  # costs of the models are measured first, on a busy machine
 
 
+EXPLAINED = """() => {
+    const answer = document.querySelector("#ds-advice-answer p").cloneNode();
+    answer.innerHTML = "tokens, τ / (γ c) <code>c</code>";
+    Draftscope.explain(answer);
+    return [[...answer.querySelectorAll(".symbol")].map((each) => each.textContent), answer.lastChild.innerHTML];
+}"""
+
+
 def opened(visit: Any) -> Any:
     """The page on Decide."""
     shown = visit()
@@ -34,6 +42,9 @@ def test_three_stages_are_seen_without_scrolling(visit: Any) -> None:
         box = page.page.locator(card).bounding_box()
         assert box["y"] > 0 and box["y"] + box["height"] <= 900, card
     assert "about" in page.page.locator(".ds-calculator-headline").inner_text()
+    assert page.page.locator(".ds-calculator .symbol").all_inner_texts() == ["α", "c", "v"]
+    assert page.page.get_by_role("slider", name="Concurrent requests", exact=True).count() == 1
+    assert page.page.evaluate(EXPLAINED) == [["τ", "γ", "c"], "c"]
     page.page.locator("#ds-verdict").get_by_text("Nothing is measured yet").wait_for()
     page.ready()
     page.page.locator("#ds-advice-drafters input").click()

@@ -47,7 +47,11 @@ def test_settings_that_are_not_those_of_the_run_say_so(visit: Any) -> None:
     page.until("e => e.lead.changed.textContent === 'changed: seed; press Run'")
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+CUT = """(all, width) => all.map((each) => [each.textContent.trim(), each.getBoundingClientRect()])
+    .filter(([, box]) => box.width && (box.left < 0 || box.right > width)).map(([text]) => text)"""
+
+
+@pytest.mark.parametrize("width", [390, 720, 1440])  # 720: a window of 1440 at 200%
 def test_no_door_breaks_a_rule_of_access_or_the_width(visit: Any, width: int) -> None:
     page = visit(viewport={"width": width, "height": 900})
     page.ready()
@@ -57,6 +61,10 @@ def test_no_door_breaks_a_rule_of_access_or_the_width(visit: Any, width: int) ->
             assert_accessible(page.page)
             page.page.evaluate("() => { Draftscope.flipTheme(); }")
         assert page.page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert page.page.locator("button:visible, nav a:visible").evaluate_all(CUT, width) == [], name
+        doors, tools = (page.page.locator(part).bounding_box() for part in ("nav", "#ds-tools"))
+        apart = doors["y"] > tools["y"] + tools["height"] or doors["x"] + doors["width"] <= tools["x"]
+        assert apart, name
 
 
 def test_the_opening_plays_once_and_any_click_ends_it(browser: Any, address: str) -> None:

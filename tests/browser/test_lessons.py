@@ -382,6 +382,9 @@ def test_shipped_lessons_open_on_what_one_can_see(browser: Any, own_run: list[An
     next(walk(page, 3))
     assert re.search(r"[A-Za-z]{2,}", page.text(".lesson-words code"))
     assert page.ask("e => getComputedStyle(e.lessons.words).fontSize") == "28px"
+    assert "hatched areas are equal" in list(walk(page, 3))[-2]
+    assert page.element.locator(".decision .over-p").count() > 1
+    assert page.element.locator(".decision .beyond").count() == 0  # areas that are compared have one scale
     next(walk(page, 6))
     assert page.element.locator(".tree-svg .node.rejected").count() >= 1
     assert page.element.locator(".tree-svg .node.accepted").count() >= 1
@@ -393,8 +396,14 @@ def test_shipped_lessons_open_on_what_one_can_see(browser: Any, own_run: list[An
         told = list(walk(page, number))
         measured = [float(x) for text in told for x in re.findall(r"([\d.]+)(?:×| times as fast)", text)]
         assert max(measured) > 1.1
+        if number == 7:
+            assert page.element.locator(".worth thead th").nth(1).inner_text() == "× plain"
+            cut = "(tables) => tables.map((table) => table.scrollWidth - table.clientWidth)"
+            assert page.element.locator(".worth .table").evaluate_all(cut) == [0, 0]
         page.shot(f"lesson-{number}")
     assert min(measured) < 1
+    (batches,) = [text for text in told if text.startswith("A batch may be full")]
+    assert "sampled at T 1" in batches and "race on the first text was at T 0" in batches
     page.close()
 
 

@@ -447,3 +447,23 @@ def test_p_plays_and_escape_goes_to_the_end(played: Any, pair: DecodingEngine) -
     assert page.ask("e => e.transport.playing && !e.transport.whole")
     page.page.keyboard.press("Escape")
     assert page.ask("e => !e.transport.playing && e.transport.whole")
+
+
+def test_where_nothing_is_open_resample_says_so_and_leads_to_where_something_is(played: Any) -> None:
+    page = played(drafter="draft", rule="token", temperature=1.0)
+    page.ask("""e => {  // all but one decision leave nothing open
+        const lane = Inside.draftLane(e.store);
+        const told = (round) => round.decisions.map((d) => ({ round: round.index, law: d.distributions[0] }));
+        const every = lane.rounds.flatMap(told);
+        window.left = every.pop();
+        for (const { law } of every) law.p = law.p.map((_, i) => (i ? 0.0005 / law.p.length : 0.9995));
+        window.left.law.p[0] = Math.min(window.left.law.p[0], 0.5);
+        e.cursor.goTo(lane, { round: String(every[0].round + 1) });
+    }""")
+    page.unfold("Resample")
+    page.painted()
+    assert "samples cannot tell it from the right one here" in page.text(".certain")
+    page.element.locator(".certain button").click()
+    page.painted()
+    assert page.page.evaluate("document.querySelector('draftscope-instrument').cursor.at.round === window.left.round")
+    assert page.element.locator(".certain").count() == 0

@@ -14,14 +14,16 @@ import pytest
 from draftscope.forecast.acceptance import prior_tau, tau_of
 from draftscope.forecast.architecture import Architecture, find_architecture
 from draftscope.forecast.ask import ask
+from draftscope.forecast.band import Band
 from draftscope.forecast.card import Card, find_card
 from draftscope.forecast.cost import BANDWIDTH, COMPUTE, Hardware, drafting_ms, forward_ms, plain_ms, round_ms
 from draftscope.forecast.drafting import find_kind, plan_drafting
 from draftscope.forecast.economics import SEEDS, forecast_of_claim
 from draftscope.forecast.engine_costs import EngineCosts, find_engine
-from draftscope.forecast.forecast import Band, dollars_per_million, forecast, speedup_of
+from draftscope.forecast.forecast import dollars_per_million, forecast, speedup_of
 from draftscope.forecast.tables import read_table
 from draftscope_app.cli.main import main
+from draftscope_app.reports.forecast_answer import sentences
 
 SIZES = {  # billions of weights, and of those that multiply a row, as their authors say
     "Vicuna-13B": (13.0, 13.0), "meta-llama/Llama-3.1-8B-Instruct": (8.0, 8.0), "Llama-3.3-70B-Instruct": (70.6, 70.6),
@@ -129,9 +131,19 @@ def test_the_form_of_a_draft(kind: str, form: str, expected: tuple[int, ...]) ->
 def test_where_it_stops_paying_is_where_the_speedup_falls_below_one() -> None:
     scenario = ask("Llama-3.3-70B", tau=2.0, form="k=3")
     stop = forecast(scenario).stops_at
-    assert stop is not None and stop.low < stop.middle < stop.high
+    assert stop is not None and stop.low < stop.middle
     for load, below in ((stop.middle, True), (round(stop.middle * 0.9), False)):
         assert (speedup_of(replace(scenario, concurrency=int(load))).middle < 1) == below
+
+
+def test_an_edge_beyond_what_was_looked_at_is_said_to_be_beyond() -> None:
+    scenario = ask("Llama-3-70B", card="H100 SXM")
+    stop = forecast(scenario).stops_at
+    assert stop is not None and stop.high is None
+    assert str(stop) == f"{stop.middle} [{stop.low}, above 4,096]"
+    assert f"stops paying at {stop} concurrent" in " ".join(sentences(scenario, forecast(scenario)))
+    never = replace(scenario, tau=50.0)
+    assert "does not stop paying within 4,096" in " ".join(sentences(never, forecast(never)))
 
 
 def test_answers_earn_the_prefill_back_and_one_token_never_does() -> None:

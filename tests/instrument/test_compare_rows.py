@@ -12,6 +12,24 @@ ROWS = [
 ]
 
 
+PLAIN = {"lane": "plain", "drafter": "plain", "tokens": 8, "rounds": 8, "drafted": 0, "seconds": [1.0, 1.2, 1.1]}
+
+
+def test_a_drafter_that_gains_no_token_says_why_and_each_speed_has_its_range() -> None:
+    own = {"tokens": 8, "rounds": 8, "seconds": [0.5, 0.8, 1.1], "idle": "no earlier text repeats"}
+    lanes = {
+        "idle": own | {"drafted": 0}, "silent": own | {"drafted": 0, "idle": ""}, "refuted": own | {"drafted": 3},
+        "good": own | {"drafted": 9, "rounds": 4}, "old": own,
+    }  # fmt: skip
+    events = [PLAIN, *({"lane": name, "drafter": name} | lane for name, lane in lanes.items())]
+    [rows] = call(["run/compare.js"], [("comparedRows", [events])])
+    assert {row["drafter"]: row["why"] for row in rows} == {
+        "plain": "", "idle": "drafted nothing here: no earlier text repeats", "silent": "drafted nothing here",
+        "refuted": "none of its 3 drafted tokens was accepted", "good": "", "old": "",
+    }  # fmt: skip
+    assert rows[1]["range"] == pytest.approx([2.0, 1.5, 1.0]) and rows[1]["times"] == pytest.approx(1.1 / 0.8)
+
+
 @pytest.mark.parametrize(
     ("by", "down", "order"),
     [

@@ -42,7 +42,10 @@ def test_runs_take_turns_and_the_last_event_of_a_lane_holds_all_of_it(pair: Deco
     assert (plain.tokens, plain.rounds, plain.draft_ms) == (8, 8, None)
     assert draft.tokens == 8 > draft.rounds - 1
     assert draft.draft_ms is not None and ngram.draft_ms is None
-    assert draft.rounds == len(pair.decode("abc", "draft", **SHORT).round_events)
+    decoded = pair.decode("abc", "draft", **SHORT).round_events
+    assert draft.drafted == sum(len(event.nodes) for event in decoded)
+    assert (plain.drafted, plain.idle, ngram.idle) == (0, "", "no earlier text repeats")
+    assert draft.rounds == len(decoded)
 
 
 def test_what_is_lossy_or_synthetic_says_so(pair: DecodingEngine) -> None:

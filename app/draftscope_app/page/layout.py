@@ -9,10 +9,8 @@ from typing import Any
 
 import gradio as gr
 
-from draftscope.advise.calculator import Terms
 from draftscope_app.engine.admission import refuse_long, text_of
-from draftscope_app.page.advice.calculator import calculator
-from draftscope_app.page.advice.form import AdviceForm, VerdictCard, verdict
+from draftscope_app.page.advice.form import AdviceForm, VerdictCard, estimate, verdict
 from draftscope_app.page.advice.form import form as advice_form
 from draftscope_app.page.advice.hardware import HardwareForm, hardware_form
 from draftscope_app.page.claims.view import drawer as claims_drawer
@@ -92,10 +90,9 @@ def lay_out(
     lets_load: bool,
     functions: list[ServerFunction],
     asks_servers: bool = False,
-    terms: Terms | None = None,
 ) -> Widgets:
     """All components, inside a `gr.Blocks`. `first` is the delta that the page opens with; the instrument may call
-    the server's `functions`, and `asks_servers` of other programs. `terms` are what the calculator starts from."""
+    the server's `functions`, and `asks_servers` of other programs."""
     top, models = _top(lets_load)
     with gr.Column(elem_id="ds-controls"):
         controls, buttons = panel(defaults, most_tokens)
@@ -109,8 +106,7 @@ def lay_out(
                 positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
         with gr.Row(elem_id="ds-decide"):
             with gr.Column(min_width=320):
-                if terms is not None:
-                    calculator(terms)
+                estimate()
                 advice = advice_form()
             with gr.Column(min_width=320):
                 card = verdict()

@@ -9,7 +9,6 @@ import json
 
 import gradio as gr
 
-from draftscope.advise.calculator import recorded_terms
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files
@@ -53,8 +52,7 @@ def build(
     first = recording(shared.first) if shared.first else ""
     demo = gr.Blocks(title="Draftscope", analytics_enabled=False, fill_width=True, delete_cache=(UPLOADS_S, UPLOADS_S))
     with demo:
-        functions, terms = host.functions(shared), recorded_terms(shared.first)
-        widgets = lay_out(defaults, most_tokens, first, lets_load, functions, shared.servers.offered, terms)
+        widgets = lay_out(defaults, most_tokens, first, lets_load, host.functions(shared), shared.servers.offered)
         _attach(demo, shared, widgets)
     return demo
 

@@ -57,7 +57,7 @@ def _table(report: RowJson) -> Table:
     head = ("candidate", "tokens a round", "cost of a round", "predicted", "predicted for the run", "measured")
     caption = (
         "Speed over plain decoding's, or that of the objective; in brackets 95% bootstrap intervals over prompts. The "
-        "cost is in rounds of plain decoding. What was not run is modelled: tokens a round / (gamma c + v + o)"
+        "cost is in rounds of plain decoding. What was not run is modelled: τ / (γ c + v + o)"
     )
     lines = [(row["name"], _cells(row, measured.get(row["name"]))) for row in rows]
     return Table("Candidates", caption, head, lines)

@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from draftscope.forecast.economics import ANSWERS, CONTEXTS, LOADS, loads_words
+from draftscope.forecast.economics import ANSWERS, CONTEXTS, LOADS
 from draftscope.forecast.forecast import MOST, Forecast, Scenario, speedup_of
 from draftscope_app.engine.plural import count
 from draftscope_app.reports.figures import OURS, PLAIN, dashed, empty_figure
@@ -39,9 +39,9 @@ def sentences(scenario: Scenario, result: Forecast) -> list[str]:
         f"A step of plain decoding takes {result.plain_ms:.2f} ms and a round {result.round_ms:.2f}: drafting "
         f"{result.drafting_ms:.2f}, verifying {result.verify_ms:.2f}, the engine {rest:.2f}.",
         f"Tokens a second of all: {result.plain_tokens_s:,.0f} plain, {rates}.",
-        f"It stops paying at {loads_words(at)} concurrent requests."
+        f"It stops paying at {at} concurrent requests."
         if at
-        else f"It pays at every load up to {MOST:,} concurrent requests.",
+        else f"It does not stop paying within {MOST:,} concurrent requests, the most that were looked at.",
     ]
 
 

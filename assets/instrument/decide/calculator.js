@@ -1,105 +1,133 @@
-// The calculator of the Decide stage: speed over plain decoding by draft length, redrawn as a slider moves. The formula
-// is that of engine/draftscope/advise/calculator.py.
+// The calculator of the Decide stage: sliders, and the forecast as a curve. It starts from the run that Watch has, and
+// stands in the page's own document, beside what is measured.
 
-const MOST_GAMMA = 8;
+import { h, s, setText } from "../base/dom.js";
+import { draftLane, isFinished } from "../base/store.js";
+import { explained } from "../base/symbols.js";
+import { provenance } from "../run/provenance.js";
+import { laneTitle } from "../run/titles.js";
+import { basis, best, changed, curve, flips, headline, termsOf } from "./forecast.js";
+
 const WIDE = 340;
 const HIGH = 190;
 const EDGE = { left: 20, right: 58, top: 22, bottom: 38 };
-const SVG = "http://www.w3.org/2000/svg";
+const SLIDERS = [
+  ["acceptance", "Acceptance, first, α", 0, 0.99, 0.01],
+  ["draft", "Draft step, c", 0, 1, 0.01],
+  ["rows", "More rows, v, times", 0, 3, 0.05],
+  ["requests", "Concurrent requests", 1, 64, 1],
+  ["length", "Tokens of an answer", 8, 2048, 1],
+];
+const NOTHING = "No finished run with plain decoding beside it is known; press Run on Watch.";
 
-/** Every draft length: {gamma, tau, cost, ratio}, costs and speeds over plain decoding's. */
-export function curve(terms, requests, length) {
-  const plain = rowsCost(terms, requests);
-  return Array.from({ length: MOST_GAMMA + 1 }, (_, gamma) => {
-    let tau = 1;
-    for (let place = 0, kept = 1; place < gamma; place++) {
-      kept *= terms.acceptance[Math.min(place, terms.acceptance.length - 1)];
-      tau += kept;
-    }
-    const drafts = gamma > 0 ? 1 : 0;
-    const cost = (gamma * terms.c + rowsCost(terms, requests * (gamma + 1)) + terms.o * drafts) / plain;
-    const before = (requests * terms.before * drafts) / (length * plain);
-    return { gamma, tau, cost, ratio: 1 / (cost / tau + before) };
+export class Calculator {
+  constructor() {
+    this.sliders = Object.fromEntries(SLIDERS.map(([name, label, ...range]) => [name, slider(label, range)]));
+    const form = Object.values(this.sliders).map((each) => each.root);
+    this.headline = h("p", { class: "ds-calculator-headline", role: "status" });
+    this.picture = h("div", {});
+    this.flips = h("p", {});
+    this.basis = h("p", { class: "ds-muted" });
+    const rests = h("details", {}, h("summary", { class: "ds-muted", text: "What this rests on" }), this.basis);
+    const again = h("button", { type: "button", text: "As measured", on: { click: () => this.reset() } });
+    const controls = h("div", { on: { input: () => this.draw() } }, form, again);
+    this.root = h("div", {}, this.headline, h("div", {}, this.picture, controls), this.flips, rests);
+  }
+
+  /** Of the run in `store`, once it is finished; until then the last one that was stays. */
+  paint(store) {
+    const place = document.querySelector(".ds-calculator");
+    if (place && !place.contains(this.root)) place.append(this.root);
+    const draft = draftLane(store);
+    const stamp = `${store.run}/${isFinished(store)}/${draft?.solo?.seconds.length}/${Boolean(draft?.verify)}`;
+    if (stamp === this.stamp) return;
+    this.stamp = stamp;
+    const terms = termsOf(store);
+    if (terms) this.begin(terms, draft, store.source);
+    else if (!this.terms) setText(this.headline, NOTHING);
+  }
+
+  begin(terms, draft, source) {
+    this.terms = terms;
+    const chosen = source === "recorded" ? " It was recorded, and chosen to open with because it gains." : "";
+    const of = `An estimate, over plain decoding of as many answers, from the run of ${laneTitle(draft)} on Watch (${provenance(draft.start)}).${chosen}`;
+    setText(this.basis, `${of} ${basis(terms)}`);
+    this.reset();
+  }
+
+  reset() {
+    const { kept, c, length } = this.terms;
+    const measured = { acceptance: kept[0], draft: c, rows: 1, requests: 1, length };
+    for (const [name, value] of Object.entries(measured)) this.sliders[name].set(value);
+    this.draw();
+  }
+
+  draw() {
+    const set = Object.fromEntries(Object.entries(this.sliders).map(([name, each]) => [name, each.value()]));
+    const points = curve(changed(this.terms, set), set.requests, set.length);
+    setText(this.headline, headline(points, this.terms));
+    setText(this.flips, flips(this.terms, set));
+    this.picture.replaceChildren(chart(points, this.terms));
+  }
+}
+
+/** What a reader has not moved keeps its value as it was measured, which the slider's step would round. */
+function slider(label, [min, max, step]) {
+  const shown = h("span", { "aria-hidden": "true" });
+  const input = h("input", { type: "range", min, max, step, "aria-label": label });
+  let exact = NaN;
+  const say = () => setText(shown, input.value);
+  input.addEventListener("input", () => {
+    exact = Number(input.value);
+    say();
   });
-}
-
-function rowsCost(terms, count) {
-  const { rows, v } = terms;
-  const above = rows.findIndex((each) => each >= count);
-  if (above < 0) return (v.at(-1) * count) / rows.at(-1);
-  if (above === 0) return v[0];
-  const share = (count - rows[above - 1]) / (rows[above] - rows[above - 1]);
-  return v[above - 1] + share * (v[above] - v[above - 1]);
-}
-
-/** The fastest point; plain decoding where nothing is faster. */
-export const best = (points) => points.reduce((top, each) => (each.ratio > top.ratio ? each : top));
-
-/**
- * The terms as the sliders say: `acceptance` is the first position's, whose change moves all the others as far towards 0
- * or 1; `draft` is c, and `rows` how many times as much each further row costs.
- */
-export function changed(terms, acceptance, draft, rows) {
-  const first = terms.acceptance[0];
-  const moved = (each) =>
-    acceptance >= first
-      ? 1 - ((1 - each) * (1 - acceptance)) / Math.max(1 - first, 1e-9)
-      : (each * acceptance) / Math.max(first, 1e-9);
-  const v = terms.v.map((each) => terms.v[0] + (each - terms.v[0]) * rows);
-  return { ...terms, acceptance: terms.acceptance.map(moved), c: draft, v };
-}
-
-/** The sentence above the curve. */
-export function headline(points) {
-  const top = best(points);
-  if (top.gamma > 0)
-    return `Turn it on: about ${top.ratio.toFixed(2)} times plain decoding, ${tokens(top.gamma)} a round`;
-  const next = best(points.slice(1));
-  return `Leave it off: at best about ${next.ratio.toFixed(2)} times plain decoding, with ${tokens(next.gamma)} a round`;
-}
-
-const tokens = (count) => `${count} ${count === 1 ? "token" : "tokens"}`;
-
-/** Fills the calculator's card, whose data-terms holds the terms as JSON, and redraws it at each move of a slider. */
-export function start(card) {
-  const terms = JSON.parse(card.dataset.terms);
-  const sliders = Object.fromEntries(Array.from(card.querySelectorAll("input"), (each) => [each.name, each]));
-  const value = (name) => Number(sliders[name].value);
-  const redraw = () => {
-    for (const each of Object.values(sliders)) each.parentElement.querySelector("output").textContent = each.value;
-    const now = changed(terms, value("acceptance"), value("draft"), value("rows"));
-    const points = curve(now, value("requests"), value("length"));
-    card.querySelector(".ds-calculator-headline").textContent = headline(points);
-    draw(card.querySelector("svg"), points);
+  const set = (value) => {
+    exact = value;
+    input.value = String(value);
+    say();
   };
-  for (const each of Object.values(sliders)) each.addEventListener("input", redraw);
-  redraw();
+  return {
+    root: h("div", { class: "ds-slider" }, h("span", {}, explained(label)), input, shown),
+    value: () => exact,
+    set,
+  };
 }
 
-function draw(svg, points) {
+function chart(points, terms) {
   const ratios = points.map((each) => each.ratio);
   const [least, most] = [Math.min(0.8, ...ratios), Math.max(1.2, ...ratios)];
-  const x = (gamma) => EDGE.left + (gamma / MOST_GAMMA) * (WIDE - EDGE.left - EDGE.right);
+  const last = points.length - 1;
+  const x = (level) => EDGE.left + (level / last) * (WIDE - EDGE.left - EDGE.right);
   const y = (ratio) => HIGH - EDGE.bottom - ((ratio - least) / (most - least)) * (HIGH - EDGE.top - EDGE.bottom);
-  const top = best(points);
-  const line = (x1, y1, x2, y2, kind) => mark("line", { x1, y1, x2, y2, class: kind });
-  const words = (text, at, down, kind = "") => mark("text", { x: at, y: down, class: kind }, text);
-  svg.setAttribute("viewBox", `0 0 ${WIDE} ${HIGH}`);
-  svg.setAttribute("aria-label", headline(points));
-  svg.replaceChildren(
-    line(x(0), y(1), x(MOST_GAMMA), y(1), "one"),
-    words("1, plain", x(MOST_GAMMA) + 8, y(1) + 4, "side"),
-    mark("polyline", { points: points.map((each) => `${x(each.gamma)},${y(each.ratio)}`).join(" "), class: "speed" }),
-    ...points.map((each) => mark("circle", { cx: x(each.gamma), cy: y(each.ratio), r: each === top ? 7 : 3 })),
-    words(top.ratio.toFixed(2), x(top.gamma), y(top.ratio) - 10, "best"),
-    ...points.map((each) => words(String(each.gamma), x(each.gamma), HIGH - EDGE.bottom + 18)),
-    words("drafted tokens a round", x(MOST_GAMMA / 2), HIGH - 4),
+  const [top, own] = [best(points), points[terms.kept.length]];
+  const line = (some, look) =>
+    s("polyline", { points: some.map((each) => `${x(each.level)},${y(each.ratio)}`).join(" "), class: look });
+  const words = (text, at, down, look) => s("text", { x: at, y: down, class: look }, text);
+  const value = (point) => words(point.ratio.toFixed(2), x(point.level), y(point.ratio) - 12, "best");
+  const unit = terms.chain ? "drafted tokens a round" : "drafted levels a round";
+  return s(
+    "svg",
+    {
+      viewBox: `0 0 ${WIDE} ${HIGH}`,
+      role: "img",
+      "aria-label": `${headline(points, terms)}. ${spoken(points, unit)}`,
+    },
+    s("line", { x1: x(0), y1: y(1), x2: x(last), y2: y(1), class: "one" }),
+    words("1, plain", x(last) + 8, y(1) + 4, "side"),
+    line(
+      points.filter((each) => each.ran),
+      "speed",
+    ),
+    line(points.slice(terms.kept.length), "guessed"),
+    points.map((each) =>
+      s("circle", { cx: x(each.level), cy: y(each.ratio), r: each === own ? 7 : 4, class: each.ran ? "" : "guessed" }),
+    ),
+    value(own),
+    top === own ? null : value(top),
+    points.map((each) => words(String(each.level), x(each.level), HIGH - EDGE.bottom + 18)),
+    words(unit, x(last / 2), HIGH - 4),
   );
 }
 
-function mark(name, attributes, text = "") {
-  const found = document.createElementNS(SVG, name);
-  for (const [key, each] of Object.entries(attributes)) found.setAttribute(key, each);
-  found.textContent = text;
-  return found;
-}
+const spoken = (points, unit) =>
+  `By ${unit}: ${points.map((each) => `${each.level}: ${each.ratio.toFixed(2)}${each.ran ? "" : " (not run)"}`).join(", ")}`;

@@ -24,9 +24,12 @@ const DRAWS = 10000;
 const BATCH = 250; // a frame
 const ROWS = 6;
 const WRONG = "last token from p";
+const CERTAIN = 0.99; // p of one token, from which the wrong rule is wrong too seldom for these draws to show it
 
 export class TrialView {
-  constructor() {
+  /** `goTo(lane, place)` shows another round. */
+  constructor(goTo) {
+    this.goTo = goTo;
     this.root = h("div", { class: "sheet trial" });
   }
 
@@ -37,11 +40,11 @@ export class TrialView {
       : "";
     if (stamp === this.stamp) return;
     this.stamp = stamp;
-    this.root.replaceChildren(...(selection ? parts(selection, known) : []));
+    this.root.replaceChildren(...(selection ? parts(selection, known, this.goTo) : []));
   }
 }
 
-function parts({ lane, round: index, slot, key }, known) {
+function parts({ lane, round: index, slot, key }, known, goTo) {
   const round = lane.rounds[index];
   const decision = decisionAt(round, slot);
   const said = (text) => [h("p", { class: "sum", text })];
@@ -60,6 +63,7 @@ function parts({ lane, round: index, slot, key }, known) {
       class: "note",
       text: `Round ${index + 1}, the decision after ${after.prompt ? "the prompt" : `“${after.text}”`}. None of this happened in the run: it is simulated from the recorded probabilities.`,
     }),
+    certainty(view, lane, goTo),
     h(
       "div",
       { class: "twofold" },
@@ -71,6 +75,39 @@ function parts({ lane, round: index, slot, key }, known) {
           : tokenDraws(view),
     ),
   ];
+}
+
+const likeliestOf = (decision) => Math.max(...decision.distributions[0].p);
+
+/** The decision of this lane that leaves most open, as the cursor's place; null where none leaves more than `CERTAIN`. */
+function openest(lane) {
+  const every = lane.rounds.flatMap((round) =>
+    round.decisions
+      .filter((decision) => decision.children.length && decision.rule !== "block" && decision.rule !== "greedy")
+      .map((decision) => ({ round, decision, most: likeliestOf(decision) })),
+  );
+  const found = every.reduce((best, each) => (each.most < best.most ? each : best), { most: CERTAIN });
+  return found.decision ? { round: found.round.index, slot: found.decision.slot } : null;
+}
+
+/** Where hardly anything is left to chance: that no draws can tell, and where they could. */
+function certainty({ decision }, lane, goTo) {
+  if (decision.rule === "block" || likeliestOf(decision) < CERTAIN) return null;
+  const place = openest(lane);
+  const words = `One token has p ${formatProb(likeliestOf(decision))}: a wrong rule draws it nearly as often, so ${DRAWS.toLocaleString("en")} samples cannot tell it from the right one here.`;
+  return h(
+    "div",
+    { class: "controls certain" },
+    h("span", { class: "sum", text: words + (place ? "" : " This run has no decision that leaves more open.") }),
+    place
+      ? h("button", {
+          class: "small",
+          type: "button",
+          text: `Go to round ${place.round + 1}, which leaves more open`,
+          on: { click: () => goTo(lane, place) },
+        })
+      : null,
+  );
 }
 
 // Ten thousand draws.

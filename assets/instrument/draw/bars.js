@@ -6,6 +6,7 @@
 import { h } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
 import { formatProb, shorten, visible } from "../base/format.js";
+import { explained } from "../base/symbols.js";
 
 const ROWS = 6;
 
@@ -41,15 +42,16 @@ export function probabilityBars(probs, marks, overlay, letter = "p") {
   const { rows, rest } = rowsOf(probs, marks.keys());
   const both = overlay && probs.q;
   const all = [...rows, { ...rest, id: null, min: rest.min === null ? rest.p : rest.min }];
-  // one ruler for all tokens; where "all others" would reach beyond it, that row has its own, and says so
-  const most = Math.max(1e-9, ...rows.map((r) => Math.max(r.p, r.q || 0)));
+  // one ruler for all tokens. The two hatched areas are compared, so that "all others" shares it where they are drawn;
+  // elsewhere that row has its own where it would reach beyond, and says so
+  const reach = (r) => (both ? r.p + r.q - r.min : Math.max(r.p, r.q || 0));
+  const most = Math.max(1e-9, ...(both ? all : rows).map(reach));
   const table = h("div", { class: "bars", role: "table", "aria-label": "Probabilities" });
   for (const row of all) {
     if (row.id === null && row.p < 5e-4 && (row.q || 0) < 5e-4) continue;
     const mark = marks.get(row.id);
-    const extent = both ? row.p + row.q - row.min : Math.max(row.p, row.q || 0);
-    const beyond = extent > most * 1.0001;
-    const ruler = beyond ? extent : most;
+    const beyond = reach(row) > most * 1.0001;
+    const ruler = beyond ? reach(row) : most;
     const pct = (x) => `${(100 * x) / ruler}%`;
     const bar = h("div", { class: beyond ? "bar beyond" : "bar", "aria-hidden": "true" });
     if (both) {
@@ -96,7 +98,7 @@ export function probabilityBars(probs, marks, overlay, letter = "p") {
 
 function key(overlay, twin, table) {
   const own = table.dataset.own === "true" ? h("span", { class: "key", text: "∗ own scale" }) : null;
-  const entry = (kind, words) => h("span", { class: "key" }, h("i", { class: `swatch ${kind}` }), words);
+  const entry = (kind, words) => h("span", { class: "key" }, h("i", { class: `swatch ${kind}` }), explained(words));
   return overlay
     ? h(
         "p",
@@ -121,7 +123,7 @@ export function overlapLine(probs, first) {
   return h(
     "p",
     { class: "sum" },
-    h("b", { text: `α = Σ min(p, q) = ${formatProb(alpha)}` }),
+    h("b", {}, explained(`α = Σ min(p, q) = ${formatProb(alpha)}`)),
     ` · each hatched area sums to ${formatProb(1 - alpha)}${first ? "" : ", after earlier rejections"}`,
   );
 }

@@ -11,6 +11,7 @@ import { isChain } from "../base/numbers.js";
 import { draftLane, fold, isFinished, newStore, ofServers, referenceLane } from "../base/store.js";
 import { themeCss } from "../base/theme.js";
 import { Transport } from "../base/transport.js";
+import { Calculator } from "../decide/calculator.js";
 import { DecisionView } from "../decision/decision.js";
 import { ForkBar } from "../decision/fork.js";
 import { TrialView } from "../decision/trial.js";
@@ -104,9 +105,13 @@ export class Instrument extends HTMLElement {
     this.checked = new CheckCard(this.request);
     this.servers = new ServersView(this.request);
     this.measured = new MeasuredServers();
+    this.calculator = new Calculator();
     this.reconstructed = new ReconstructedView();
     const parts = {
-      Resample: new TrialView(),
+      Resample: new TrialView((lane, { round, slot }) => {
+        cursor.select(lane, round);
+        cursor.open(slot, null);
+      }),
       "Why this fast": this.why,
       "Is it exact?": new ExactView(this.checked),
       Compare: this.compare,
@@ -403,6 +408,7 @@ export class Instrument extends HTMLElement {
     this.serversBox.hidden = door !== "servers";
     this.learnBox.hidden = door !== "learn" || Boolean(this.lessons.lesson);
     if (door === "servers") this.servers.paint({ busy: this.busy });
+    if (door === "decide") this.calculator.paint(this.own || this.store);
     const state = this.awaiting && !LATER.includes(this.state) ? "starting" : this.state;
     this.lead.paintStatus(store, transport, state, this);
     if (this.shown.hidden) return;

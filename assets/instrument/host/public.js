@@ -2,6 +2,7 @@
 
 import { give } from "../base/given.js";
 import { askHost, attempted, connect, fetchRest, receive } from "../base/host.js";
+import { explainIn } from "../base/symbols.js";
 import { exampled, openedOn, preset } from "../base/models.js";
 import { openDoors } from "./doors.js";
 import { Instrument } from "./element.js";
@@ -21,6 +22,8 @@ import {
 import { playAlone } from "./player.js";
 import { openTab } from "./tab.js";
 import { markTeaching } from "./teach.js";
+
+const repaint = () => document.querySelector("draftscope-instrument")?.request();
 
 /** Called once, by the script itself, with what the page hands over (base/given.js). */
 function start(values) {
@@ -42,6 +45,8 @@ export const Draftscope = {
   connect,
   receive,
   fetchRest,
+  repaint,
+  explain: explainIn,
   ask: askHost,
   attempted,
   example: exampled, // between the page and the instrument

@@ -102,17 +102,17 @@ export function worthPicture(store) {
       : "not reached";
   const head = [
     "lane",
+    "× plain",
+    "tokens per round",
     "drafting / plain round",
     ...Array.from({ length: deepest }, (_, k) => `position ${k + 1} accepted`),
-    "tokens per round",
-    "× plain",
   ];
   const row = ({ lane, places, costs }) => [
     laneTitle(lane),
+    h("b", { text: `${formatFigure(costs.measured)}×` }),
+    formatFigure(costs.tau),
     formatFigure(costs.per * costs.c),
     ...Array.from({ length: deepest }, (_, k) => cell(places[k])),
-    formatFigure(costs.tau),
-    `${formatFigure(costs.measured)}×`,
   ];
   return h(
     "div",

@@ -5,6 +5,7 @@ import { CUT_WORDS, FATES } from "../base/fates.js";
 import { counted, formatProb } from "../base/format.js";
 import { isChain } from "../base/numbers.js";
 import { STAGES } from "../base/stages.js";
+import { explained } from "../base/symbols.js";
 import { annotationWords } from "./annotations.js";
 import { MaskFace } from "./mask.js";
 import { verifiedLegend } from "./verified.js";
@@ -157,7 +158,8 @@ export class RoundView {
           " " + FATES[fate].word,
         ),
       ),
-      test ? h("span", { class: "key test", text: test }) : "",
+      h("span", { class: "key" }, explained("p of the target, q of the draft")),
+      test ? h("span", { class: "key test" }, explained(test)) : "",
     );
   }
 
@@ -176,7 +178,7 @@ export class RoundView {
             "tr",
             {},
             ["row", "token", "parent row", "depth", "drafted by", "p", "q", "fate"].map((name) =>
-              h("th", { scope: "col", text: name }),
+              h("th", { scope: "col" }, explained(name)),
             ),
           ),
         ),

@@ -4,7 +4,7 @@
 // stays until the next one is finished.
 
 import { h, setText } from "../base/dom.js";
-import { formatFigure, formatFixed, formatProb, median, shorten } from "../base/format.js";
+import { counted, formatFigure, formatFixed, formatProb, median, shorten } from "../base/format.js";
 import { askHost, hostCan } from "../base/host.js";
 import { keep, recall } from "../base/kept.js";
 import { Task } from "../base/task.js";
@@ -14,15 +14,27 @@ import { samplingWords } from "./provenance.js";
 export function comparedRows(events) {
   const last = new Map(events.map((event) => [event.lane, event]));
   const plain = last.get("plain");
-  const speed = (event) => (event && event.seconds.length ? event.tokens / median(event.seconds) : NaN);
+  const rate = (event, seconds) => event.tokens / seconds;
+  const speed = (event) => (event && event.seconds.length ? rate(event, median(event.seconds)) : NaN);
+  const pairs = (event) =>
+    event.seconds.slice(0, plain?.seconds.length).map((own, i) => rate(event, own) / rate(plain, plain.seconds[i]));
   return [...last.values()].map((event) => ({
     ...event,
     c: plain && Number.isFinite(event.draft_ms) ? event.draft_ms / plain.round_ms : NaN,
     tau: event.rounds ? event.tokens / event.rounds : NaN,
     perSecond: speed(event),
     times: speed(event) / speed(plain),
+    range: plain ? pairs(event) : [],
+    why: whyNothing(event),
     runs: event.seconds.length,
   }));
+}
+
+/** Why every round wrote one token; empty where one wrote more, and for plain decoding. */
+function whyNothing({ drafter, rounds, tokens, drafted, idle }) {
+  if (drafter === "plain" || !rounds || tokens > rounds || drafted === undefined) return "";
+  if (drafted) return `none of its ${counted(drafted, "drafted token")} was accepted`;
+  return `drafted nothing here${idle ? `: ${idle}` : ""}`;
 }
 
 /** Rows by one of their figures, largest first or last; then rows without it, then those of chosen acceptance. */
@@ -42,7 +54,11 @@ const COLUMNS = [
   ["c", "c", "draft forward / plain round (medians)"],
   ["tau", "τ", "tokens / target forwards"],
   ["perSecond", "tokens/s", "tokens / median time of a whole run, prefill included"],
-  ["times", "× plain", "tokens/s / tokens/s of plain decoding, same comparison"],
+  [
+    "times",
+    "× plain",
+    "tokens/s / tokens/s of plain decoding, same comparison; in brackets the range of the pairs of runs",
+  ],
   ["runs", "runs", "whole runs"],
 ];
 const fits = (kept) =>
@@ -153,7 +169,7 @@ function line(row) {
         formatProb(row.c),
         formatFixed(row.tau, 2),
         formatFigure(row.perSecond),
-        Number.isFinite(row.times) ? `${row.times.toFixed(2)}×` : "–",
+        Number.isFinite(row.times) ? `${row.times.toFixed(2)}×${rangeWords(row.range)}` : "–",
         String(row.runs),
       ].map((text) => h("td", { text }));
   return h(
@@ -169,10 +185,14 @@ function line(row) {
         on: { click: () => askHost("set", { drafter: row.drafter }) },
       }),
       marks.map((text) => h("span", { class: "badge caveat", text })),
+      row.why ? h("span", { class: "note why", text: row.why }) : null,
     ),
     figures,
   );
 }
+
+const rangeWords = (ratios) =>
+  ratios.length > 1 ? ` [${Math.min(...ratios).toFixed(2)}, ${Math.max(...ratios).toFixed(2)}]` : "";
 
 const runsOf = (answer) =>
   comparedRows(answer.ev).reduce((sum, row) => sum + (row.refused ? answer.about.repeats : row.runs), 0);

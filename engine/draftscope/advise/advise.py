@@ -38,7 +38,7 @@ from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
 from draftscope.measure.bench.runner import BenchRun
-from draftscope.measure.bench.statistics import LOOP, repeated_4grams
+from draftscope.measure.bench.statistics import LOOP, Interval, repeated_4grams
 from draftscope.measure.bench.systems import Case
 from draftscope.servers.programs.program import ScheduleRange
 
@@ -73,6 +73,7 @@ class AdviceProgress:
     done: int = 0
     left_s: float | None = None  # at most; None until it is known how long costs, which come before, take
     so_far: str = ""  # what the runs say until now: the candidate, its ratio and interval
+    ratio: Interval | None = None  # the same as numbers
 
 
 @dataclass(frozen=True)
@@ -264,8 +265,9 @@ def _proven(
         return proof.measured(question, runs, {best: foreseen[best]}, len(texts))
 
     def progress(runs: Sequence[BenchRun]) -> AdviceProgress:
-        said = sentences.so_far(result(runs))
-        return AdviceProgress(Stage.PROOF, len(runs), max(0.0, until - perf_counter()), said)
+        now = [entry for entry in result(runs) if entry.runs > 1]
+        left, ratio = max(0.0, until - perf_counter()), now[0].ratio if now else None
+        return AdviceProgress(Stage.PROOF, len(runs), left, sentences.so_far(now), ratio)
 
     proving = proof.run(engine, plan, [best], texts, warm_up=False, watch=watch, clear=lambda runs: clear(result(runs)))
     runs, more = yield from mapped(proving, progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from draftscope.advise.question import Question
@@ -35,6 +35,7 @@ class Advised(Record):
     done: int = 0  # per cent of the costs, prompts, or runs
     left_s: float | None = None  # at most; absent until it is known how long the costs take
     so_far: str = ""  # what the runs say until now
+    ratio: dict[str, float] | None = None  # the same as numbers: median, low and high
     report: dict[str, Any] | None = None
 
 
@@ -52,8 +53,9 @@ def advised(engine: DecodingEngine, asked: Asked, watch: Watch) -> Iterator[Advi
         if said == before:
             return None
         return Advised(
-            stage=progress.stage.name.lower(), done=progress.done, left_s=progress.left_s, so_far=progress.so_far
-        )
+            stage=progress.stage.name.lower(), done=progress.done, left_s=progress.left_s, so_far=progress.so_far,
+            ratio=asdict(progress.ratio) if progress.ratio else None,
+        )  # fmt: skip
 
     report = yield from mapped(advising(engine, asked.question, prompts, asked.drafters, watch=watch), told)
     yield Advised(report=json.loads(report.as_json()))

@@ -37,7 +37,7 @@ def of_decision(question: Question, decision: AdviceDecision, limits: Limits) ->
 
 def so_far(measured: Sequence[Measured]) -> str:
     """What runs say before they are all; empty if they say nothing yet."""
-    return ", ".join(f"{entry.candidate.name} {_ratio(entry.ratio)} so far" for entry in measured if entry.runs > 1)
+    return ", ".join(f"{entry.candidate.name} {_ratio(entry.ratio)} so far" for entry in measured)
 
 
 def of_prediction(question: Question, best: Predicted, limits: Limits) -> list[str]:
@@ -114,11 +114,14 @@ def _why(chosen: Measured) -> str:
 
 
 def _kinds(chosen: Measured) -> list[str]:
-    """The ratio by kind of text, the best first."""
+    """The ratio by kind of text, the best first, and whether the answer flips among them."""
     if len(chosen.by_kind) < 2:
         return []
     ranked = sorted(chosen.by_kind.items(), key=lambda entry: -entry[1])
-    return [f"By kind of text: {', '.join(f'{kind} {ratio:.2f}' for kind, ratio in ranked)}."]
+    faster, slower = ([f"{kind} {ratio:.2f}" for kind, ratio in ranked if (ratio > 1) is on] for on in (True, False))
+    if faster and slower:
+        return [f"It flips by kind of text: it pays for {', '.join(faster)}; not for {', '.join(slower)} (medians)."]
+    return [f"By kind of text: {', '.join(faster or slower)}."]
 
 
 def _far(chosen: Measured) -> list[str]:

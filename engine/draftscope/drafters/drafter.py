@@ -161,6 +161,7 @@ class DrafterInfo(Generic[OptionsT]):
     by_clock: bool = False
     chooses_by: tuple[str, ...] = ()  # the drafters whose calibrated costs it chooses by, of several sources
     source: str = ""  # the package or file that it is from; empty for a built-in one
+    idle: str = ""  # why a round of it may draft nothing
     unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
 
     @property

@@ -64,4 +64,5 @@ INFO = DrafterInfo(
     paper="people type the draft; deterministic children",
     create=Typed,
     options=TypedOptions,
+    idle="nothing was typed",
 )

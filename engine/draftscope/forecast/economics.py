@@ -121,7 +121,7 @@ def by_batch() -> str:
     """Claim 18."""
     result = {f"{n} at once": speedup_of(scenario(DENSE, concurrency=n)) for n in (1, 10, 32, 128)}
     stop = forecast(scenario(DENSE)).stops_at
-    where = f"from {loads_words(stop)} on" if stop else f"nowhere up to {MOST:,}"
+    where = f"from {stop} on" if stop else f"nowhere within {MOST:,}"
     return f"{DENSE}: {_listed(result)}; it stops paying {where}"
 
 
@@ -162,12 +162,6 @@ def forecast_of_claim(number: int) -> str:
     """What the forecast for H100s says about a claim of `draftscope.claims`; empty if nothing."""
     said = _SENTENCES.get(number)
     return f"On H100s with EAGLE-3, not run: {said()}." if said else ""
-
-
-def loads_words(stop: Band) -> str:
-    """Where it stops paying; the high end may lie beyond what was looked at."""
-    high = f"beyond {MOST:,}" if stop.high >= MOST else f"{stop.high:.0f}"
-    return f"{stop.middle:.0f} [{stop.low:.0f}, {high}]"
 
 
 def _listed(result: Mapping[str, Band]) -> str:

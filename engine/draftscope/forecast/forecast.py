@@ -30,6 +30,21 @@ class Scenario:
 
 
 @dataclass(frozen=True)
+class Stops:
+    """Requests at once from which on the middle, the upper and the lower end of the speedup are below 1.
+
+    `low` is where the lower end falls below 1; `high` None: the upper end never does within what was looked at.
+    """
+
+    middle: int
+    low: int
+    high: int | None
+
+    def __str__(self) -> str:
+        return f"{self.middle} [{self.low}, {f'above {MOST:,}' if self.high is None else self.high}]"
+
+
+@dataclass(frozen=True)
 class Forecast:
     """Milliseconds, tokens a second of all requests together, and the speedup with its 90% interval."""
 
@@ -41,7 +56,7 @@ class Forecast:
     round_ms: float
     plain_tokens_s: float
     tokens_s: Band
-    stops_at: Band | None  # requests at once from which the speedup is below 1; None beyond what was looked at
+    stops_at: Stops | None  # None where the middle never is below 1 within what was looked at
     memory_gb: float  # weights and caches on all cards
     notes: tuple[str, ...]
 
@@ -87,16 +102,13 @@ def _prefill_ms(scenario: Scenario) -> tuple[float, float]:
     return once, forward_ms(model, scenario.machine, 1, scenario.context, 0) if model else 0.0
 
 
-def stops_at(scenario: Scenario) -> Band | None:
-    """Requests at once from which on the middle, the upper and the lower end of the speedup are below 1.
-
-    The interval's low end is where the lower end of the speedup falls below 1. None if the middle never does.
-    """
+def stops_at(scenario: Scenario) -> Stops | None:
+    """Where the speedup falls below 1, among `MOST` requests at once."""
     middle, low, high = (_first(scenario, end) for end in (lambda b: b.middle, lambda b: b.low, lambda b: b.high))
-    return None if middle is None else Band(middle, low or 1, high or MOST)
+    return None if middle is None or low is None else Stops(middle, low, high)
 
 
-def _first(scenario: Scenario, end: Callable[[Band], float]) -> float | None:
+def _first(scenario: Scenario, end: Callable[[Band], float]) -> int | None:
     """The least number of requests, to the eighth of an octave."""
     sizes = sorted({round(2 ** (k / 8)) for k in range(12 * 8 + 1)})
     return next((size for size in sizes if end(speedup_of(replace(scenario, concurrency=size))) < 1), None)

@@ -34,6 +34,8 @@ class ComparedLane(events.Record):
     rule: str
     tokens: int = 0  # of the latest run; all runs write the same text, except a bandit's above temperature 0
     rounds: int = 0  # of the latest run
+    drafted: int = 0  # of the latest run: tokens that could be accepted
+    idle: str = ""  # why a round of this drafter may draft nothing
     seconds: list[float] = Field(default_factory=list)  # with prefill, in order
     draft_ms: float | None = None  # median of single draft forwards; absent if none was measured
     round_ms: float | None = None  # median of whole rounds
@@ -76,10 +78,11 @@ def _once(
 ) -> Steps[None, ComparedLane]:
     """One more whole run."""
     run = yield from engine.opening(prompt, settings, lane=lane, record=False)
-    rounds = 0
+    rounds = drafted = 0
     for step in run.steps():
         yield None
         rounds += 1
+        drafted += int((~step.tree.never_accepted).sum())
         so_far.forwards += step.tree.forward_ms
         so_far.rounds.append(step.end - step.start)
     so_far.seconds.append(run.clock_ms / 1e3)
@@ -87,6 +90,7 @@ def _once(
         update={
             "tokens": len(run.token_ids),
             "rounds": rounds,
+            "drafted": drafted,
             "seconds": list(so_far.seconds),
             "draft_ms": median(so_far.forwards) if so_far.forwards else None,
             "round_ms": median(so_far.rounds),
@@ -103,4 +107,5 @@ def _about(lane: str, settings: Settings) -> ComparedLane:
         exact=info.exact_with(settings),
         synthetic=info.synthetic,
         rule=info.rule_of(settings).name,
+        idle=info.idle,
     )

@@ -1,1 +1,1 @@
-"""Decide: a calculator, a form, what it asks the engine for, and the verdict with its map."""
+"""Decide: a form, what it asks the engine for, and the verdict with its map."""

@@ -15,7 +15,8 @@ from draftscope_app.reports.advice_map import HERE, MACHINES, MAPS
 
 ABOUT = "<p>Measures costs and acceptance, then runs the best two settings against plain decoding.</p>"
 UNDECIDED = "<p>Nothing is measured yet, so nothing is decided: the estimate is a forecast.</p>"
-COPY = """element.addEventListener("click", async (event) => {
+ANSWER = """watch("value", () => requestAnimationFrame(() => Draftscope.explain(element)));
+element.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-copy]");
     if (!button) return;
     const text = button.parentElement.querySelector("pre");
@@ -61,6 +62,12 @@ class MapForm:
         return [self.which, self.alpha, self.draft_cost, self.machine]
 
 
+def estimate() -> None:
+    """The first stage; the instrument draws it, from the run that it has."""
+    value = f'<section class="ds-calculator" aria-label="Estimate">{notes.stage(1, "Estimate")}</section>'
+    _html(value, "ds-calculator", js="Draftscope.repaint();")
+
+
 def form() -> AdviceForm:
     """The second stage."""
     with gr.Column(elem_id="ds-advice", elem_classes=["ds-card"]):
@@ -82,7 +89,7 @@ def verdict() -> VerdictCard:
     """The third stage."""
     with gr.Column(elem_id="ds-verdict", elem_classes=["ds-card"]):
         _html(notes.stage(3, "Verdict"))
-        answer = _html(UNDECIDED, "ds-advice-answer", js=COPY)
+        answer = _html(UNDECIDED, "ds-advice-answer", js=ANSWER)
         map_form = _map()
         save = gr.DownloadButton("Save the report", elem_id="ds-advice-save", visible=False)
         return VerdictCard(answer, save, gr.State(None), map_form)

@@ -70,12 +70,13 @@ class AdviceListeners:
 
     def show(self, answer: Answer, part: Part) -> list[Any]:
         """Progress, and at the end the answer, or why there is none."""
-        event = json.loads(answer.lines[-1]) if answer.lines else {}
+        events = [json.loads(line) for line in answer.lines if line]
+        event = events[-1] if events else {}
         if not answer.over:
             seconds = answer.job.wish.question.seconds if isinstance(answer.job, AdviseJob) else 0.0
             text = view.progress(event, seconds) if event.get("stage") else view.waiting(part.place)
             note = notes.muted(answer.note) if answer.note else ""
-            return self._shown(text + note, view.partial(event), running=True)
+            return self._shown(text + note, view.partial(events), running=True)
         if report := event.get("report"):
             return self._shown(view.measured(report), view.answer(report), found=(report, _saved(report)))
         return self._shown(notes.refused(str(answer.note)) if answer.refused else view.stopped(), UNDECIDED)

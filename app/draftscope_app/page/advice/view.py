@@ -20,6 +20,7 @@ OBJECTIVES = {
     Objective.COST: "cost per million tokens",
     Objective.TAIL: "time of the slowest 5%",
 }
+LOOKS = 12  # at the runs, whose intervals are drawn
 STAGES = {
     "costs": ("Measuring the cost of rounds on this machine; a minute for new models, once", ""),
     "acceptance": ("Measuring acceptance on these prompts", "prompt"),
@@ -47,10 +48,30 @@ def stopped() -> str:
     return '<p role="status">Stopped before there was an answer; nothing was decided.</p>'
 
 
-def partial(event: Report) -> str:
-    """The place of the verdict while it is measured."""
-    said = event.get("so_far") or "Measuring"
-    return f'<p role="status">{escape(said)}; nothing is decided yet.</p>'
+def partial(events: Sequence[Report]) -> str:
+    """The place of the verdict while it is measured: what is known, and how its interval closes."""
+    said = (events[-1].get("so_far") if events else "") or "Measuring"
+    return f'<p role="status">{escape(said)}; nothing is decided yet.</p>{_closing(events)}'
+
+
+def _closing(events: Sequence[Report]) -> str:
+    """A bar for each look at the runs, the latest last, on one scale with the line at 1."""
+    looks = [event["ratio"] for event in events if event.get("ratio")][-LOOKS:]
+    if not looks:
+        return ""
+    low = min(1.0, *(each["low"] for each in looks))
+    wide = max(1.0, *(each["high"] for each in looks)) - low or 1.0
+
+    def at(ratio: float) -> str:
+        return f"{100 * (ratio - low) / wide:.1f}%"
+
+    bars = "".join(
+        f'<i style="margin-left: {at(each["low"])}; width: {100 * (each["high"] - each["low"]) / wide:.1f}%"></i>'
+        for each in looks
+    )
+    last = looks[-1]
+    label = f"The interval after each run, the latest {last['low']:.2f} to {last['high']:.2f}"
+    return f'<div class="ds-closing" role="img" aria-label="{label}"><b style="left: {at(1.0)}">1</b>{bars}</div>'
 
 
 def measured(report: Report) -> str:
@@ -119,7 +140,7 @@ def _candidates(report: Report) -> str:
 def _alpha(report: Report) -> str:
     rates = ", ".join(f"{each['median']:.2f} [{each['low']:.2f}, {each['high']:.2f}]" for each in report["alpha"])
     name = report["chosen"]["name"]
-    said = f"Acceptance by position, {name}, given that all before was accepted, with 95% intervals: {rates}."
+    said = f"Acceptance by position, α, {name}, given that all before was accepted, with 95% intervals: {rates}."
     return notes.muted(said)
 
 

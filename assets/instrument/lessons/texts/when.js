@@ -1,10 +1,10 @@
 // Lesson: costly drafts, what a large target changes, short answers and full batches.
 
-import { counted, formatMs, formatProb } from "../../base/format.js";
+import { counted, formatFigure, formatMs, formatProb, median } from "../../base/format.js";
 import { batchPicture, belowWords, byBatch, byLength, forwardsAt, lengthPicture } from "../sweep.js";
 import { laneTitle } from "../../run/titles.js";
 import { costsOf } from "../../base/numbers.js";
-import { draftLane, plainLane } from "../../base/store.js";
+import { draftLane, plainLane, temperatureOf } from "../../base/store.js";
 import { largePicture, paysOf, paysPicture, targetOf, textsOf } from "../pays.js";
 import { times } from "../telling.js";
 
@@ -23,6 +23,17 @@ function rowWords(sweep, batches) {
       ? "The more sequences share a forward, the less spare capacity it has for drafts."
       : "On this pair and machine rows stayed as cheap; on others, large batches leave no spare capacity for drafts.";
   return `Why the batch matters: speculation needs [[rows]] that cost almost nothing. With γ ${gamma}, ${words(few)}; ${words(many)}. ${so}`;
+}
+
+/** Why the sweep's speed with one text is not that of the first race: it was sampled otherwise. */
+function sampledWords({ lanes, sweep }) {
+  const lane = draftLane({ lanes });
+  const [raced, swept] = [temperatureOf(lane), sweep[0].temperature];
+  const alone = sweep.filter((run) => run.batch === 1 && run.gamma === lane.start.settings.gamma);
+  if (raced === swept || !alone.length) return "";
+  const { tau, measured } = costsOf(lane, plainLane({ lanes }));
+  const own = median(alone.map((run) => run.tokens / run.rounds));
+  return ` The texts of a batch differ because they were sampled at T ${swept}, and with one text a round wrote ${formatFigure(own)} tokens. The race on the first text was at T ${raced}: a round wrote ${formatFigure(tau)} tokens, and the chain ran ${times(measured)} as fast as plain decoding.`;
 }
 
 /** The best and the worst of the lanes of these races, in words. */
@@ -95,7 +106,7 @@ function steps(whole) {
     {
       show: "none",
       figure: batchPicture,
-      say: `A batch may be full. Sequences decoded together share each forward, and their drafts are additional rows. ${series.map(({ name, points }) => `With ${name} this pair was ${belowWords(points, "batch")}`).join(". ")}.`,
+      say: `A batch may be full. Sequences decoded together share each forward, and their drafts are additional rows. ${series.map(({ name, points }) => `With ${name} this pair was ${belowWords(points, "batch")}`).join(". ")}.${sampledWords(store)}`,
     },
     {
       show: "none",

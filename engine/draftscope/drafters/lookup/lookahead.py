@@ -135,5 +135,6 @@ INFO = DrafterInfo(
     paper="Fu et al. 2402.02057",
     create=Lookahead,
     options=LookaheadOptions,
+    idle="none of its n-grams begins where the text was",
     grows_trees=True,
 )

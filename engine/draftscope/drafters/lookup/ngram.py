@@ -77,4 +77,5 @@ INFO = DrafterInfo(
     paper="Saxena 2023, prompt lookup decoding",
     create=Ngram,
     options=NgramOptions,
+    idle="no earlier text repeats",
 )

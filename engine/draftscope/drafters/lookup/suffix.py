@@ -159,12 +159,14 @@ def _tree(parts: Parts[GrownTreeOptions]) -> Drafter:
     return Suffix(parts, parts.options.tree_nodes, parts.options.tree_depth, parts.options.tree_width)
 
 
+IDLE = "no earlier text repeats"
 CHAIN = DrafterInfo(
     name="suffix",
     title="Suffix decoding, chain",
     paper="SuffixDecoding, Oliaro et al. 2411.04975",
     create=_chain,
     options=GammaOptions,
+    idle=IDLE,
 )
 TREE = DrafterInfo(
     name="suffix-tree",
@@ -172,5 +174,6 @@ TREE = DrafterInfo(
     paper="SuffixDecoding, Oliaro et al. 2411.04975",
     create=_tree,
     options=GrownTreeOptions,
+    idle=IDLE,
     grows_trees=True,
 )
