@@ -116,4 +116,5 @@ INFO = DrafterInfo(
     options=DrawnChainOptions,
     head=head_kinds.EAGLE3,
     chooses_by=(HEAD, COPYING),
+    idle="no draft was expected to pay for its time",
 )
