@@ -9,7 +9,7 @@ MODULES := $(JAVASCRIPT)/node_modules
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(JAVASCRIPT)
 PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument $(JAVASCRIPT)
 
-.PHONY: run test test-all lint types javascript style house format bench attack gpu space-test servers-test interop inside clean
+.PHONY: run test test-all lint types javascript style house programs format bench attack gpu space-test servers-test interop inside clean
 
 # Opens on SmolLM2, which it downloads once; on the embedded pair where it cannot, or with TARGET=embedded.
 run: $(READY)
@@ -27,7 +27,7 @@ test-all: lint
 	$(PYTEST) -m "not real_servers"
 
 lint: $(READY) $(MODULES)/.ready
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target types javascript style house
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target types javascript style house programs
 
 types:
 	$(BIN)/mypy
@@ -44,6 +44,10 @@ style:
 # Lines, modules, and names that say nothing: none may grow unnoticed. SAVE=1 saves the figures of the working tree.
 house: $(READY) $(MODULES)/.ready
 	$(BIN)/python -m tests.programs.house $(if $(SAVE),--save)
+
+# Beside mypy, on a core that would be idle: otherwise every process that a test starts compiles them for itself.
+programs: $(READY)
+	$(BIN)/python -c "from draftscope.models.native import available; print(available.why_not())"
 
 format: $(READY) $(MODULES)/.ready
 	$(BIN)/ruff format engine app tests

@@ -13,6 +13,7 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.loading import embedded
+from tests.support.compiled import lend_programs
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 40e6  # bytes
@@ -39,6 +40,7 @@ def test_a_wheel_is_small_and_runs_in_a_bare_environment(tmp_path: Path) -> None
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
     (site,) = place.glob("lib/python*/site-packages")
     subprocess.run([*pip, "--python", place / "bin/python", "install", "--no-deps", wheel], check=True)
+    lend_programs(site / "draftscope")
     # what it depends on; an editable install beside it is not seen
     (site / "needed.pth").write_text(sysconfig.get_path("purelib"))
     environment = {"PATH": os.environ["PATH"], "DRAFTSCOPE_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}

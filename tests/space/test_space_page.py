@@ -28,6 +28,7 @@ from gradio_client import Client
 
 from draftscope.trace import files
 from draftscope_app.reports.lanes import Decoded
+from tests.support.compiled import lend_programs
 from tests.support.framed import PREFIX, framed, free_port
 from tests.support.visit import Visit, load
 
@@ -62,6 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("space") / "folder"
     build(folder, ROOT)
+    lend_programs(folder / "engine/draftscope")
     return folder
 
 
