@@ -311,7 +311,6 @@ for module in pkgutil.walk_packages(draftscope.__path__, "draftscope."):
 from draftscope.base.errors import DraftscopeError
 from draftscope.measure.bench.benchmark import benchmark, save
 from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.texts import texts
 from draftscope.measure.gpu import __main__ as gpu
 from draftscope.train import family
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Cancelled, Steps
 from draftscope.trace.events import AnyEvent, Record, Round
-from draftscope_app.engine import servers
 from draftscope_app.engine.jobs import (
     AdviseJob,
     AnyJob,
@@ -30,6 +29,11 @@ from draftscope_app.engine.log import places_of
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
+
+# of servers of other programs
+SILENT_S = 60.0  # until a server is given up
+SECONDS = 300.0  # of an audit's sampling, at most
+POINT_S = 5.0  # of each point of a load
 
 Said = AnyEvent | Record | State | None
 Watch = Callable[[], None]  # called within what is timed and cannot yield; may raise `Cancelled`
@@ -99,7 +103,7 @@ def _steps(engine: DecodingEngine, job: AnyJob, watch: Watch) -> Steps[Said, Non
         case AdviseJob():
             yield from advised(engine, job.wish, watch)
         case RaceJob() | AuditJob() | LoadJob():
-            yield from servers.steps(engine, job)
+            yield from _ask_servers(engine, job)
 
 
 def _run(engine: DecodingEngine, job: RunJob) -> Steps[Said, None]:
@@ -118,6 +122,31 @@ def _run(engine: DecodingEngine, job: RunJob) -> Steps[Said, None]:
         yield "solo"
         yield from solo_runs(engine, job.prompt, lanes, run, job.solo_repeats)
         yield from verify_costs(engine, lanes, run)
+
+
+def _ask_servers(engine: DecodingEngine, job: RaceJob | AuditJob | LoadJob) -> Steps[Said, None]:
+    """Every step of a job with servers. Raises `DraftscopeError` where none of them can be asked."""
+    from draftscope.servers.audit.asked import Plan
+    from draftscope.servers.field import Field, request_of
+    from draftscope.servers.load import LoadPlan
+    from draftscope.servers.race import Race
+    from draftscope.servers.wire import WireLimits
+    from draftscope.verify.sampling import Sampling
+
+    here = {name: settings for name, settings in job.lanes.items() if name not in job.urls}
+    settings = next(iter(job.lanes.values()))
+    by_weights = engine if not isinstance(job, AuditJob) or len(job.lanes) == 1 else None
+    with Field.open(job.urls, by_weights, here, limits=WireLimits(silent=SILENT_S), draft=engine.draft) as opened:
+        field = opened.with_engine_of_servers()
+        if isinstance(job, AuditJob):
+            plan = Plan(Sampling.of(settings), samples=job.samples, seconds=SECONDS, seed=settings.seed)
+            yield from field.audit(plan)
+            return
+        prompts, request = [field.prompt(job.prompt, settings)], request_of(settings)
+        if isinstance(job, LoadJob):
+            yield from field.load(LoadPlan(prompts, request, job.points, POINT_S, jitter=field.jitter))
+        else:
+            yield from field.race(Race(prompts, request, job.repeats, field.jitter), job.id)
 
 
 def sentence_of(error: Exception) -> str:

@@ -13,8 +13,7 @@ from pydantic.fields import FieldInfo
 
 from draftscope.advise.question import Objective, Question
 from draftscope.base.errors import DraftscopeError
-from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.texts import texts
+from draftscope.measure.bench.plan import BenchPlan, texts
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, decimal, options_of, takes, whole

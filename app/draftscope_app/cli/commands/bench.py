@@ -14,8 +14,7 @@ import typer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
-from draftscope.measure.bench.plan import QUICK, BenchPlan
-from draftscope.measure.bench.texts import texts
+from draftscope.measure.bench.plan import QUICK, BenchPlan, texts
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes

@@ -14,8 +14,7 @@ from pydantic.fields import FieldInfo
 
 from draftscope.drafters.options import BanditOptions
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.texts import texts
+from draftscope.measure.bench.plan import BenchPlan, texts
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, options_of, takes

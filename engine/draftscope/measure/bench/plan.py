@@ -1,10 +1,13 @@
-"""What a benchmark runs, validated before a model is loaded. Imports no torch."""
+"""What a benchmark runs and on which texts, validated before a model is loaded. Imports no torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from draftscope.base import prompts
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.prompts import Prompt
 from draftscope.drafters.settings import Settings
 
 
@@ -46,6 +49,15 @@ class BenchPlan:
 
 
 QUICK = BenchPlan(gammas=(4,), tokens=48, prompts_per_kind=1, seconds=260.0)  # under five minutes on two cores
+
+
+def texts(plan: BenchPlan, file: Path | None = None) -> tuple[dict[str, list[Prompt]], list[str]]:
+    """The plan's prompts by kind, from `file` or else the shipped ones, and a note about skipped lines.
+
+    Raises `DraftscopeError` for a file that cannot be read or an unknown kind.
+    """
+    found, notes = (prompts.shipped(), []) if file is None else prompts.read(file)
+    return prompts.select(found, plan.kinds, plan.prompts_per_kind), notes
 
 
 def where(temperature: float, batch: int, context: int | None) -> str:
