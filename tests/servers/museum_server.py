@@ -1,4 +1,4 @@
-"""A server on loopback that verifies as an exhibit does: `museum_server PORT wrong`, `mended` or `plain`."""
+"""A server on loopback that verifies as an exhibit does: `museum_server PORT wrong` or `mended`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from tests.servers.stubs import Habits, stub
 
 
 def main(port: int, how: str) -> None:
-    """`plain` is the mended server without its drafts."""
     engine = load("draft", dtype="float32", device="cpu", threads=1)
     verify, _ = EXHIBITS[0].wrong if how == "wrong" else EXHIBITS[0].mended
-    server = MuseumServer(engine.target, verify, gamma=0 if how == "plain" else 3)
+    server = MuseumServer(engine.target, verify, gamma=3)
 
     def write(prompt: list[int], count: int, temperature: float, seed: int | None) -> list[int]:
         request = Request(tuple(prompt), count, seed=seed or 0, temperature=temperature)
