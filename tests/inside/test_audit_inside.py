@@ -40,7 +40,7 @@ def serving(
                 asked = "draftscope-" in self.path
                 self.server.asked |= asked  # type: ignore[attr-defined]
                 seen = lost if self.server.asked else 0  # type: ignore[attr-defined]
-                state = InsideRecording(on=not why, why=why, lost=seen, rounds=rounds if asked else [])
+                state = InsideRecording(on=not why, why=why, lost=seen, requests=[], rounds=rounds if asked else [])
                 self.answer(200, state.model_dump_json())
             else:
                 self.answer(404, "{}")

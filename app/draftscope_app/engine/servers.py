@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from draftscope.base.steps import Steps
 from draftscope.trace.events import AnyEvent, Record
-from draftscope_app.engine.jobs import AuditJob, LoadJob, RaceJob
+from draftscope_app.engine.jobs import AuditJob, InsideJob, LoadJob, RaceJob
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
@@ -16,7 +16,9 @@ SECONDS = 300.0  # of an audit's sampling, at most
 POINT_S = 5.0  # of each point of a load
 
 
-def steps(engine: DecodingEngine, job: RaceJob | AuditJob | LoadJob) -> Steps[AnyEvent | Record | None, None]:
+def steps(
+    engine: DecodingEngine, job: RaceJob | InsideJob | AuditJob | LoadJob
+) -> Steps[AnyEvent | Record | None, None]:
     """Every step of a job with servers. Raises `DraftscopeError` where none of them can be asked."""
     from draftscope.servers.audit.asked import Plan
     from draftscope.servers.field import Field, request_of
@@ -34,8 +36,13 @@ def steps(engine: DecodingEngine, job: RaceJob | AuditJob | LoadJob) -> Steps[An
             plan = Plan(Sampling.of(settings), samples=job.samples, seconds=SECONDS, seed=settings.seed)
             yield from field.audit(plan)
             return
+        if isinstance(job, InsideJob) and job.request:
+            yield from field.opened(job.request, job.id)
+            return
         prompts, request = [field.prompt(job.prompt, settings)], request_of(settings)
         if isinstance(job, LoadJob):
             yield from field.load(LoadPlan(prompts, request, job.points, POINT_S, jitter=field.jitter))
+        elif isinstance(job, InsideJob):
+            yield from field.inside(prompts[0], request, job.id)
         else:
             yield from field.race(Race(prompts, request, job.repeats, field.jitter), job.id)

@@ -20,6 +20,7 @@ from draftscope_app.engine.jobs import (
     AuditJob,
     CheckJob,
     CompareJob,
+    InsideJob,
     LoadJob,
     RaceJob,
     RunJob,
@@ -98,7 +99,7 @@ def _steps(engine: DecodingEngine, job: AnyJob, watch: Watch) -> Steps[Said, Non
             yield from checked(engine, next(iter(job.lanes.values())), job.samples)
         case AdviseJob():
             yield from advised(engine, job.wish, watch)
-        case RaceJob() | AuditJob() | LoadJob():
+        case RaceJob() | InsideJob() | AuditJob() | LoadJob():
             yield from servers.steps(engine, job)
 
 

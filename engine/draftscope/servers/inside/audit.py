@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 from pydantic import BaseModel
@@ -133,9 +134,9 @@ def has_gaps(written: list[int], rounds: Sequence[RecordedRound]) -> bool:
     return True
 
 
-def read_state(wire: Wire, request: str = "") -> InsideRecording:
+def read_state(wire: Wire, request: str = "", after: int = -1) -> InsideRecording:
     """Raises `ServerError` where nothing is recorded, and says why."""
-    state = wire.asked(f"{ROUNDS}?request={request}", InsideRecording)
+    state = wire.asked(f"{ROUNDS}?request={quote(request)}&after={after}", InsideRecording)
     if state is None:
         raise ServerError(f"{wire.url} {NO_RECORDER}")
     if not state.on:
