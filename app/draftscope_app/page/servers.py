@@ -87,12 +87,15 @@ class KnownServers:
         return {name: self._urls[name] for name in names}
 
     def recorded(self, name: Any) -> list[str]:
-        """The requests that a server's recorder has, the newest first. Calls the server; raises `DraftscopeError` where
-        it has no recorder."""
+        """The requests that a server's recorder has, the newest first; for strangers none, since others wrote them.
+
+        Calls the server. Raises `DraftscopeError` where it has no recorder.
+        """
         url = self.urls([name] if isinstance(name, str) else [""])[name]
         wire = Wire(url, WireLimits(silent=LIST_S))
         try:
-            return recorded(wire)
+            found = recorded(wire)
+            return found if self.can_add else []
         finally:
             wire.close()
 
@@ -138,6 +141,8 @@ def job(
     every = dict.fromkeys(names, plain)
     if wish.kind == "load":
         return LoadJob(id=new_id(), prompt=prompt, lanes=every, urls=urls, points=points(wish.most))
+    if wish.request and not known.can_add:
+        raise DraftscopeError("Earlier requests of a server are shown on its operator's own machine only.")
     if wish.kind == "inside":
         first = {name: urls[name] for name in names[:1]}
         return InsideJob(

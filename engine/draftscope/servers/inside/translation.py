@@ -10,7 +10,7 @@ from draftscope.servers.adapter import ServerError
 from draftscope.servers.inside.recording import DraftedToken, RecordedRound
 from draftscope.trace import events as trace
 from draftscope.trace.events import Distributions
-from draftscope.trace.validate import ImpossibleError, check_round
+from draftscope.trace.validate import check_round
 
 Raw = Callable[[int], str]  # a token's bytes as latin-1 text
 
@@ -48,11 +48,10 @@ class Translation:
                 annotations=[trace.SharedStep(requests=seen.batch, q_unknown=_no_q(seen))],
             )  # fmt: skip
             check_round(event)
-        except (ImpossibleError, ValueError) as error:
-            why = "p is not a number" if _not_a_number(seen) else str(error)
+        except ValueError as error:
             raise ServerError(
-                f"Round {self.rounds + 1} of the server cannot be drawn: {why}. 'draftscope audit URL --inside' tests "
-                "every decision."
+                f"Round {self.rounds + 1} of the server cannot be drawn: {error}. 'draftscope audit URL --inside' "
+                "tests every decision."
             ) from None
         self.clock, self.rounds = end, self.rounds + 1
         self.tokens += emitted
@@ -121,10 +120,6 @@ def _number(value: float | None) -> float:
     if value is None:
         raise ValueError("p is not a number")
     return value
-
-
-def _not_a_number(seen: RecordedRound) -> bool:
-    return any(token.p is None or token.target.sum is None for token in seen.drafted) or seen.next.sum is None
 
 
 def _no_q(seen: RecordedRound) -> bool:
