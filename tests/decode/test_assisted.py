@@ -64,6 +64,7 @@ def test_each_call_is_a_run_and_a_notebook_shows_them(models: Any) -> None:
         assert "<p>" in watched._repr_html_() and first[0] in watched.tokens["token"].tolist()
         second = generated(models, True, seed=6, do_sample=True)
     assert [run.token_ids for run in watched.trace] == [first, second]
+    assert [run.start.seed for run in watched.trace] == [5, 6]
     assert [run.start.drafter for run in watched.trace] == ["assistant", "prompt lookup"]
     assert "<table" in watched._repr_html_() and "draftscope-instrument" in watched.show()._repr_html_()
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from draftscope.trace.html import Shown
 
 LANE = "transformers"
+MOST_SEED, UNSEEDED = 2**53, -1  # torch seeds itself with a larger number where nobody does
 DRAWN_OTHERWISE = (
     "What was drawn here cannot be drawn again, so its random numbers are unknown: something else draws between "
     "drafting and verifying, such as dropout. Call model.eval()."
@@ -259,7 +260,7 @@ class _Call:
         return time.perf_counter()
 
     def _start(self) -> RunStart:
-        assistant, config = self.given.get("assistant_model"), self.config
+        assistant, config, seed = self.given.get("assistant_model"), self.config, torch.initial_seed()
         models = [_about("target", self.model), *([] if assistant is None else [_about("draft", assistant)])]
         prompt = "" if self.tokenizer is None else self.tokenizer.decode(self.prompt)
         settings = {
@@ -271,8 +272,8 @@ class _Call:
             transformers=transformers.__version__, device=device_name(self.device),
             dtype=str(self.model.dtype).removeprefix("torch."), threads=torch.get_num_threads(), models=models,
             drafter="prompt lookup" if assistant is None else "assistant", exact=True, rule="token",
-            seed=torch.initial_seed(), settings=settings, prompt=prompt, prompt_tokens=len(self.prompt),
-            prompt_last_raw=self.pieces.shown(self.prompt[-1]),
+            seed=seed if seed <= MOST_SEED else UNSEEDED, settings=settings, prompt=prompt,
+            prompt_tokens=len(self.prompt), prompt_last_raw=self.pieces.shown(self.prompt[-1]),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )  # fmt: skip
 
