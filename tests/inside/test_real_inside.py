@@ -53,6 +53,7 @@ LONG = [" ".join(AUDIT_PROMPTS * 3)[:900]] * 2  # the second one's beginning is 
     [
         pytest.param(AUDIT_PROMPTS, InsidePlan(Sampling(1.0), 16 * 24, 24, 16), id="sixteen at once"),
         pytest.param(LONG, InsidePlan(Sampling(1.0), 48, 24, 1), id="long prompts, in parts and from the cache"),
+        pytest.param(AUDIT_PROMPTS, InsidePlan(Sampling(1.0, top_k=20, top_p=0.98), 96, 24), id="top-k"),
     ],
 )
 def test_every_text_is_recorded_whole_and_acquitted(url: str, prompts: Sequence[str], plan: InsidePlan) -> None:
