@@ -19,6 +19,7 @@ from draftscope.drafters.settings import Settings
 
 if TYPE_CHECKING:
     from draftscope.api import Engine, Report, load
+    from draftscope.decode.assisted import Watched, watch
     from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
     from draftscope.drafters.options import DrafterOptions, GammaOptions
     from draftscope.trace.result import Result, Trace, read
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DraftTree", "Drafter", "DrafterInfo", "DrafterOptions", "DraftscopeError", "Engine", "GammaOptions", "Outcome",
-    "Parts", "Report", "Result", "Sampling", "Settings", "State", "Trace", "deterministic_chains", "load", "read",
-    "sampled_chain", "sampled_tree",
+    "Parts", "Report", "Result", "Sampling", "Settings", "State", "Trace", "Watched", "deterministic_chains", "load",
+    "read", "sampled_chain", "sampled_tree", "watch",
 ]  # fmt: skip
 
 _MODULES = {
     "api": ("Engine", "Report", "load"),
+    "decode.assisted": ("Watched", "watch"),
     "drafters.drafter": ("Drafter", "DrafterInfo", "Outcome", "Parts", "State"),
     "drafters.options": ("DrafterOptions", "GammaOptions"),
     "trace.result": ("Result", "Trace", "read"),

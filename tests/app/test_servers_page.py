@@ -12,7 +12,7 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.config import Environment, Limits
-from draftscope_app.engine.jobs import AuditJob, DrafterChoice, EngineStatus, LoadJob, RaceJob
+from draftscope_app.engine.jobs import AuditJob, DrafterChoice, EngineStatus, InsideJob, LoadJob, RaceJob
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import controls, page
 from draftscope_app.page.servers import KnownServers, ServersRequest, job, listed
@@ -105,9 +105,14 @@ def test_a_request_becomes_a_job_with_the_pages_settings() -> None:
     asked = ServersRequest.of({"kind": "load", "names": ["fast", "plain"], "most": 6})
     load = job(asked, known, values, None, 512)
     assert isinstance(load, LoadJob) and load.points == (1, 2, 4, 6) and load.prompt == "a" and not load.is_run
+    asked = ServersRequest.of({"kind": "inside", "names": ["fast", "plain"], "request": "cmpl-1"})
+    inside = job(asked, KnownServers(LISTED, can_add=True), values, None, 512)
+    assert isinstance(inside, InsideJob) and inside.is_run and inside.request == "cmpl-1"
+    assert list(inside.lanes) == list(inside.urls) == ["fast"]
     for wrong, words in (
         ({"kind": "load", "names": ["fast", "fast"]}, "take part once"),
         ({"kind": "race", "names": ["other"]}, "no server 'other'"),
+        ({"kind": "inside", "names": ["fast"], "request": "cmpl-1"}, "on its operator's own machine only"),
         ({"kind": "race", "names": ["fast", "fast"]}, "take part once"),
         ({"kind": "audit", "names": ["fast"], "against": "fast"}, "against itself"),
     ):

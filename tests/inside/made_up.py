@@ -26,10 +26,12 @@ Fault = Literal[
 ]
 
 
-def recording(seed: int, count: int, fault: Fault = "none", temperature: float = 1.0) -> list[RecordedRound]:
-    """`count` rounds of one request, with top-k 12."""
+def recording(
+    seed: int, count: int, fault: Fault = "none", temperature: float = 1.0, drawn: bool = True
+) -> list[RecordedRound]:
+    """`count` rounds of one request, with top-k 12. Unless they are `drawn`, drafts are the drafter's best tokens."""
     dice = torch.Generator().manual_seed(seed)
-    return [_round(number, fault, temperature, dice) for number in range(count)]
+    return [_round(number, fault, temperature, drawn, dice) for number in range(count)]
 
 
 def truncated(logits: Tensor, top: int) -> Tensor:
@@ -37,11 +39,11 @@ def truncated(logits: Tensor, top: int) -> Tensor:
     return logits.masked_fill(logits < edge, -torch.inf)
 
 
-def drawn(law: Tensor, dice: torch.Generator) -> int:
+def draw(law: Tensor, dice: torch.Generator) -> int:
     return int(law.multinomial(1, generator=dice))
 
 
-def _round(number: int, fault: Fault, temperature: float, dice: torch.Generator) -> RecordedRound:
+def _round(number: int, fault: Fault, temperature: float, drawn: bool, dice: torch.Generator) -> RecordedRound:
     logits = 1.5 * torch.randn(K + 1, V, generator=dice)
     guess = logits[:K] + 0.7 * torch.randn(K, V, generator=dice)
     divisors = torch.full((K + 1, 1), temperature or 1.0)
@@ -50,7 +52,9 @@ def _round(number: int, fault: Fault, temperature: float, dice: torch.Generator)
     p = processed.softmax(-1)
     q = (guess if fault == "q before truncation" else truncated(guess, 12)).softmax(-1)
     from_q = truncated(guess, 6).softmax(-1) if fault == "q before truncation" else q
-    drafted = [drawn(row, dice) for row in from_q]
+    if not drawn:
+        q = from_q = torch.nn.functional.one_hot(guess.argmax(-1), V).float()
+    drafted = [draw(row, dice) for row in from_q]
     if fault == "u reused":
         u = torch.rand(K, generator=torch.Generator().manual_seed(number % 50), dtype=torch.float64)
     else:
@@ -58,10 +62,10 @@ def _round(number: int, fault: Fault, temperature: float, dice: torch.Generator)
     written = _verified(drafted, p, q, u, fault, temperature, dice)
     greedy = temperature == 0
     step = VllmStep(
-        ["made-up"], [temperature], [12], [1.0], [False], [True], 1.0, logits, False,
+        ["made-up"], [temperature], [12], [1.0], [False], [True], 1.0, 2.0 + 3.0 * number, logits, False,
         torch.tensor([written + [-1] * (K + 1 - len(written))]), None if greedy else processed[K:],
-        VllmVerification(torch.tensor(drafted), [K], None if greedy else q, processed[:K], None if greedy else u,
-                     None if greedy else p[:K]),
+        VllmVerification(torch.tensor(drafted), [K], q if drawn and not greedy else None, processed[:K],
+                     None if greedy else u, None if greedy else p[:K]),
         list(range(K)), [K],
     )  # fmt: skip
     [(request, content)] = rounds(step)
@@ -78,15 +82,15 @@ def _verified(
         if not right:
             return [*drafted[:i], _correction(p[i], q[i], fault, temperature, dice)]
     law = q[K - 1] if fault == "bonus from q" else p[K]
-    return [*drafted, int(law.argmax()) if temperature == 0 else drawn(law, dice)]
+    return [*drafted, int(law.argmax()) if temperature == 0 else draw(law, dice)]
 
 
 def _correction(p: Tensor, q: Tensor, fault: Fault, temperature: float, dice: torch.Generator) -> int:
     if temperature == 0:
         return int(p.argmax())
     if fault == "correction from p" or p.isnan().any():
-        return drawn(p.nan_to_num(1.0), dice)
+        return draw(p.nan_to_num(1.0), dice)
     residual = (p - q).clamp_min(0)
     if fault == "residual not renormalised":
         return min(int(torch.searchsorted(residual.cumsum(-1), torch.rand(1, generator=dice))), V - 1)
-    return drawn(residual, dice)
+    return draw(residual, dice)

@@ -18,9 +18,14 @@ TOKENS = 200
 
 
 @contextmanager
-def serving(fault: Fault = "none", why: str = "", installed: bool = True, other_text: bool = False) -> Iterator[str]:
+def serving(
+    fault: Fault = "none", why: str = "", installed: bool = True, other_text: bool = False, lost: int = 0
+) -> Iterator[str]:
+    """With `lost` steps, the third round of every five is missing."""
     rounds = recording(1, 150, fault)
     written = [token for each in rounds for token in each.written][:TOKENS]
+    if lost:
+        rounds = [each for each in rounds[:60] if each.number % 5 != 2]
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self, status: int, body: str) -> None:
@@ -32,26 +37,30 @@ def serving(fault: Fault = "none", why: str = "", installed: bool = True, other_
             if self.path == "/v1/models":
                 self.answer(200, json.dumps({"data": [{"id": "made-up", "owned_by": "vllm"}]}))
             elif installed:
-                state = InsideRecording(
-                    on=not why, why=why, lost=0, rounds=rounds if "draftscope-" in self.path else []
-                )
+                asked = "draftscope-" in self.path
+                self.server.asked |= asked  # type: ignore[attr-defined]
+                seen = lost if self.server.asked else 0  # type: ignore[attr-defined]
+                state = InsideRecording(on=not why, why=why, lost=seen, requests=[], rounds=rounds if asked else [])
                 self.answer(200, state.model_dump_json())
             else:
                 self.answer(404, "{}")
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            tokens = [*written[:-1], 99] if other_text else written
+            tokens = [99, *written[1:]] if other_text else written
             self.answer(200, json.dumps({"choices": [{"token_ids": tokens}]}))
 
         def log_message(self, *_: object) -> None: ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.asked = False  # type: ignore[attr-defined]
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.mark.parametrize(
@@ -65,6 +74,9 @@ def serving(fault: Fault = "none", why: str = "", installed: bool = True, other_
         ),
         ({"fault": "accepts too often"}, 1, "First wrong tensor: verdict"),
         ({"other_text": True}, 1, "1 texts are not what was recorded"),
+        ({"lost": 7}, 2, "lost 7 steps, so 1 of 1 texts have gaps. No difference found in"),
+        ({"lost": 7, "fault": "accepts too often"}, 1, "First wrong tensor: verdict"),
+        ({"lost": 7, "other_text": True}, 1, "1 texts are not what was recorded"),
         ({"installed": False}, 2, "install draftscope-vllm there"),
         ({"why": "a hook failed"}, 2, "its recorder has ended: a hook failed"),
     ],

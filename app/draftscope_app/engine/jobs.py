@@ -70,6 +70,15 @@ class RaceJob(Job):
     repeats: int = 1  # answers of each
 
 
+class InsideJob(Job):
+    """The only lane is a server, whose recorder sends its rounds: of what it is asked for, or of an earlier request."""
+
+    is_run, keeps_last = True, False
+    kind: Literal["inside"] = "inside"
+    urls: dict[str, str]
+    request: str = ""  # the earlier one
+
+
 class CompareJob(Job):
     """All lanes are decoded whole, in turn."""
 
@@ -108,7 +117,7 @@ class LoadJob(Job):
     points: tuple[int, ...]  # requests at once
 
 
-AnyJob = RunJob | RaceJob | CompareJob | CheckJob | AdviseJob | AuditJob | LoadJob
+AnyJob = RunJob | RaceJob | InsideJob | CompareJob | CheckJob | AdviseJob | AuditJob | LoadJob
 
 # Page -> engine process.
 

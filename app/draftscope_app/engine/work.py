@@ -19,6 +19,7 @@ from draftscope_app.engine.jobs import (
     AuditJob,
     CheckJob,
     CompareJob,
+    InsideJob,
     LoadJob,
     RaceJob,
     RunJob,
@@ -102,7 +103,7 @@ def _steps(engine: DecodingEngine, job: AnyJob, watch: Watch) -> Steps[Said, Non
             yield from checked(engine, next(iter(job.lanes.values())), job.samples)
         case AdviseJob():
             yield from advised(engine, job.wish, watch)
-        case RaceJob() | AuditJob() | LoadJob():
+        case RaceJob() | InsideJob() | AuditJob() | LoadJob():
             yield from _ask_servers(engine, job)
 
 
@@ -124,7 +125,7 @@ def _run(engine: DecodingEngine, job: RunJob) -> Steps[Said, None]:
         yield from verify_costs(engine, lanes, run)
 
 
-def _ask_servers(engine: DecodingEngine, job: RaceJob | AuditJob | LoadJob) -> Steps[Said, None]:
+def _ask_servers(engine: DecodingEngine, job: RaceJob | InsideJob | AuditJob | LoadJob) -> Steps[Said, None]:
     """Every step of a job with servers. Raises `DraftscopeError` where none of them can be asked."""
     from draftscope.servers.audit.asked import Plan
     from draftscope.servers.field import Field, request_of
@@ -142,9 +143,14 @@ def _ask_servers(engine: DecodingEngine, job: RaceJob | AuditJob | LoadJob) -> S
             plan = Plan(Sampling.of(settings), samples=job.samples, seconds=SECONDS, seed=settings.seed)
             yield from field.audit(plan)
             return
+        if isinstance(job, InsideJob) and job.request:
+            yield from field.opened(job.request, job.id)
+            return
         prompts, request = [field.prompt(job.prompt, settings)], request_of(settings)
         if isinstance(job, LoadJob):
             yield from field.load(LoadPlan(prompts, request, job.points, POINT_S, jitter=field.jitter))
+        elif isinstance(job, InsideJob):
+            yield from field.inside(prompts[0], request, job.id)
         else:
             yield from field.race(Race(prompts, request, job.repeats, field.jitter), job.id)
 

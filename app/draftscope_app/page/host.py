@@ -65,19 +65,22 @@ def functions(shared: Shared) -> list[ServerFunction]:
         return qr_rows(text) if isinstance(text, str) else []
 
     async def servers(asked: Any) -> dict[str, Any]:
-        return _servers(shared, asked)
+        return await asyncio.to_thread(_servers, shared, asked)
 
     return [lesson, again, save, qr, servers]
 
 
 def _servers(shared: Shared, asked: Any) -> dict[str, Any]:
-    """The servers that may be asked, after one was added or removed where that is allowed."""
+    """The servers that may be asked, after one was added or removed where that is allowed; and what the recorder inside
+    one has."""
     wanted = asked if isinstance(asked, dict) else {}
     try:
         if "add" in wanted:
             shared.servers.add(wanted["add"])
         if "remove" in wanted:
             shared.servers.remove(wanted["remove"])
+        if "inside" in wanted:
+            return shared.servers.told() | {"recorded": shared.servers.recorded(wanted["inside"])}
     except DraftscopeError as error:
         return shared.servers.told(str(error))
     return shared.servers.told()

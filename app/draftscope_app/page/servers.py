@@ -13,11 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.drafters.settings import Settings
 from draftscope.servers.addresses import named, permitted
+from draftscope.servers.inside.live import recorded
 from draftscope.servers.programs.registry import asked_programs, titles
+from draftscope.servers.wire import Wire, WireLimits
 from draftscope_app.engine.admission import refuse_long
-from draftscope_app.engine.jobs import AuditJob, DrafterChoice, LoadJob, RaceJob, new_id
+from draftscope_app.engine.jobs import AuditJob, DrafterChoice, InsideJob, LoadJob, RaceJob, new_id
 from draftscope_app.page.controls import LANE, Controls, lanes
 
+LIST_S = 10.0  # until a server is given up that is asked for its recorded requests
 MOST = 16  # servers that a page knows
 MOST_NAME = 500  # characters of a name and an address
 REPEATS = 3  # counted answers of each server in a race
@@ -26,14 +29,16 @@ WEIGHTS = ""  # in place of a server to audit against: the target that is loaded
 
 
 class ServersRequest(BaseModel):
-    """What the Servers view asks for: a race of `names`, a load of them, or an audit of the first of them."""
+    """What the Servers view asks for: a race of `names`, a load of them, or of the first of them an audit or a run that
+    is recorded inside it."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
-    kind: Literal["race", "audit", "load"]
+    kind: Literal["race", "audit", "load", "inside"]
     names: list[str] = Field(min_length=1, max_length=MOST)
     here: list[Literal["plain", "drafter"]] = Field([], max_length=2)  # lanes of a race that the engine here decodes
     against: str = WEIGHTS  # of an audit: a server's name
+    request: str = Field("", max_length=MOST_NAME)  # of a run inside: an earlier request's name, else a new one's
     most: int = Field(1, ge=1, le=64)  # of a load: requests at once
 
     @model_validator(mode="after")
@@ -81,6 +86,19 @@ class KnownServers:
                 raise DraftscopeError(f"There is no server '{quoted(name)}' here; reload the page.")
         return {name: self._urls[name] for name in names}
 
+    def recorded(self, name: Any) -> list[str]:
+        """The requests that a server's recorder has, the newest first; for strangers none, since others wrote them.
+
+        Calls the server. Raises `DraftscopeError` where it has no recorder.
+        """
+        url = self.urls([name] if isinstance(name, str) else [""])[name]
+        wire = Wire(url, WireLimits(silent=LIST_S))
+        try:
+            found = recorded(wire)
+            return found if self.can_add else []
+        finally:
+            wire.close()
+
     def add(self, written: Any) -> None:
         """Takes `NAME=URL` or `URL`. Raises `DraftscopeError` where that is not allowed or may not be called."""
         if not self.can_add:
@@ -111,7 +129,7 @@ def listed(written: str) -> tuple[tuple[str, str], ...]:
 
 def job(
     wish: ServersRequest, known: KnownServers, controls: Controls, drafter: DrafterChoice | None, most_tokens: int
-) -> RaceJob | AuditJob | LoadJob:
+) -> RaceJob | InsideJob | AuditJob | LoadJob:
     """What the view asked for, with the page's prompt and sampling settings; `drafter` is the chosen one."""
     if wish.kind != "audit" and len(set(wish.names)) < len(wish.names):
         raise DraftscopeError("A server can take part once; choose different ones.")
@@ -123,6 +141,13 @@ def job(
     every = dict.fromkeys(names, plain)
     if wish.kind == "load":
         return LoadJob(id=new_id(), prompt=prompt, lanes=every, urls=urls, points=points(wish.most))
+    if wish.request and not known.can_add:
+        raise DraftscopeError("Earlier requests of a server are shown on its operator's own machine only.")
+    if wish.kind == "inside":
+        first = {name: urls[name] for name in names[:1]}
+        return InsideJob(
+            id=new_id(), prompt=prompt, lanes=dict.fromkeys(first, plain), urls=first, request=wish.request
+        )
     if wish.kind == "audit":
         return AuditJob(id=new_id(), lanes=every, urls=urls, samples=SAMPLES)
     chosen = lanes(controls, drafter, most_tokens).get(LANE, plain) if "drafter" in wish.here else plain

@@ -127,7 +127,8 @@ def origin(start: RunStart) -> str:
     """Where a run was recorded, for a person."""
     if start.server is not None:
         program = " ".join(filter(None, (start.server.program, start.server.version, start.server.model)))
-        return f"{program}, seen from here | recorded {start.created}"
+        how = "recorded inside it" if start.server.inside else "seen from here"
+        return f"{program}, {how} | recorded {start.created}"
     models = " + ".join(f"{m.name} ({m.weights})" if m.weights else m.name for m in start.models)
     place = f"{start.device}, {start.dtype}, {start.threads} threads"
     unchecked = start.exact and start.unchecked

@@ -149,8 +149,11 @@ export const raceClock = (store) => store.lanes.reduce((most, lane) => Math.max(
 /** Nothing more will come: every lane has ended, or the run broke off (`over`). */
 export const isFinished = (store) => store.over || (store.lanes.length > 0 && store.lanes.every((lane) => lane.end));
 
-/** A server of another program wrote the lane. */
-export const isServer = (lane) => Boolean(lane?.start?.server);
+/** A server of another program wrote the lane, and only its bursts are known. */
+export const isServer = (lane) => Boolean(lane?.start?.server) && !isInside(lane);
+
+/** A server of another program wrote the lane, and a recorder inside it sent its rounds. */
+export const isInside = (lane) => Boolean(lane?.start?.server?.inside);
 
 /** Servers were raced: nothing is known of their rounds but when their tokens arrived. */
 export const ofServers = (store) => store.lanes.some(isServer);
@@ -211,6 +214,11 @@ export function slotRaw(lane, round, slot) {
 }
 
 export const decisionAt = (round, slot) => round.decisions.find((c) => c.slot === slot) || null;
+
+/** The target's own token was its most probable one. Without a random number it may still have been sampled: a server
+ *  does not say how. */
+export const isArgmax = ({ last }) =>
+  last.distributions ? last.distributions.scale === "before_argmax" : (last.uniform ?? null) === null;
 
 /** Slots of a round worth opening, in the order in which the round came to them: decisions, then where `last` hangs. */
 export function slotsOf(round) {

@@ -9,7 +9,7 @@ import { formatFigure, formatProb, shorten, visible } from "../base/format.js";
 import { askHost, hostCan, say } from "../base/host.js";
 import { LOSSY, RULE_WORDS } from "../base/rules.js";
 import { fateAt, openSlots } from "../base/stages.js";
-import { decisionAt, slotRaw } from "../base/store.js";
+import { decisionAt, isArgmax, isInside, slotRaw } from "../base/store.js";
 import { explained } from "../base/symbols.js";
 import { blockForm } from "./block.js";
 import { lossyForm } from "./lossy.js";
@@ -57,7 +57,7 @@ export class DecisionView {
     this.stamp = stamp;
     const rules = round ? round.decisions.map(({ rule }) => rule) : [];
     this.rule = rules.every((rule) => OTHER[rule]) ? rules[0] : undefined; // of a drawn chain
-    this.other.hidden = !this.rule || !hostCan("set");
+    this.other.hidden = !this.rule || !hostCan("set") || isInside(selection.lane);
     setText(this.other, this.rule ? OTHER[this.rule].text : "");
     this.lossy.hidden = !round || !round.decisions.some((c) => LOSSY.includes(c.rule));
     if (!round) {
@@ -365,7 +365,7 @@ function ownToken(view) {
   const kept = round.emitted.length > round.accepted;
   const probs = round.last.distributions;
   const kind = round.last.kind;
-  const greedy = round.last.uniform === null || round.last.uniform === undefined;
+  const greedy = isArgmax(round);
   const how = greedy
     ? "the target's most probable token"
     : kind === "correction"

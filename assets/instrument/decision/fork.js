@@ -6,7 +6,7 @@
 import { h, setText } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { askHost, hostCan } from "../base/host.js";
-import { decisionAt, temperatureOf } from "../base/store.js";
+import { decisionAt, isInside, temperatureOf } from "../base/store.js";
 
 const MOST_LANES = 4;
 const ROWS = 12;
@@ -37,7 +37,7 @@ export class ForkBar {
 
   paint(store, selection, known, busy) {
     const round = selection && selection.lane.rounds[selection.round];
-    this.root.hidden = !round || !known.result || !hostCan("fork");
+    this.root.hidden = !round || !known.result || !hostCan("fork") || isInside(selection.lane);
     if (this.root.hidden) return;
     this.at = { lane: selection.lane, round, slot: selection.slot };
     const greedy = temperatureOf(selection.lane) === 0;

@@ -8,7 +8,7 @@ import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { earlyDeltas, fetchRest, hostCan } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
-import { draftLane, fold, isFinished, newStore, ofServers, referenceLane } from "../base/store.js";
+import { draftLane, fold, isFinished, isInside, newStore, ofServers, referenceLane } from "../base/store.js";
 import { themeCss } from "../base/theme.js";
 import { Transport } from "../base/transport.js";
 import { Calculator } from "../decide/calculator.js";
@@ -50,7 +50,7 @@ const LATER = ["queued", "waiting"]; // states of a run that has not begun
 const ENDS = ["length", "eos", "stop"]; // of a run that went to its end
 
 /** A race of servers is watched where it was started. */
-const servesHere = (door, store) => door === "servers" && ofServers(store);
+const servesHere = (door, store) => door === "servers" && (ofServers(store) || store.lanes.some(isInside));
 
 export class Instrument extends HTMLElement {
   connectedCallback() {

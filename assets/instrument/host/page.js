@@ -163,7 +163,7 @@ export function controlsChanged(names, values) {
 
 /** Settings that are not those of the lane that is shown, as the page names them. */
 export function settingsChanged(start) {
-  if (!controls || !start) return [];
+  if (!controls || !start || start.server?.inside) return [];
   const had = { prompt: start.prompt, drafter: start.drafter, seed: start.seed, ...start.settings };
   const words = (value) => String(Array.isArray(value) ? value.join(",") : (value ?? "")).replaceAll(" ", "");
   return Object.keys(had)

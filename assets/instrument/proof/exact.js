@@ -2,7 +2,7 @@
 
 import { h } from "../base/dom.js";
 import { counted } from "../base/format.js";
-import { draftLane, plainLane } from "../base/store.js";
+import { draftLane, isInside, plainLane } from "../base/store.js";
 import { audit } from "./audit.js";
 import { distributionFigure } from "../run/sentence.js";
 
@@ -25,6 +25,7 @@ export class ExactView {
   }
 
   paint({ store, whole, busy }) {
+    this.check.root.hidden = isInside(draftLane(store)); // the pair is the server's
     this.check.paint(busy, draftLane(store)?.start);
     const stamp = `${store.run}/${whole}/${store.lanes.map((lane) => lane.rounds.length).join()}`;
     if (stamp === this.stamp) return;
@@ -67,19 +68,21 @@ function proof(lane) {
     h(
       "p",
       { class: "sum" },
-      lane.start && !lane.start.exact
-        ? "This rule is lossy by design: the output does not follow the target's distribution."
-        : [
-            "Proved: ",
-            h("code", { text: "engine/draftscope/verify/rules.py" }),
-            " states the rule in rational numbers; ",
-            h("code", { text: "tests/verify/test_rules.py" }),
-            " enumerates every draft, random number and last token and gets exactly the target's distribution; ",
-            h("code", { text: "tests/decode/test_distribution.py" }),
-            " samples the whole loop, and checks that deliberate mistakes are caught. The proof covers the rule; ",
-            h("code", { text: "draftscope check" }),
-            " tests your own pair.",
-          ],
+      isInside(lane)
+        ? "The server's own code applied this rule. What its recorder sent of this run is checked below; draftscope audit URL --inside tests every tensor of many runs."
+        : lane.start && !lane.start.exact
+          ? "This rule is lossy by design: the output does not follow the target's distribution."
+          : [
+              "Proved: ",
+              h("code", { text: "engine/draftscope/verify/rules.py" }),
+              " states the rule in rational numbers; ",
+              h("code", { text: "tests/verify/test_rules.py" }),
+              " enumerates every draft, random number and last token and gets exactly the target's distribution; ",
+              h("code", { text: "tests/decode/test_distribution.py" }),
+              " samples the whole loop, and checks that deliberate mistakes are caught. The proof covers the rule; ",
+              h("code", { text: "draftscope check" }),
+              " tests your own pair.",
+            ],
     ),
   ];
 }

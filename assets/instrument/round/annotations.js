@@ -19,6 +19,15 @@ const WORDS = {
   realignment: (note) =>
     `${counted(note.drafted, "draft-model token")} became ${counted(note.proposed, "target token")}; ${note.read_again} processed again`,
   draft_state: (note) => (note.constant ? `the draft's state takes ${size(note.bytes)}, however long the text is` : ""),
+  shared_step: (note) =>
+    [
+      note.requests > 1 ? `the step was shared with ${counted(note.requests - 1, "other request")}` : "",
+      note.q_unknown
+        ? "the server sends no q: drafts are its drafter's best tokens, and each counts as drafted with q 1"
+        : "",
+    ]
+      .filter(Boolean)
+      .join(" · "),
   experts: (note) =>
     `${counted(note.rows, "row")} touched ${note.touched.join(", ")} of ${note.of} experts per layer; one token activates ${note.active}`,
 };

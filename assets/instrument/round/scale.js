@@ -5,7 +5,9 @@
 
 import { h } from "../base/dom.js";
 import { counted, formatMs } from "../base/format.js";
-import { meanRound, plainLane } from "../base/store.js";
+import { isInside, meanRound, plainLane } from "../base/store.js";
+
+const OTHER = "accept, commit, host and other";
 
 export class ScaleView {
   constructor(actions) {
@@ -59,7 +61,7 @@ export class ScaleView {
           known.committed ? `this round, ${counted(tokens, "token")}` : "this round so far",
           parts,
           ruler,
-          wordsOf(parts, spent),
+          wordsOf(parts, spent, isInside(selection.lane) ? "between the steps, drafting included," : OTHER),
           (part) => this.actions.light(part.nodes),
         ),
       );
@@ -163,13 +165,13 @@ export function scaleRow(name, parts, ruler, words, light) {
 /** The proposing of a round alone. */
 export const proposeParts = (round) => partsOf(round, { drafted: true });
 
-function wordsOf(parts, spent) {
+function wordsOf(parts, spent, other) {
   const sum = (kind) => parts.filter((part) => part.kind === kind).reduce((total, part) => total + part.ms, 0);
   const drafts = parts.filter((part) => part.kind === "draft").length;
   const list = [];
   if (drafts) list.push(`${counted(drafts, "draft step")} ${formatMs(sum("draft"))}`);
   if (sum("verify")) list.push(`target ${formatMs(sum("verify"))}`);
-  list.push(`accept, commit, host and other ${formatMs(sum("other"))}`);
+  list.push(`${other} ${formatMs(sum("other"))}`);
   return `${formatMs(spent)}: ${list.join(" + ")}`;
 }
 

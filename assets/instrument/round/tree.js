@@ -7,7 +7,7 @@ import { h, s, setText, zoomOf } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { fateAt } from "../base/stages.js";
-import { decisionAt, slotRaw } from "../base/store.js";
+import { decisionAt, isArgmax, slotRaw } from "../base/store.js";
 import { MiniMap } from "./minimap.js";
 import { verifiedWords } from "./verified.js";
 
@@ -100,8 +100,7 @@ export function withoutFolded(items, folded) {
 /** Where the round's own token came from, in words. */
 export function originWords(round) {
   const decision = decisionAt(round, round.last.slot);
-  const greedy =
-    round.decisions.some((c) => c.rule === "greedy") || round.last.uniform === null || round.last.uniform === undefined;
+  const greedy = round.decisions.some((c) => c.rule === "greedy") || isArgmax(round);
   if (round.last.kind === "correction") {
     if (decision && ["deterministic", "typical", "top-k"].includes(decision.rule)) return "sampled from p";
     return decision && decision.rule === "greedy" ? "argmax" : "sampled from the residual";

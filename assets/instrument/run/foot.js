@@ -20,7 +20,11 @@ export function footText(lane, state, now) {
   else if (lane.end.reason === "cancelled" && fork) parts.push("stopped");
   if (fork) parts.push("its clock starts at 0 at the fork");
   if (state.spent)
-    parts.push(`${formatMs(state.spent)}, ${formatMs(lane.prefill ? lane.prefill.end : 0)} of it prefill`);
+    parts.push(
+      lane.prefill
+        ? `${formatMs(state.spent)}, ${formatMs(lane.prefill.end)} of it prefill`
+        : `${formatMs(state.spent)}, the prompt read in the first`,
+    );
   return parts.join(" · ");
 }
 

@@ -26,9 +26,18 @@ export function provenance(start) {
 /** Servers of other programs: what was asked of them, and what their times are. */
 function serverProvenance(start) {
   const asked = [samplingWords(start.settings || {}), `seed ${start.seed}`, `${start.prompt_tokens} prompt tokens`];
+  if (start.server.inside) return insideProvenance(start, asked);
   const jitter = `loopback jitter ${formatMs(start.server.jitter_ms)}`;
   return [...asked, "same token ids to each, in turns", `times seen from here, ${jitter}`].join(" · ");
 }
+
+/** What a recorder inside a server sent: of an earlier request it knows neither prompt nor seed. */
+const insideProvenance = ({ server, prompt_tokens }, asked) =>
+  [
+    ...(prompt_tokens ? asked : [asked[0], "an earlier request: its prompt and seed were not recorded"]),
+    `recorded inside ${server.model.split("/").pop()}`,
+    "the clock is the server's: a round lasts from the step before to the end of its own",
+  ].join(" · ");
 
 /** What shapes the target's distribution before anything is drawn from it. */
 export const samplingWords = ({ temperature, top_k, top_p, min_p }) =>

@@ -9,6 +9,7 @@ import {
   compareTokens,
   draftLane,
   draftTotals,
+  isInside,
   ofServers,
   plainLane,
   raceClock,
@@ -93,7 +94,9 @@ function ending(store) {
   if (store.lanes.some((lane) => lane.end && lane.end.reason === "cancelled" && !lane.start?.fork))
     return " Stopped here.";
   if (store.lanes.some((lane) => !lane.end && !lane.start?.fork))
-    return store.source === "recorded" ? " The recording stops here." : " The run stopped here.";
+    return store.source === "recorded" || store.lanes.some(isInside)
+      ? " The recording stops here."
+      : " The run stopped here.";
   return "";
 }
 

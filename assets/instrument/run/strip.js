@@ -9,7 +9,7 @@ import { CUT_WORDS } from "../base/fates.js";
 import { counted, formatMs } from "../base/format.js";
 import { niceTicks } from "../base/numbers.js";
 import { knownAt } from "../base/stages.js";
-import { isFinished, isServer, meanRound, ofServers, roundsAt, speculates } from "../base/store.js";
+import { isFinished, isInside, isServer, meanRound, ofServers, roundsAt, speculates } from "../base/store.js";
 import { SPEEDS, speedName } from "../base/transport.js";
 import { sized } from "../draw/canvas.js";
 import { RoundTable } from "./table.js";
@@ -92,7 +92,7 @@ export class StripView {
       this.note,
       ofServers(store)
         ? "one bar per burst, as high as its tokens; each lane's clock starts when its request was sent"
-        : `one bar per round; the outline shows what was drafted but not accepted; each lane's clock counts only its own work${store.lanes.some((lane) => lane.start?.fork) ? "; a fork's clock starts at 0" : ""}`,
+        : `one bar per round; the outline shows what was drafted but not accepted; ${store.lanes.some(isInside) ? "the clock is the server's" : "each lane's clock counts only its own work"}${store.lanes.some((lane) => lane.start?.fork) ? "; a fork's clock starts at 0" : ""}`,
     );
     const width = this.frame.clientWidth;
     if (!width || !store.lanes.length) return;

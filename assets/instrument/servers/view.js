@@ -5,6 +5,7 @@ import { button, h, setText } from "../base/dom.js";
 import { counted, shorten } from "../base/format.js";
 import { askHost, callServer, hostCan, pressStop, say } from "../base/host.js";
 import { AuditCard } from "./audit.js";
+import { InsideCard } from "./inside.js";
 import { readCurve } from "./curve.js";
 import { LoadCard } from "./load.js";
 
@@ -28,6 +29,7 @@ export class ServersView {
     this.left = new Set(); // names that do not race
     this.here = new Set(); // of HERE: they race
     this.audits = new Map(); // name -> {card, told, answer}
+    this.inside = null; // the card of a server that records itself
     this.loaded = null; // {card, curve, answer}: a load test; the answer is null where a file was opened
     this.list = h("ul", { class: "server-list" });
     this.none = this.emptyState();
@@ -176,7 +178,9 @@ export class ServersView {
     for (const { card, told, answer } of cards) card.paint(told, answer, answer.state !== "done");
     const { loaded } = this;
     if (loaded) loaded.card.paint(loaded.curve, loaded.answer, this.loading);
-    const roots = [...(loaded ? [loaded] : []), ...cards].map(({ card }) => card.root);
+    if (this.inside) this.inside.paint(busy);
+    const inside = this.inside ? [{ card: this.inside }] : [];
+    const roots = [...inside, ...(loaded ? [loaded] : []), ...cards].map(({ card }) => card.root);
     if (roots.length !== this.cards.children.length || roots.some((root, i) => this.cards.children[i] !== root))
       this.cards.replaceChildren(...roots);
   }
@@ -211,6 +215,7 @@ export class ServersView {
         "span",
         { class: "controls" },
         button("Audit", () => this.audit(name), { disabled: busy, "aria-label": `Audit ${name}` }),
+        button("Inside", () => this.look(name), { disabled: busy, "aria-label": `Inside ${name}` }),
         this.known.canAdd
           ? button("Remove", () => this.ask({ remove: name }), { disabled: busy, "aria-label": `Remove ${name}` })
           : null,
@@ -245,6 +250,19 @@ export class ServersView {
   race() {
     this.root.getRootNode().host.scrollIntoView({ block: "start" });
     askHost("race", { kind: "race", names: this.racing(), here: [...this.here] });
+  }
+
+  /** What the recorder inside a server has; a sentence where there is none. */
+  async look(name) {
+    const told = await callServer("servers", { inside: name });
+    if (!told) return;
+    if (told.note) say(told.note);
+    const close = () => {
+      this.inside = null;
+      this.repaint();
+    };
+    this.inside = told.recorded ? new InsideCard(name, told.recorded, () => this.look(name), close) : null;
+    this.repaint();
   }
 
   /** Many requests at once, to each server in turn. */

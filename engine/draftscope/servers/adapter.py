@@ -50,6 +50,7 @@ class Request:
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False  # write max_tokens whatever they are
     fresh: bool = True  # pass over the prefix cache of earlier requests
+    name: str = ""  # by which a recorder inside the server knows the request; empty: it records nothing
     logprobs: bool = False  # ask for the log-probability of each written token
 
     def __post_init__(self) -> None:

@@ -32,6 +32,8 @@ from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.audit.told import AuditTold
 from draftscope.servers.audit.writer import refuse_without_ids
 from draftscope.servers.curve import LoadCurve
+from draftscope.servers.inside import live
+from draftscope.servers.inside.translation import Raw
 from draftscope.servers.latency import loopback_jitter
 from draftscope.servers.load import LoadPlan, LoadPoint
 from draftscope.servers.race import Lane, Race, RacePrompt, Standing, same_tokenizers
@@ -119,6 +121,14 @@ class Field:
         standing.dropped.update(self.strangers)
         yield from traced(Traced(run, self.lanes, self.missing, plan, self.engine, self.draft, standing, known))
 
+    def inside(self, prompt: RacePrompt, request: Request, run: str) -> Steps[AnyEvent | None, None]:
+        """One answer of the only server, with the rounds that its recorder saw. Raises `ServerError` without one."""
+        yield from live.written(self.lanes[0], prompt, request, run, self._raw)
+
+    def opened(self, request: str, run: str) -> Iterator[AnyEvent]:
+        """The rounds that the only server's recorder has of an earlier request."""
+        yield from live.opened(self.lanes[0], request, run, self._raw)
+
     def load(self, plan: LoadPlan, points: list[LoadPoint] | None = None) -> Steps[LoadCurve | None, None]:
         """All servers at each concurrency, as a document that grows; `points` is filled. Predicted from the calibration
         here, which is measured before if it was not. Raises `DraftscopeError` with a lane of the engine here."""
@@ -175,6 +185,10 @@ class Field:
         calibration = yield from self.engine.calibrated()
         drafter = curve.drafter_here(calibration)
         return None if drafter is None else (calibration, drafter)
+
+    @property
+    def _raw(self) -> Raw | None:
+        return None if self.engine is None else self.engine.pieces.shown
 
     def _encode(self, text: str) -> tuple[int, ...]:
         assert self.engine is not None

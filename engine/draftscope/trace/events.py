@@ -6,7 +6,7 @@ a trace can be read where no model can run.
 A trace is a sequence of events, one JSON object a line. For each lane (one decoding run of one prompt):
 `RunStart`, `Prefill`, `Round` ..., `RunEnd`; a race may add `SoloRuns` (whole runs), `VerifyCosts` and `Divergence`. A
 lane that a server of another program wrote has `Burst` instead of `Round`, and may have `Served`, `TargetProbs` and
-`DraftProbs`.
+`DraftProbs`; where a recorder inside the server sent its rounds, it has these.
 
 A *node* is a drafted token; its `fate` says whether it was accepted. A *slot* is a place that can have children: -1 is
 the last committed token, any other slot is the node with that id. A *decision* verifies the children of one slot.
@@ -204,6 +204,7 @@ class ServerInfo(Record):
     model: str = ""
     bursts: Literal["chunks", "gaps"] = "chunks"  # what arrived in one piece, or tokens with almost no gap between
     jitter_ms: float = 0.0  # the loopback's own, 99th percentile: a shorter gap says nothing
+    inside: bool = False  # a recorder inside it sent the rounds, with times on the server's own clock
 
 
 class RunStart(Event):
@@ -321,7 +322,18 @@ class Realignment(Record):
     read_again: int  # of the draft's tokens of the text so far, because they had changed
 
 
-Annotation = Annotated[PolicyNote | DraftState | Experts | Prefetch | Tiers | Realignment, Field(discriminator="kind")]
+class SharedStep(Record):
+    """A round that a recorder inside a server sent. Of its time only the server's step is known, which is in `verify`:
+    `host` is all that passed since the step before, drafting included."""
+
+    kind: Literal["shared_step"] = "shared_step"
+    requests: int  # in the step, with this one
+    q_unknown: bool  # drafts are the drafter's best tokens: its q is not sent, and the server counts it as 1
+
+
+Annotation = Annotated[
+    PolicyNote | DraftState | Experts | Prefetch | Tiers | Realignment | SharedStep, Field(discriminator="kind")
+]
 
 
 class Round(Event):

@@ -149,7 +149,8 @@ class Hooks:
             top_p=batch.top_p_cpu[:count].tolist(),
             skipped=self._runner.discard_request_mask.np[:count].tolist(),
             wanted=wanted,
-            ms=1000 * (time.perf_counter() - self._began),
+            ms=1000 * ((now := time.perf_counter()) - self._began),
+            at=1000 * now,
             logits=given["logits"],
             processed_elsewhere=not settings.no_penalties or plan is None,  # plain rows may be changed in place
             written=result.sampled_token_ids,

@@ -34,7 +34,8 @@ class VllmStep:
     top_p: list[float]  # [B]
     skipped: list[bool]  # [B]: a part of a prompt
     wanted: list[bool]  # [B]
-    ms: float
+    ms: float  # of the step
+    at: float  # ms, on a clock of the server's: the end of the step
     logits: Tensor  # [R, V] as the model gave them
     processed_elsewhere: bool  # penalties and the like: p is not softmax(logits / temperature)
     written: Tensor  # [B, up to K + 1], -1: none
@@ -60,6 +61,7 @@ def _round(step: VllmStep, i: int, first: int, count: int) -> dict[str, Any]:
     accepted = len(tokens) - 1
     return {
         "ms": round(step.ms, 3),
+        "at": round(step.at, 3),
         "batch": len(step.requests),
         "temperature": step.temperature[i],
         "top_k": step.top_k[i],
@@ -88,6 +90,27 @@ def _drafted(step: VllmStep, i: int, row: int, verdict: bool | None) -> dict[str
         "accepted": verdict,
         "target": _target(step, i, p, step.rows[row]),
         "draft": None if q is None else _drawn(q, token),
+        "shown": _shown(p, q, token),
+    }
+
+
+def _shown(p: Tensor, q: Tensor | None, token: int) -> dict[str, Any]:
+    """p and q side by side: of the likeliest tokens of both and the drafted one, and what min(p, q) and (p - q)+ are in
+    sum for all others."""
+    p = p.nan_to_num(0).double()
+    q = (torch.zeros_like(p).index_fill_(0, torch.tensor(token), 1.0) if q is None else q.nan_to_num(0)).double()
+    likeliest = [law.topk(min(TOP, len(law))).indices.tolist() for law in (p, q)]
+    ids = sorted({token, *likeliest[0], *likeliest[1]})
+    rest = torch.ones_like(p, dtype=torch.bool).index_fill_(0, torch.tensor(ids), False)
+    p_rest, q_rest = p[rest], q[rest]
+    return {
+        "ids": ids,
+        "p": p[ids].tolist(),
+        "q": q[ids].tolist(),
+        "rest_p": float(p_rest.sum()),
+        "rest_q": float(q_rest.sum()),
+        "rest_min": float(torch.minimum(p_rest, q_rest).sum()),
+        "rest_residual": float((p_rest - q_rest).clamp_min(0).sum()),
     }
 
 

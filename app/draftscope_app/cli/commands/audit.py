@@ -107,6 +107,8 @@ def _inside(url: str, chosen: Options, sampling: Given, json: Path | None) -> in
         json.write_text(jsonlib.dumps(report.as_json(), indent=1) + "\n", encoding="utf-8")
     if report.different:
         return ExitCode.FAILED
+    if report.incomplete:
+        return ExitCode.NOT_DONE
     return ExitCode.OK if report.decisions else ExitCode.UNDECIDED
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import stoppable
+from draftscope.base.steps import Steps, said, stoppable
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
@@ -18,10 +18,13 @@ from draftscope_app.cli.terminal import interruptible
 from draftscope_app.reports import lanes
 
 if TYPE_CHECKING:
-    from draftscope.decode.run import Run
     from draftscope.trace.events import AnyEvent
 
 Watch = Callable[[Iterator["AnyEvent"]], Iterator["AnyEvent"]]  # passes events on and shows them
+
+SERVER, RUN = "Another program's server", "inside"
+INSIDE = "show the rounds that draftscope-vllm records in the server"
+OF_SERVER = (*options.OF_SERVERS, "max_new_tokens", "raw")
 
 app = typer.Typer(add_completion=False)
 
@@ -40,20 +43,34 @@ def decode(
             rich_help_panel=options.OUTPUT,
         ),
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="a vLLM that writes the text", rich_help_panel=SERVER),
+    ] = None,
+    inside: Annotated[bool, typer.Option("--inside", help=INSIDE, rich_help_panel=SERVER)] = False,
     json: options.Json = False,
 ) -> int:
     """Decode a prompt: print the text while it is written, then a summary on stderr.
 
-    Settings are checked before a model is loaded.
+    Settings are checked before a model is loaded. With --server URL --inside a vLLM writes the text, and the rounds are
+    those that draftscope-vllm records in it.
     """
     text = _text(prompt)
+    if server is not None or inside:
+        _refuse_beside_a_server(server, inside, [*loading, *chosen])
+        return _inside(text, str(server), chosen, trace, json)
     load, drafter = options.models(loading, chosen.get("drafter"))
     settings = options.settings(chosen, drafter)
     from draftscope import drafters
+    from draftscope.decode.race import race
 
     drafters.find(settings.drafter)
     lane = options.load(load).start(text, settings)
-    events, lost = _decode(lane, _counted(settings.max_new_tokens) if json else _streamed, trace)
+    events, lost = _decode(race([lane]), _counted(settings.max_new_tokens) if json else _streamed, trace)
+    return _told(events, json, lost)
+
+
+def _told(events: list[AnyEvent], json: bool, lost: DraftscopeError | None) -> int:
     done = lanes.lanes(events)[0].decoded()
     if json:
         print(lanes.as_json(done))
@@ -73,16 +90,39 @@ def _text(given: str) -> str:
     return text
 
 
-def _decode(lane: Run, shown: Watch, trace: Path | None) -> tuple[list[AnyEvent], DraftscopeError | None]:
+def _refuse_beside_a_server(server: str | None, inside: bool, given: Sequence[str]) -> None:
+    if server is None or not inside:
+        raise DraftscopeError(
+            "Give --server URL and --inside together; 'draftscope race' shows a server without a recorder."
+        )
+    if wrong := [f"--{name.replace('_', '-')}" for name in given if name not in OF_SERVER]:
+        raise DraftscopeError(f"The server at {server} decides that itself; leave out {', '.join(wrong)}.")
+
+
+def _inside(text: str, server: str, chosen: Given, trace: Path | None, json: bool) -> int:
+    from draftscope.servers.field import Field, request_of
+
+    settings = options.settings(chosen)
+    with Field.open({"inside": server}) as field:
+        steps = field.inside(field.prompt(text, settings), request_of(settings), RUN)
+        events, lost = _decode(steps, (lambda coming: coming) if json else _printed, trace)
+    code, end = _told(events, json, lost), events[-1]
+    if end.kind == "run_end" and end.reason == "error":
+        raise DraftscopeError(end.message)
+    return code
+
+
+def _decode(
+    steps: Steps[AnyEvent | None, object], shown: Watch, trace: Path | None
+) -> tuple[list[AnyEvent], DraftscopeError | None]:
     """All events of a run, shown and written as they come, and why the trace was not written whole, if so: the run is
     not lost with it. Ctrl-C ends the run within a round and its trace whole."""
-    from draftscope.decode.race import race
     from draftscope.trace import files
 
     events: list[AnyEvent] = []
     lost: DraftscopeError | None = None
     with interruptible() as interrupted:
-        coming = shown(_kept(stoppable(race([lane]), interrupted), events))
+        coming = shown(_kept(said(stoppable(steps, interrupted)), events))
         if trace is None:
             for _ in coming:
                 pass
@@ -122,6 +162,10 @@ def _read(events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
 def _streamed(events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
     """Writes the text as rounds bring it."""
     yield from _read(events)
+    yield from _printed(events)
+
+
+def _printed(events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
     for event in events:
         if event.kind == "round":
             print(lanes.printable(event.text_delta), end="", flush=True)

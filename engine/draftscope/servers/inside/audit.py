@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 from pydantic import BaseModel
@@ -21,6 +22,7 @@ from draftscope.verify.sampling import Sampling
 
 ROUNDS = "/v1/draftscope/rounds"
 ARRIVES_S, PAUSE_S = 10.0, 0.05
+LOST_S = 1.0  # in place of ARRIVES_S where steps were lost: what is missing may never come
 NO_RECORDER = (
     "has no recorder; install draftscope-vllm there and start it with VLLM_PLUGINS=draftscope (engine/SERVERS.md)."
 )
@@ -55,6 +57,8 @@ class InsideReport:
     rounds: int
     decisions: int
     unlike: int  # texts that differ from what was recorded
+    lost: int  # steps that the recorder had no time for
+    gaps: int  # texts that lack rounds for it; what else they have is tested
     findings: list[TensorFinding]
     false_alarm: float
 
@@ -67,46 +71,72 @@ class InsideReport:
         return self.unlike > 0 or self.first_wrong is not None
 
     @property
+    def incomplete(self) -> bool:
+        return self.gaps > 0
+
+    @property
     def verdict(self) -> str:
         seen = f"{self.decisions:,} decisions in {self.rounds:,} rounds of {self.requests} requests"
         if self.first_wrong is not None:
             return f"Different. First wrong tensor: {self.first_wrong.tensor}; {self.first_wrong.fault}. Seen: {seen}."
         if self.unlike:
             return f"Different: {self.unlike} texts are not what was recorded. Seen: {seen}."
+        if self.incomplete:
+            return (
+                f"Undecided: the recorder was behind and lost {self.lost} steps, so {self.gaps} of {self.requests} "
+                f"texts have gaps. No difference found in {seen}. Ask again with a smaller --concurrency."
+            )
         if not self.decisions:
             return f"Nothing was drafted, so nothing was decided. Seen: {seen}."
         return f"No difference found in {seen}; chance of a false alarm at most {self.false_alarm:g}."
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "different": self.different, "verdict": self.verdict}
+        return {**asdict(self), "different": self.different, "incomplete": self.incomplete, "verdict": self.verdict}
 
 
 def audit_inside(url: str, prompts: Sequence[str], plan: InsidePlan) -> InsideReport:
     """Raises `ServerError` where the server does not answer, has no recorder, or ended it."""
     wire = Wire(url.rstrip("/"))
     try:
-        read_state(wire)
+        before = read_state(wire).lost
         model = chosen(wire.get("/v1/models", Cards), plan.model, wire.url).id
         sent = list(islice(cycle(prompts), max(plan.tokens // plan.length, 1)))
         with ThreadPoolExecutor(plan.concurrency) as pool:
-            texts = list(pool.map(lambda prompt: _ask(wire, model, prompt, plan), sent))
+            texts = list(pool.map(lambda prompt: _ask(wire, model, prompt, plan, before), sent))
+        lost = read_state(wire).lost - before
     finally:
         wire.close()
     rounds = [step for _, recorded in texts for step in recorded]
+    parted = [each for each in texts if each[0] != _written(each[1])[: len(each[0])]]
+    gaps = sum(lost > 0 and has_gaps(*each) for each in parted)
     return InsideReport(
         server=wire.url,
         requests=len(texts),
         rounds=len(rounds),
         decisions=sum(token.accepted is not None for step in rounds for token in step.drafted),
-        unlike=sum(written != _written(recorded)[: len(written)] for written, recorded in texts),
+        unlike=len(parted) - gaps,
+        lost=lost,
+        gaps=gaps,
         findings=examine(rounds, plan.false_alarm),
         false_alarm=plan.false_alarm,
     )
 
 
-def read_state(wire: Wire, request: str = "") -> InsideRecording:
+def has_gaps(written: list[int], rounds: Sequence[RecordedRound]) -> bool:
+    """The text has these rounds in their order, and tokens between them. Rounds may run past its end."""
+    place = 0
+    for tokens in (step.written for step in rounds):
+        starts = range(place, len(written))
+        found = [at for at in starts if written[at : at + len(tokens)] == tokens[: len(written) - at]]
+        if starts and not found:
+            return False
+        place = len(written) if not found else found[0] + len(tokens)
+    return True
+
+
+def read_state(wire: Wire, request: str = "", after: int = -1) -> InsideRecording:
     """Raises `ServerError` where nothing is recorded, and says why."""
-    state = wire.asked(f"{ROUNDS}?request={request}", InsideRecording)
+    state = wire.asked(f"{ROUNDS}?request={quote(request)}&after={after}", InsideRecording)
     if state is None:
         raise ServerError(f"{wire.url} {NO_RECORDER}")
     if not state.on:
@@ -114,8 +144,9 @@ def read_state(wire: Wire, request: str = "") -> InsideRecording:
     return state
 
 
-def _ask(wire: Wire, model: str, prompt: str, plan: InsidePlan) -> tuple[list[int], list[RecordedRound]]:
-    """The tokens of one answer, and its rounds, for which the recorder's thread is given some seconds."""
+def _ask(wire: Wire, model: str, prompt: str, plan: InsidePlan, lost: int) -> tuple[list[int], list[RecordedRound]]:
+    """The tokens of one answer, and its rounds, for which the recorder's thread is given some seconds.
+    `lost`: steps before."""
     name = f"draftscope-{uuid4().hex}"
     body = {
         "model": model, "prompt": prompt, "max_tokens": plan.length, "ignore_eos": True, "return_token_ids": True,
@@ -123,11 +154,12 @@ def _ask(wire: Wire, model: str, prompt: str, plan: InsidePlan) -> tuple[list[in
         "request_id": name,
     }  # fmt: skip
     written = wire.post("/v1/completions", body, InsideAnswer).choices[0].token_ids
-    end = time.monotonic() + ARRIVES_S
+    began = time.monotonic()
     while True:
-        recorded = read_state(wire, name).rounds
-        if len(_written(recorded)) >= len(written) or time.monotonic() > end:
-            return written, recorded
+        state = read_state(wire, name)
+        patience = LOST_S if state.lost > lost else ARRIVES_S
+        if len(_written(state.rounds)) >= len(written) or time.monotonic() - began > patience:
+            return written, state.rounds
         time.sleep(PAUSE_S)
 
 

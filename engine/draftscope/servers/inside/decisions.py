@@ -87,7 +87,7 @@ def _is_law(step: RecordedRound, row: TargetRow) -> bool | None:
         return False
     temperature = step.temperature or 1.0
     gaps = [math.log(p) - (logit / temperature - row.whole) for p, logit in _pairs(row)]
-    most = -math.log(step.top_p) if step.top_p < 1 else math.inf
+    most = -math.log(step.top_p) if step.top_p < 1 and step.top_k <= 0 else math.inf  # top-k may keep less
     highest = most if _truncated(step, row) else 0.0
     return bool(gaps) and max(gaps) - min(gaps) < NATS and -NATS < min(gaps) < highest + NATS
 

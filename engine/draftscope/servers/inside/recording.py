@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel
 
 
@@ -27,8 +29,21 @@ class TargetRow(BaseModel):
     whole: float | None
 
 
+class ShownTokens(BaseModel):
+    """p and q of some tokens, q as it was compared; and of all others the sums of p, q, min(p, q) and (p - q)+."""
+
+    ids: list[int]
+    p: list[float]
+    q: list[float]
+    rest_p: float
+    rest_q: float
+    rest_min: float
+    rest_residual: float
+
+
 class DraftedToken(BaseModel):
-    """`accepted` is None where an earlier token was rejected, `u` at temperature 0, `draft` where q was not drawn."""
+    """`accepted` is None where an earlier token was rejected, `u` at temperature 0, `draft` where q was not drawn: then
+    q counts as 1."""
 
     token: int
     p: float | None
@@ -37,6 +52,7 @@ class DraftedToken(BaseModel):
     accepted: bool | None
     target: TargetRow
     draft: DrawnToken | None
+    shown: ShownTokens
 
 
 class NextToken(DrawnToken):
@@ -49,13 +65,14 @@ class NextToken(DrawnToken):
 class RecordedRound(BaseModel):
     request: str
     number: int
-    ms: float
+    ms: float  # of the step
+    at: float  # ms, on a clock of the server's: the end of the step
     batch: int
     temperature: float
     top_k: int
     top_p: float
     drafted: list[DraftedToken]
-    kind: str
+    kind: Literal["correction", "bonus", "plain"]
     next: NextToken
 
     @property
@@ -64,9 +81,11 @@ class RecordedRound(BaseModel):
 
 
 class InsideRecording(BaseModel):
-    """What the recorder answers. `why` it is off; `lost` steps, for which its thread had no time."""
+    """What the recorder answers. `why` it is off; `lost` steps, for which its thread had no time; the `requests` that
+    it has rounds of, the oldest first, where none was asked for."""
 
     on: bool
     why: str
     lost: int
+    requests: list[str]
     rounds: list[RecordedRound]

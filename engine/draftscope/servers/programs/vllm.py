@@ -128,6 +128,7 @@ class VLLM(WebServer):
             "stream": True,
             "stream_options": {"include_usage": True},
             "return_token_ids": True,
+            **({"request_id": request.name} if request.name else {}),
             **({"cache_salt": uuid4().hex} if request.fresh else {}),
             **({"logprobs": 0} if request.logprobs else {}),  # none beside the written token's
         }

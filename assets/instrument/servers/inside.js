@@ -1,0 +1,46 @@
+// A server that records itself (engine/inside): a prompt is written there and its rounds are drawn as they come, or the
+// rounds of an earlier request are opened. Both are shown as a run.
+
+import { button, h } from "../base/dom.js";
+import { askHost } from "../base/host.js";
+
+const WHAT =
+  "draftscope-vllm runs in this server and sends of every round what was drafted, p, q, the random numbers and the verdicts. The prompt and the sampling settings are this page's.";
+const NONE = "No request is recorded yet.";
+
+export class InsideCard {
+  /** `recorded` are the names of earlier requests, the newest first. */
+  constructor(name, recorded, again, close) {
+    this.name = name;
+    this.write = button("Write the prompt and watch", () => this.ask(""), { class: "small strong" });
+    this.list = h(
+      "select",
+      { class: "recorded", "aria-label": "Recorded requests" },
+      recorded.map((request) => h("option", { value: request, text: request })),
+    );
+    this.open = button("Open", () => this.ask(this.list.value));
+    this.again = button("Look again", again);
+    const earlier = recorded.length ? [this.list, this.open] : [h("span", { class: "note", text: NONE })];
+    this.root = h(
+      "section",
+      { class: "audit" },
+      h(
+        "header",
+        { class: "card-head wrap" },
+        h("h2", { text: `Inside ${name}` }),
+        h("div", { class: "controls" }, button("Close", close)),
+      ),
+      h("p", { class: "sum", text: WHAT }),
+      h("div", { class: "controls" }, this.write),
+      h("div", { class: "controls" }, h("span", { class: "note", text: "earlier requests:" }), earlier, this.again),
+    );
+  }
+
+  paint(busy) {
+    for (const each of [this.write, this.open, this.again]) each.disabled = busy;
+  }
+
+  ask(request) {
+    askHost("race", { kind: "inside", names: [this.name], request });
+  }
+}

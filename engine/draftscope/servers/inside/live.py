@@ -1,0 +1,169 @@
+"""A vLLM's own rounds as a run: of a request while it is written, or of one that its recorder has kept."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cache
+from uuid import uuid4
+
+from draftscope.base.machine import own_version
+from draftscope.base.steps import Cancelled, Steps
+from draftscope.base.text import Cut
+from draftscope.servers.adapter import Chunk, Request, Server, ServerError
+from draftscope.servers.background import in_background
+from draftscope.servers.inside.audit import ARRIVES_S, PAUSE_S, read_state
+from draftscope.servers.inside.recording import RecordedRound
+from draftscope.servers.inside.translation import Raw, Translation
+from draftscope.servers.race import Lane, RacePrompt
+from draftscope.servers.wire import Wire
+from draftscope.trace.events import AnyEvent, EndReason, Round, RunEnd, RunStart, ServerInfo
+
+PATIENCE = 0.05  # seconds between two moments at which it may be stopped
+SERVER = "server"  # the drafter's name of such a lane
+LACKS = "The server's recorder lacks the next round of this answer; ask again when the server has less to do."
+NEWEST = 64  # requests that are listed
+
+
+def recorded(wire: Wire) -> list[str]:
+    """The requests that a server's recorder has rounds of, the newest first. Raises `ServerError` where it has none."""
+    return read_state(wire).requests[: -NEWEST - 1 : -1]
+
+
+def opened(lane: Lane, request: str, run: str, raw: Raw | None = None) -> Iterator[AnyEvent]:
+    """The rounds that the recorder has of a request. Nothing says how it ended, so the run has no end."""
+    wire = Wire(lane.server.identity.url)
+    try:
+        rounds = [each for each in read_state(wire, request).rounds if each.request == request]
+    finally:
+        wire.close()
+    if not rounds:
+        raise ServerError(f"{wire.url} has no rounds of '{request}' any more; its recorder keeps the newest.")
+    sampling = {"temperature": rounds[0].temperature, "top_k": rounds[0].top_k, "top_p": rounds[0].top_p}
+    translation = Translation(run, lane.name, raw or pieces(lane.server, 0))
+    yield _start(lane, run, RacePrompt("", ()), translation, sampling)
+    yield from (translation.round(each) for each in rounds)
+
+
+def written(
+    lane: Lane, prompt: RacePrompt, request: Request, run: str, raw: Raw | None
+) -> Steps[AnyEvent | None, None]:
+    """Asks for one text: its rounds as they are recorded, None while nothing comes. The run ends where the answer does,
+    or, with what is wrong, where it cannot be drawn any further."""
+    asked = replace(request, ids=prompt.ids, name=f"draftscope-{uuid4().hex}")
+    translation = Translation(run, lane.name, raw or pieces(lane.server, prompt.ids[-1]))
+    live = _Live(lane.server, asked, translation)
+    reason: EndReason
+    sampling = {"temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p}
+    more = {"min_p": request.min_p, "seed": request.seed, "max_new_tokens": request.max_tokens}
+    live.read()  # refuses where nothing is recorded, before anything is shown
+    yield _start(lane, run, prompt, translation, sampling | more)
+    try:
+        yield from live.rounds()
+        reason, message = live.reason or "cancelled", ""
+    except Cancelled:
+        reason, message = "cancelled", ""
+    except ServerError as error:
+        reason, message = "error", str(error)
+    finally:
+        live.close()
+    yield RunEnd(
+        run=run, lane=lane.name, reason=reason, text=translation.text, token_ids=translation.tokens,
+        target_forwards=translation.rounds, end=translation.clock, message=message,
+    )  # fmt: skip
+
+
+def pieces(server: Server, before: int) -> Raw:
+    """A token's text as the server writes it after the token `before`, whose text is left out: alone some tokenizers
+    drop a token's space."""
+
+    first = server.detokenize([before])
+
+    @cache
+    def raw(token: int) -> str:
+        return server.detokenize([before, token]).removeprefix(first).encode().decode("latin-1")
+
+    return raw
+
+
+@dataclass
+class _Live:
+    """One answer and what is recorded of it."""
+
+    server: Server
+    asked: Request
+    translation: Translation
+    answer: list[int] = field(default_factory=list)
+    reason: Cut | None = None  # for which the answer has ended
+    after: int = -1  # number of the latest round that was read
+    waiting: list[RecordedRound] = field(default_factory=list)  # read before their tokens arrived
+
+    def __post_init__(self) -> None:
+        self.wire, self.stop = Wire(self.server.identity.url), threading.Event()
+
+    def close(self) -> None:
+        self.stop.set()
+        self.wire.close()
+
+    def rounds(self) -> Iterator[Round | None]:
+        for chunk in in_background(self._ask, PATIENCE):
+            if chunk is not None:
+                self.answer += chunk.ids
+                self.reason = _reason(self.asked, chunk)
+            yield None
+            self.read()
+            yield from self._complete()
+        end = time.monotonic() + ARRIVES_S
+        while len(self.translation.tokens) < len(self.answer):
+            if time.monotonic() > end:
+                raise ServerError(LACKS)
+            time.sleep(PAUSE_S)
+            yield None
+            self.read()
+            yield from self._complete()
+
+    def _ask(self, put: Callable[[Chunk], None]) -> None:
+        for chunk in self.server.stream(self.asked):
+            put(chunk)
+            if self.stop.is_set():
+                return
+
+    def read(self) -> None:
+        self.waiting += read_state(self.wire, self.asked.name, self.after).rounds
+        self.after = self.waiting[-1].number if self.waiting else self.after
+
+    def _complete(self) -> Iterator[Round]:
+        """The rounds whose tokens have arrived. The last one may have written more than the answer has."""
+        while self.waiting:
+            left = self.answer[len(self.translation.tokens) :]
+            seen = self.waiting[0].written
+            if not left or (len(left) < len(seen) and self.reason is None):
+                return
+            if left[: len(seen)] != seen[: len(left)]:
+                raise ServerError(LACKS)
+            ends = self.reason is not None and len(left) <= len(seen)
+            yield self.translation.round(
+                self.waiting.pop(0), len(left) if ends else None, self.reason if ends else None
+            )
+
+
+def _reason(asked: Request, chunk: Chunk) -> Cut | None:
+    if chunk.finish is None:
+        return None
+    return "length" if chunk.finish == "length" else "stop" if asked.stop else "eos"
+
+
+def _start(lane: Lane, run: str, prompt: RacePrompt, translation: Translation, settings: dict[str, float]) -> RunStart:
+    about = lane.server.identity
+    return RunStart(
+        run=run, lane=lane.name, draftscope=own_version(), torch="", transformers="", device="", dtype="", threads=0,
+        models=[], drafter=SERVER, exact=True, rule="", seed=int(settings.get("seed", 0)),
+        settings={"drafter": SERVER, **settings}, prompt=prompt.text,
+        rendered=prompt.rendered if prompt.rendered != prompt.text else "", prompt_tokens=len(prompt.ids),
+        prompt_last_raw=translation.raw(prompt.ids[-1]) if prompt.ids else "",
+        server=ServerInfo(program=about.kind, version=about.version or "", model=about.model, inside=True),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )  # fmt: skip
