@@ -22,7 +22,7 @@ export const doorNow = () => door;
 /** An address names its door; one from before there were doors may name a lesson. */
 function named() {
   const name = fromAddress("door");
-  return Object.hasOwn(DOORS, name) ? name : fromAddress("lesson") ? "learn" : "watch";
+  return Object.hasOwn(DOORS, name) ? name : fromAddress("lesson") || fromAddress("museum") ? "learn" : "watch";
 }
 
 /** From now on; called once. */
@@ -40,7 +40,7 @@ export function onDoor(act) {
 
 export function openDoor(name) {
   if (name === door) return;
-  setInAddress({ door: name === "watch" ? null : name, lesson: null }, true);
+  setInAddress({ door: name === "watch" ? null : name, lesson: null, museum: null }, true);
   enter(name);
   window.scrollTo(0, 0);
 }
