@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -43,6 +42,7 @@ from tests.servers.test_audit_command import writer
 from tests.support.alone import Alone
 from tests.support.browsers import NARROW, violations
 from tests.support.raced import EVIL, hostile
+from tests.support.school import lessons_page
 
 FOLDER = assets() / "instrument" / "lessons"
 ORDER = re.search(r"LESSONS = \[(.*?)\]", (FOLDER / "lessons.js").read_text(encoding="utf-8"))
@@ -51,12 +51,6 @@ TEXTS = "".join((FOLDER / "texts" / f"{name}.js").read_text(encoding="utf-8") fo
 MOST_BYTES = 1_500_000
 SHORT = {"max_new_tokens": 40}
 TINY_PAIR = {name: BallastShape(name, 2, width, 2, 1, 16, 64, 64) for name, width in (("large", 64), ("little", 16))}
-HOST = """<script>(() => {
-    const runs = RUNS;
-    let asked = 0;
-    const lesson = async (name) => (await Inside.unpacked(runs[name])).replace("{", `{"asked": ${asked++}, `);
-    Draftscope.connect({ events: [], trigger: () => {}, server: { lesson } });
-})();</script>"""
 
 
 @pytest.fixture(scope="module")
@@ -133,13 +127,7 @@ def taught(
         beside = ([each.model_dump() for each in found.get(name, [])] for found in (sweeps, audits))
         return lessons.as_delta(name, events, *beside)
 
-    packed = {name: player.packed(told(name, events)) for name, events in runs.items()}
-    script = partial(player.script, lessonNames=list(runs), metrics=lessons.meanings())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(player, "script", script)
-        html = player.page(own)
-    path.write_text(html.replace("</body>", HOST.replace("RUNS", json.dumps(packed)) + "</body>"), encoding="utf-8")
-    return path
+    return lessons_page(path, own, {name: told(name, events) for name, events in runs.items()})
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,7 @@ function exhibitOf(exhibit) {
 const captionOf = ({ kind, prompt, draws }) =>
   kind === "written"
     ? `After “${prompt}”, where one token is drafted: the target's probability → its share of ${draws.toLocaleString("en")} draws`
-    : `A text after “${prompt}”, token by token: the target's probability → the one that is reported`;
+    : `A text after “${prompt}”, token by token: the target's probability → the one that is reported. The last token had no draft.`;
 
 /** The picture and the audit of one side. */
 function sideOf(words, told, picture, side) {
