@@ -38,9 +38,10 @@ export function onDoor(act) {
   entered = act;
 }
 
-export function openDoor(name) {
-  if (name === door) return;
-  setInAddress({ door: name === "watch" ? null : name, lesson: null, museum: null }, true);
+/** `words` of the address lead to a place behind the door. */
+export function openDoor(name, words) {
+  if (name === door && !words) return;
+  setInAddress({ door: name === "watch" ? null : name, lesson: null, museum: null, ...words }, true);
   enter(name);
   window.scrollTo(0, 0);
 }

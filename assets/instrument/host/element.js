@@ -93,7 +93,7 @@ export class Instrument extends HTMLElement {
     this.presenting = new Presenting(this);
     this.keys = (event) => pressKey(event, this);
     this.scenes = new Scenes(this, (name) => this.staged(name), this.keys);
-    this.museum = new MuseumView(() => openDoor("learn"));
+    this.museum = new MuseumView((words) => openDoor("learn", words));
     this.lessons = new LessonPlayer(this, this.museum.entrance, this.scenes.list);
     this.strip = new StripView(this.transport, (lane, round) => cursor.select(lane, round));
     this.opening = new Opening(this);

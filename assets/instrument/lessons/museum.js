@@ -15,7 +15,7 @@ const OFF = 0.01; // a reported probability that far off is marked
 const SIDES = { wrong: "As it was", mended: "Mended" };
 
 export class MuseumView {
-  /** `enter()` opens the door of Learn. */
+  /** `enter(words)` opens the door of Learn, with words of the address. */
   constructor(enter) {
     this.enter = enter;
     this.entrance = h(
@@ -54,10 +54,7 @@ export class MuseumView {
   }
 
   open() {
-    this.enter();
-    setInAddress({ museum: 1 }, true);
-    this.show();
-    window.scrollTo(0, 0);
+    this.enter({ museum: 1 });
     this.title.focus({ preventScroll: true });
   }
 
