@@ -110,7 +110,7 @@ ORDER = (
 
 
 def test_a_phone_at_twice_the_size_shows_everything_in_the_order_in_which_it_is_read(open_page: Any) -> None:
-    """Zoom of 200% halves the width in CSS pixels. A screen reader reads place, question, guess, hint, answers, state."""
+    """Zoom of 200% halves the width in CSS pixels. Read are place, question, guess, hint, answers, state."""
     projector = open_page("/class", 1440, 900, "light")
     projector.get_by_role("button", name="Open a room").click()
     code = projector.locator(".lobby .code").inner_text()

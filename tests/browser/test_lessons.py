@@ -29,7 +29,6 @@ from draftscope.servers.audit.told import AuditTold
 from draftscope.servers.lanes import connect
 from draftscope.servers.wire import WireLimits
 from draftscope.trace import files
-from draftscope.trace import html as player
 from draftscope.trace.events import AnyEvent, DraftProbs, Prefetch, Round, RunEnd, Served, TargetProbs
 from draftscope.trace.glossary import GLOSSARY
 from draftscope_app.page import bundle

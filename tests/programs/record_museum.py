@@ -23,7 +23,12 @@ from draftscope_app.page.runs.lessons import MUSEUM
 def record(shown: list[Exhibited]) -> dict[str, Any]:
     """As the page reads it."""
     exhibits = [
-        {**about(each.exhibit), "wrong": ended(each.wrong), "mended": ended(each.mended), "picture": asdict(each.picture)}
+        {
+            **about(each.exhibit),
+            "wrong": ended(each.wrong),
+            "mended": ended(each.mended),
+            "picture": asdict(each.picture),
+        }
         for each in shown
     ]
     return {"exhibits": exhibits, "not_reproduced": NOT_REPRODUCED}

@@ -121,7 +121,10 @@ EXHIBITS = (
 )  # fmt: skip
 
 NOT_REPRODUCED = (  # number or program, what it is
-    ("sglang#27908", "a head without output weights stays random: HTTP 200, acceptance length 1.00 (draftscope inspect says so)"),
+    (
+        "sglang#27908",
+        "a head without output weights stays random: HTTP 200, acceptance length 1.00 (draftscope inspect)",
+    ),
     ("sglang#23838", "a head's layer ids are read with another offset"),
     ("mlx-lm#1423", "greedy text with a draft model differs from greedy text without"),
     ("gpt-fast", "its speculative path raises at the start"),

@@ -90,4 +90,3 @@ def _server(
 
 def _dice(number: int) -> np.random.Generator:
     return np.random.default_rng((11, number))
-
