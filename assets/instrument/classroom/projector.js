@@ -231,7 +231,7 @@ function asked({ context, guesses, hints, options, truth }, title, tally = null)
     h("h1", { text: title }),
     context && h("p", { class: "context", text: context }),
     guesses.length > 0 && guessesOf(guesses),
-    ...hints.map((text) => h("p", { class: "hint", text })),
+    ...(tally ? [] : hints).map((text) => h("p", { class: "hint", text })), // the reveal says them all
     h(
       "ol",
       { class: `tally ${size}` },
