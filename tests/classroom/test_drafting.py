@@ -84,6 +84,7 @@ def test_the_first_word_follows_a_space_where_the_target_would_write_one(
     writing = Writing(prompt="One morning,", proposals={"1": "while"})
     asyncio.run(writing.offer(decode))
     assert set(writing.options) == options and writing.continuations() == [first]
+    assert writing.shown(False)["text"] == ("One morning," if first.startswith(" ") else "")
 
 
 def test_a_hidden_proposal_is_in_no_draft_and_in_no_state(tiny: DecodingEngine) -> None:

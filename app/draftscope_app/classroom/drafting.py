@@ -57,8 +57,9 @@ class Writing:
     def shown(self, closed: bool) -> dict[str, Any]:
         """What phones and projector may see. Proposals of an open round are nobody's but the phone's that sent it."""
         last = self.rounds[-1] if self.rounds else None
+        begun = self.prompt if self.spaced else ""  # the text that is continued
         before = self.text.removesuffix(last.text) if closed and last else self.text
-        words = " ".join(before.split())
+        words = " ".join(f"{begun}{before}".split())
         return {
             "prompt": self.prompt,
             "context": words if len(words) <= CONTEXT else f"… {words[-CONTEXT:].split(' ', 1)[-1]}",
@@ -68,7 +69,7 @@ class Writing:
             "headKept": [round_.head_kept for round_ in self.rounds],
             "nodes": last.nodes if closed and last else [],
             "last": last.last.model_dump() if closed and last else None,
-            "text": self.text,
+            "text": f"{begun}{self.text}",
             "ended": self.ended,
             "options": () if closed else self.options,
         }

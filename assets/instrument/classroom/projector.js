@@ -105,7 +105,7 @@ class Projector {
       parts.push(h("p", {}, h("b", { class: "large", text: String(tally[question.truth]) }), ` of ${answered} right`));
       parts.push(h("p", { text: question.said }));
     }
-    if (phase === "end" && scores) parts.push(h("p", { text: `${scores.asked} questions were answered.` }));
+    if (phase === "end" && scores) parts.push(h("p", { text: `Questions answered: ${scores.asked}.` }));
     if (phase === "draft") {
       parts.push(h("p", { class: "large", id: "answered" }), h("p", { text: "have proposed" }));
       const desk = () => window.open("class?desk", "draftscope-desk", "popup,width=480,height=720");
