@@ -31,11 +31,12 @@ from draftscope.servers.wire import WireLimits
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, DraftProbs, Prefetch, Round, RunEnd, Served, TargetProbs
 from draftscope.trace.glossary import GLOSSARY
+from draftscope_app.classroom.lessons import recorded as recorded_steps
 from draftscope_app.page import bundle
 from draftscope_app.page.controls import LANE, names
 from draftscope_app.page.runs import lessons
 from tests.conftest import random_heads, random_llama
-from tests.programs import record_lessons, record_servers, record_sweep
+from tests.programs import record_lessons, record_servers, record_steps, record_sweep
 from tests.servers.stubs import Habits, stub
 from tests.servers.test_audit_command import writer
 from tests.support.alone import Alone
@@ -598,6 +599,12 @@ def test_lessons_in_the_other_width_and_theme(browser: Any, school: Path) -> Non
         assert violations(page.page) == []
     assert_the_list_is_accessible(page)
     page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_phones_have_every_step_of_every_lesson(browser: Any, tmp_path: Path) -> None:
+    assert record_steps.steps_of(browser, record_steps.shipped(tmp_path / "run.html")) == recorded_steps()
 
 
 @pytest.mark.browser

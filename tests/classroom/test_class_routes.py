@@ -114,7 +114,7 @@ def test_phones_see_the_presenters_step_and_the_earlier_ones_but_no_later_one(ad
     assert (state["phase"], state["step"]["at"], state["step"]["guesses"][0]["q"]) == ("lesson", 1, 0.5)
     assert [step["at"] for step in httpx.get(f"{base}/lesson").json()] == [0, 1]
     titles = httpx.get(f"{base}/lessons").json()
-    assert len(titles) == 11
+    assert len(titles) == 11 and titles[1] == STEP["title"]
     assert httpx.get(f"{base}/lesson?number=7").json()[0]["title"] == titles[6]
     assert [step["at"] for step in httpx.get(f"{base}/lesson?number=2").json()] == [0, 1]
     assert "lessons 1 to 11" in httpx.get(f"{base}/lesson?number=12").json()["error"]

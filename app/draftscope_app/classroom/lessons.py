@@ -12,7 +12,7 @@ from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.classroom.questions import OPTIONS_MOST, TEXT_MOST, Guess
 
-RECORDED = assets() / "instrument" / "classroom" / "lessons.json"  # by tests/programs/record_steps.py
+RECORDED = assets() / "lessons" / "class.json"  # by tests/programs/record_steps.py
 STEPS_MOST = 40  # of a lesson
 PARTS_MOST = 4 * OPTIONS_MOST  # guesses, bars or rows of a picture
 SHORT = Field(max_length=TEXT_MOST)
