@@ -1,0 +1,22 @@
+"""What only `draftscope[app]` installs, for commands that open the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from draftscope.base.errors import DraftscopeError
+
+PACKAGES = ("gradio", "plotly", "segno")
+
+
+@contextmanager
+def dashboard() -> Iterator[None]:
+    """Turns a missing package into one sentence."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in PACKAGES:
+            raise
+        remedy = "install it with: pip install 'draftscope[app]'"
+        raise DraftscopeError(f"The dashboard needs {error.name}; {remedy}.") from None
