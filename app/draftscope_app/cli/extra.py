@@ -16,7 +16,8 @@ def dashboard() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name not in PACKAGES:
+        package = (error.name or "").partition(".")[0]
+        if package not in PACKAGES:
             raise
         remedy = "install it with: pip install 'draftscope[app]'"
-        raise DraftscopeError(f"The dashboard needs {error.name}; {remedy}.") from None
+        raise DraftscopeError(f"The dashboard needs {package}; {remedy}.") from None
