@@ -32,7 +32,7 @@ def steps_of(browser: Any, path: Path) -> list[list[dict[str, Any]]]:
         for at in range(1, page.ask("e => e.lessons.steps.length")):
             page.painted()
             page.ask(f"e => e.lessons.go({at})")
-        found.append([LessonStep.model_validate(step).model_dump() for step in page.ask("e => e.caught")])
+        found.append([LessonStep.model_validate(step).model_dump(mode="json") for step in page.ask("e => e.caught")])
         page.ask("e => e.lessons.leave()")
     page.close()
     return found
