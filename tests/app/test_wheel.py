@@ -39,6 +39,8 @@ def test_a_wheel_is_small_and_runs_in_a_bare_environment(tmp_path: Path) -> None
     told = Metadata.from_email(about)  # raises for a field that an index refuses
     assert told.license_expression == "Apache-2.0" and told.description_content_type == "text/markdown"
     assert told.classifiers and told.project_urls and "Changelog" in told.project_urls
+    always = {need.name for need in told.requires_dist or [] if not need.marker}
+    assert {"rich", "typer"} <= always  # what the console script imports before it knows its command
     shown = told.description or ""
     assert "## How to cite, versions, licence" in shown and f"Version {told.version} (" in shown
     place = tmp_path / "bare"
