@@ -27,6 +27,7 @@ from draftscope.trace import files, tables
 from draftscope.trace.events import SCHEMA_VERSION
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.commands import decode
+from draftscope_app.cli.extra import PACKAGES
 from draftscope_app.cli.main import COMMANDS
 from draftscope_app.engine.config import Environment
 from draftscope_app.reports import lanes
@@ -554,12 +555,12 @@ def test_a_port_in_use_and_a_host_unknown_are_one_sentence(cli: Cli) -> None:
     assert "'no such host'" in refused(cli("serve", "--host", "no such host", "--port", port))
 
 
-def test_serve_without_gradio_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(**_: object) -> None:
-        raise ModuleNotFoundError("No module named 'gradio'", name="gradio")
-
-    monkeypatch.setattr(server, "serve", missing)
-    assert "pip install 'draftscope[app]'" in refused(cli("serve"))
+@pytest.mark.parametrize("command", ["serve", "class"])
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_dashboard_without_its_packages_says_what_to_install(command: str, package: str) -> None:
+    without = f"import sys; sys.modules[{package!r}] = None; from draftscope_app.cli.main import main; sys.exit(main())"
+    ran = subprocess.run([sys.executable, "-c", without, command], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 2 and f"needs {package}; install it with: pip install 'draftscope[app]'" in ran.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)

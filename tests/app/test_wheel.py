@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.metadata import Metadata
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.loading import embedded
@@ -35,7 +36,14 @@ def test_a_wheel_is_small_and_runs_in_a_bare_environment(tmp_path: Path) -> None
         "llama-draftscope-15m", "llama-draftscope-draft-1m", "llama-smollm2-135m-eagle3",
     }  # fmt: skip
     assert {"draftscope/assets/page.css", "draftscope/assets/traces/first.jsonl.gz"} <= names
-    assert "License-Expression: Apache-2.0" in about and "## How to cite" in about and "Classifier: " in about
+    assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
+    told = Metadata.from_email(about)  # raises for a field that an index refuses
+    assert told.license_expression == "Apache-2.0" and told.description_content_type == "text/markdown"
+    assert told.classifiers and told.project_urls and "Changelog" in told.project_urls
+    always = {need.name for need in told.requires_dist or [] if not need.marker}
+    assert {"rich", "typer"} <= always  # what the console script imports before it knows its command
+    shown = told.description or ""
+    assert "## How to cite, versions, licence" in shown and f"Version {told.version} (" in shown
     place = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
     (site,) = place.glob("lib/python*/site-packages")

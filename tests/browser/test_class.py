@@ -9,6 +9,7 @@ import pytest
 
 from draftscope_app.classroom import streams
 from draftscope_app.classroom.deck import shipped
+from draftscope_app.classroom.lessons import LessonStep, recorded
 from draftscope_app.classroom.rooms import Rooms
 from tests.support.browsers import assert_accessible
 from tests.support.classroom import served_class
@@ -102,6 +103,40 @@ def test_a_phone_without_a_code_is_asked_for_it_and_hints_come_one_by_one(open_p
     assert_accessible(projector)
 
 
+ORDER = (
+    "banner", "question 3 of 11", "main", "heading", "paragraph", 'list "Guesses of the draft"', "The draft gives it",
+    'group "Your answer"', 'button "kept"', 'button "refused"', "contentinfo", "answered",
+)  # fmt: skip
+
+
+def test_a_phone_at_twice_the_size_shows_everything_in_the_order_in_which_it_is_read(open_page: Any) -> None:
+    """Zoom of 200% halves the width in CSS pixels. Read are place, question, guess, hint, answers, state."""
+    projector = open_page("/class", 1440, 900, "light")
+    projector.get_by_role("button", name="Open a room").click()
+    code = projector.locator(".lobby .code").inner_text()
+    phone = open_page(f"/join?{code}", 195, 422, "light")
+    fits = "[...document.querySelectorAll('body *')].every((e) => e.getBoundingClientRect().right <= innerWidth + 1)"
+    phone.get_by_text("The presenter starts.").wait_for()
+    assert phone.evaluate(fits)
+    projector.get_by_label("Begin with").select_option("2")
+    projector.keyboard.press("PageDown")
+    phone.locator(".hint").wait_for()
+    read = phone.locator("body").aria_snapshot()
+    places = [read.find(words) for words in ORDER]
+    assert -1 not in places and places == sorted(places), read
+    for name in ("kept", "refused"):
+        phone.keyboard.press("Tab")
+        assert phone.evaluate("document.activeElement.textContent") == name
+    phone.keyboard.press("Enter")
+    phone.get_by_text("Your answer is in").wait_for()
+    assert phone.evaluate(fits)
+    assert_accessible(phone)
+    for _ in range(3):
+        projector.keyboard.press("PageDown")
+    phone.get_by_role("heading", name="You said refused.").wait_for()
+    assert phone.evaluate(fits)
+
+
 def test_a_broken_network_and_a_restarted_server(open_page: Any) -> None:
     """After the first everybody is where the class is; after the second everybody is told that the room is over."""
     rooms, port = Rooms(9, 300), free_port()
@@ -151,6 +186,33 @@ def test_a_stream_that_falls_silent_is_opened_again(open_page: Any, monkeypatch:
         phone.clock.fast_forward(3_000)
         phone.get_by_role("heading", name="Which of these writes").wait_for()
         assert not phone.get_by_role("alert").count()
+
+
+def test_a_phone_that_wanders_opens_any_lesson_and_comes_back(open_page: Any) -> None:
+    rooms, titles = Rooms(9, 300), [steps[0]["title"] for steps in recorded()]
+    with served_class(rooms) as url:
+        room = rooms.open(shipped())
+        for step in recorded()[1][:2]:  # the class is at the second step of the second lesson
+            room.show(LessonStep.model_validate(step))
+        phone = open_page(f"/join?{room.code}", 390, 844, "light", url)
+        phone.get_by_text("Following the presenter · step 2").wait_for()
+        phone.get_by_role("button", name="Other lessons").click()
+        phone.get_by_text("You wander · the class is at step 2").wait_for()
+        assert phone.locator(".answers button").all_inner_texts() == ["Back to the class", *titles]
+        assert_accessible(phone)
+        phone.get_by_role("button", name=titles[6]).click()
+        for number, step in enumerate(recorded()[6]):
+            if number:
+                phone.get_by_role("button", name="A later step").click()
+            phone.get_by_role("heading", name=titles[6]).wait_for()
+            assert phone.locator(".said").inner_text().split() == step["words"].split()
+        assert not phone.get_by_role("button", name="A later step").count()
+        phone.get_by_role("button", name="Other lessons").click()
+        phone.get_by_role("button", name=titles[1]).click()  # of the class's own no step that was not shown
+        phone.get_by_role("button", name="A later step").click()
+        assert not phone.get_by_role("button", name="A later step").count()
+        phone.get_by_role("button", name="Back to the class").click()
+        phone.get_by_text("Following the presenter · step 2").wait_for()
 
 
 @pytest.mark.slow

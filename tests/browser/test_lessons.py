@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,19 +29,20 @@ from draftscope.servers.audit.told import AuditTold
 from draftscope.servers.lanes import connect
 from draftscope.servers.wire import WireLimits
 from draftscope.trace import files
-from draftscope.trace import html as player
 from draftscope.trace.events import AnyEvent, DraftProbs, Prefetch, Round, RunEnd, Served, TargetProbs
 from draftscope.trace.glossary import GLOSSARY
+from draftscope_app.classroom.lessons import recorded as recorded_steps
 from draftscope_app.page import bundle
 from draftscope_app.page.controls import LANE, names
 from draftscope_app.page.runs import lessons
 from tests.conftest import random_heads, random_llama
-from tests.programs import record_lessons, record_servers, record_sweep
+from tests.programs import record_lessons, record_servers, record_steps, record_sweep
 from tests.servers.stubs import Habits, stub
 from tests.servers.test_audit_command import writer
 from tests.support.alone import Alone
 from tests.support.browsers import NARROW, violations
 from tests.support.raced import EVIL, hostile
+from tests.support.school import lessons_page
 
 FOLDER = assets() / "instrument" / "lessons"
 ORDER = re.search(r"LESSONS = \[(.*?)\]", (FOLDER / "lessons.js").read_text(encoding="utf-8"))
@@ -51,12 +51,6 @@ TEXTS = "".join((FOLDER / "texts" / f"{name}.js").read_text(encoding="utf-8") fo
 MOST_BYTES = 1_500_000
 SHORT = {"max_new_tokens": 40}
 TINY_PAIR = {name: BallastShape(name, 2, width, 2, 1, 16, 64, 64) for name, width in (("large", 64), ("little", 16))}
-HOST = """<script>(() => {
-    const runs = RUNS;
-    let asked = 0;
-    const lesson = async (name) => (await Inside.unpacked(runs[name])).replace("{", `{"asked": ${asked++}, `);
-    Draftscope.connect({ events: [], trigger: () => {}, server: { lesson } });
-})();</script>"""
 
 
 @pytest.fixture(scope="module")
@@ -133,13 +127,7 @@ def taught(
         beside = ([each.model_dump() for each in found.get(name, [])] for found in (sweeps, audits))
         return lessons.as_delta(name, events, *beside)
 
-    packed = {name: player.packed(told(name, events)) for name, events in runs.items()}
-    script = partial(player.script, lessonNames=list(runs), metrics=lessons.meanings())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(player, "script", script)
-        html = player.page(own)
-    path.write_text(html.replace("</body>", HOST.replace("RUNS", json.dumps(packed)) + "</body>"), encoding="utf-8")
-    return path
+    return lessons_page(path, own, {name: told(name, events) for name, events in runs.items()})
 
 
 @pytest.fixture(scope="module")
@@ -620,6 +608,12 @@ def test_lessons_in_the_other_width_and_theme(browser: Any, school: Path) -> Non
         assert violations(page.page) == []
     assert_the_list_is_accessible(page)
     page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_phones_have_every_step_of_every_lesson(browser: Any, tmp_path: Path) -> None:
+    assert record_steps.steps_of(browser, record_steps.shipped(tmp_path / "run.html")) == recorded_steps()
 
 
 @pytest.mark.browser

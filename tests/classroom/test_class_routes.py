@@ -113,9 +113,16 @@ def test_phones_see_the_presenters_step_and_the_earlier_ones_but_no_later_one(ad
     state = asyncio.run(first_state(address, room["code"]))
     assert (state["phase"], state["step"]["at"], state["step"]["guesses"][0]["q"]) == ("lesson", 1, 0.5)
     assert [step["at"] for step in httpx.get(f"{base}/lesson").json()] == [0, 1]
+    titles = httpx.get(f"{base}/lessons").json()
+    assert len(titles) == 11 and titles[1] == STEP["title"]
+    assert httpx.get(f"{base}/lesson?number=7").json()[0]["title"] == titles[6]
+    assert [step["at"] for step in httpx.get(f"{base}/lesson?number=2").json()] == [0, 1]
+    assert "lessons 1 to 11" in httpx.get(f"{base}/lesson?number=12").json()["error"]
     httpx.post(f"{base}/show", json=STEP | {"title": "Lesson 3"}, headers=headers)
     assert [step["title"] for step in httpx.get(f"{base}/lesson").json()] == ["Lesson 3"]
     assert httpx.post(f"{base}/show", json=STEP).status_code == 403
+    turn(address, room, "next")
+    assert "this phone is back" in httpx.get(f"{base}/lesson?number=7").json()["error"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.fork import ForkPoint
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent
+from draftscope_app.classroom import drafting
 from draftscope_app.classroom.drafting import DEPTH, LIKELY, OTHERS, PROPOSALS_MOST, Writing
 from tests.classroom.test_rooms import open_room
 
@@ -63,6 +65,26 @@ def test_phones_may_choose_likely_words_of_the_target_mixed_with_others(tiny: De
     writing.proposals = {"1": writing.options[0]}
     asyncio.run(writing.close(decoder(tiny), "", ""))
     assert writing.options == ()
+
+
+@pytest.mark.parametrize(
+    ("raws", "options", "first"),
+    [((" while", " she", ",", "ly"), {"while", "she"}, " while"), (("The", " she", "An"), {"The", "An"}, "while")],
+)
+def test_the_first_word_follows_a_space_where_the_target_would_write_one(
+    raws: tuple[str, ...], options: set[str], first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probabilities = [0.5, 0.3, 0.1, 0.1][: len(raws)]
+    seen = SimpleNamespace(last=SimpleNamespace(distributions=SimpleNamespace(p=probabilities, raw=raws)))
+    monkeypatch.setattr(drafting, "_first", lambda _: seen)
+
+    async def decode(prompt: str, settings: Settings, tokens: tuple[int, ...]) -> list[AnyEvent]:
+        return []
+
+    writing = Writing(prompt="One morning,", proposals={"1": "while"})
+    asyncio.run(writing.offer(decode))
+    assert set(writing.options) == options and writing.continuations() == [first]
+    assert writing.shown(False)["text"] == ("One morning," if first.startswith(" ") else "")
 
 
 def test_a_hidden_proposal_is_in_no_draft_and_in_no_state(tiny: DecodingEngine) -> None:

@@ -137,6 +137,16 @@ def test_a_full_room_forgets_phones_that_left_without_an_answer() -> None:
         room.join()
 
 
+def test_a_presenters_page_that_floods_is_slowed() -> None:
+    every, room, clock = open_room()
+    for _ in range(rooms.POSTS_MOST):
+        assert every.present(room.code, room.key) is room
+    with pytest.raises(DraftscopeError, match="wait a few seconds"):
+        every.present(room.code, room.key)
+    clock.now = rooms.POSTS_S
+    assert every.present(room.code, room.key) is room
+
+
 def test_only_who_opened_a_room_turns_its_pages_and_rooms_end_by_themselves() -> None:
     every, room, clock = open_room()
     assert every.present(room.code.lower(), room.key) is room

@@ -25,6 +25,7 @@ RUNS = 5
 ORDER = find("vllm").sampling_order
 PROMPTS = ((1, 2), (3, 4), (5, 6), (7, 8))
 TEXTS = 4000
+REPEATED = "fresh random numbers"  # a text's distribution is then off by the share of repeated texts
 
 
 def law(sampling: Sampling) -> Floats:
@@ -57,28 +58,38 @@ FAULTS: dict[str, tuple[Sampling, Callable[[], Floats]]] = {
 
 @dataclass
 class FaultyServer:
-    """Draws each token from its context's row."""
+    """Draws each token from its context's row; `repeated`: the share of texts that use the first one's numbers."""
 
     rows: Floats
+    repeated: float = 0.0
 
     def stream(self, request: Request) -> Iterator[Chunk]:
-        dice, tokens = np.random.default_rng((3, request.seed)), list(request.ids)
+        again = np.random.default_rng((4, request.seed)).random() < self.repeated
+        dice, tokens = np.random.default_rng((3, 0 if again else request.seed)), list(request.ids)
         for _ in range(request.max_tokens):
             tokens.append(draw(self.rows[tokens[-1]], dice))
         yield Chunk(tuple(tokens[len(request.ids) :]), "text", 0.0, "length")
 
 
-def tokens_needed(fault: str, variation: float, runs: int = RUNS) -> int | None:
-    """Tokens until an audit is sure; None where the fault cannot be so large, or is not found."""
+def faulty_server(fault: str, variation: float) -> FaultyServer | None:
+    """None where the fault cannot be so large."""
+    if fault == REPEATED:
+        return FaultyServer(law(Sampling()), repeated=variation)
     sampling, wrong = FAULTS[fault]
     right, faulty = law(sampling), wrong()
     share = variation / float(np.abs(faulty - right).sum(-1).mean() / 2)
-    if share > 1:
+    return None if share > 1 else FaultyServer((1 - share) * right + share * faulty)
+
+
+def tokens_needed(fault: str, variation: float, runs: int = RUNS) -> int | None:
+    """Tokens until an audit is sure; None where the fault cannot be so large, or is not found."""
+    sampling = FAULTS[fault][0] if fault in FAULTS else Sampling()
+    server = faulty_server(fault, variation)
+    if server is None:
         return None
     needed = []
     for run in range(runs):
         plan = Plan(sampling, samples=TEXTS, seconds=1e9, seed=10**6 * run)
-        server = FaultyServer((1 - share) * right + share * faulty)
         for state in sampled(server, Table(), PROMPTS, plan, Allowance(), ORDER):
             last = state
         if not last.different:
@@ -88,6 +99,6 @@ def tokens_needed(fault: str, variation: float, runs: int = RUNS) -> int | None:
 
 
 if __name__ == "__main__":
-    for each in FAULTS:
+    for each in (*FAULTS, REPEATED):
         print(f'    "{each}": {{', end="")
         print(*(f"{v}: {n}" for v in VARIATIONS if (n := tokens_needed(each, v))), sep=", ", end="},\n", flush=True)

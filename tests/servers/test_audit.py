@@ -167,7 +167,10 @@ def test_a_shift_of_the_mean_that_could_not_be_missed_is_found() -> None:
     assert found >= 8
 
 
-@pytest.mark.parametrize(("fault", "variation"), [("temperature", 0.2), ("drafted tokens", 0.2), ("top-k", 0.05)])
+@pytest.mark.parametrize(
+    ("fault", "variation"),
+    [("temperature", 0.2), ("drafted tokens", 0.2), ("top-k", 0.05), ("fresh random numbers", 0.2)],
+)
 def test_the_tokens_that_the_coverage_table_names_are_those_that_are_needed(fault: str, variation: float) -> None:
     needed = audit_power.tokens_needed(fault, variation, runs=3)
     assert needed is not None and needed <= 2 * NEEDED[fault][variation] and NEEDED[fault][variation] <= 2 * needed

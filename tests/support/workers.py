@@ -21,6 +21,7 @@ TOGETHER = {
         "tests/browser/test_hardware_card.py",
         "tests/browser/test_tabs.py",
         "tests/browser/test_class.py",
+        "tests/browser/test_museum.py",
     ),
     "tests/app, one engine": ("tests/app/test_app_process.py", "tests/app/test_asks_process.py"),
 }

@@ -52,12 +52,14 @@ class Writing:
     ended: bool = False  # the target ended it
     hidden: set[str] = field(default_factory=set)  # continuations that the presenter keeps out of the text's rounds
     options: tuple[str, ...] = ()  # words to choose from, in no order
+    spaced: bool = False  # the first word follows a space: a text is continued, and no question answered
 
     def shown(self, closed: bool) -> dict[str, Any]:
         """What phones and projector may see. Proposals of an open round are nobody's but the phone's that sent it."""
         last = self.rounds[-1] if self.rounds else None
+        begun = self.prompt if self.spaced else ""  # the text that is continued
         before = self.text.removesuffix(last.text) if closed and last else self.text
-        words = " ".join(before.split())
+        words = " ".join(f"{begun}{before}".split())
         return {
             "prompt": self.prompt,
             "context": words if len(words) <= CONTEXT else f"… {words[-CONTEXT:].split(' ', 1)[-1]}",
@@ -67,7 +69,7 @@ class Writing:
             "headKept": [round_.head_kept for round_ in self.rounds],
             "nodes": last.nodes if closed and last else [],
             "last": last.last.model_dump() if closed and last else None,
-            "text": self.text,
+            "text": f"{begun}{self.text}",
             "ended": self.ended,
             "options": () if closed else self.options,
         }
@@ -80,8 +82,10 @@ class Writing:
         if len(self.rounds) != before or last.distributions is None:
             return  # the presenter was faster
         ranked = sorted(zip(last.distributions.p, last.distributions.raw, strict=True), reverse=True)
-        following = [text for _, raw in ranked if (text := decoded(raw)).startswith(" ") == bool(self.text)]
-        words = list(dict.fromkeys(text.strip() for text in following if text.strip().isalpha()))
+        found = [(p, text) for p, raw in ranked if (text := decoded(raw)).strip().isalpha()]
+        if not self.text:
+            self.spaced = 2 * sum(p for p, text in found if text.startswith(" ")) > sum(p for p, _ in found)
+        words = list(dict.fromkeys(text.strip() for _, text in found if text.startswith(" ") == self._spaced))
         offered = words[:LIKELY] + words[LIKELY:][-OTHERS:]
         self.options = tuple(random.sample(offered, len(offered)))
 
@@ -96,7 +100,11 @@ class Writing:
 
     def _following(self, proposal: str) -> str:
         words = " ".join(proposal.replace(BETWEEN, " ").split())[:PROPOSAL_MOST]
-        return words if not self.text or words.startswith(NO_SPACE) else f" {words}"
+        return f" {words}" if self._spaced and not words.startswith(NO_SPACE) else words
+
+    @property
+    def _spaced(self) -> bool:
+        return self.spaced or bool(self.text)
 
     async def close(self, decode: Decode, head: str, title: str) -> None:
         """Ends the round: the target verifies the proposals. `head`, a drafter's name or none, drafts too."""

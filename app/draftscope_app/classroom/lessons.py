@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from draftscope.base.assets import assets
+from draftscope.base.errors import DraftscopeError
 from draftscope_app.classroom.questions import OPTIONS_MOST, TEXT_MOST, Guess
 
+RECORDED = assets() / "lessons" / "class.json"  # by tests/programs/record_steps.py
 STEPS_MOST = 40  # of a lesson
 PARTS_MOST = 4 * OPTIONS_MOST  # guesses, bars or rows of a picture
 SHORT = Field(max_length=TEXT_MOST)
@@ -35,6 +40,13 @@ class LessonStep(BaseModel):
     rows: tuple[tuple[str, ...], ...] = Field((), max_length=PARTS_MOST)
 
 
+@cache
+def recorded() -> list[list[dict[str, Any]]]:
+    """The steps of every lesson, for phones that wander."""
+    found: list[list[dict[str, Any]]] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return found
+
+
 class Shown:
     """The steps of one lesson that were shown, and which one the presenter is at. Later ones would tell the answers."""
 
@@ -51,6 +63,13 @@ class Shown:
 
     def present(self) -> dict[str, Any]:
         return self._steps[self._at].model_dump()
+
+    def other(self, number: int) -> list[dict[str, Any]]:
+        """The steps of another lesson; of the class's own only those that were shown."""
+        if not 1 <= number <= len(recorded()):
+            raise DraftscopeError(f"number = {number}: there are lessons 1 to {len(recorded())}.")
+        steps = recorded()[number - 1]
+        return self.earlier() if steps[0]["title"] == self._steps[self._at].title else steps
 
     def earlier(self) -> list[dict[str, Any]]:
         """All steps that were shown, in order, for a phone that wanders."""

@@ -139,15 +139,15 @@ def _survive(spec: Spec, lane: Lane) -> Iterator[Maker]:
 def _survival(spec: Spec, lane: Lane, number: int, round_: Round) -> Question:
     kept, of = round_.accepted, len(round_.nodes)
     last = readable(round_.last.raw)
-    replaced = f"the next one, {readable(round_.nodes[kept].raw)}, was replaced by {last}" if kept < of else ""
-    added = f"and the target added {last}, its bonus"
+    replaced = f"; the next one, {readable(round_.nodes[kept].raw)}, was replaced by {last}" if kept < of else ""
+    added = f", and the target added {last}, its bonus"
     return Question(
         lesson=spec.lesson,
         ask=f"How many of the {of} guesses does the target keep?",
         context=lane.context(number),
         options=tuple(map(str, range(of + 1))),
         truth=kept,
-        said=f"{kept} of {of} {'was' if kept == 1 else 'were'} kept; {replaced or added}. "
+        said=f"{kept} of {of} {'was' if kept == 1 else 'were'} kept{replaced or added}. "
         f"{len(round_.emitted)} tokens for one pass of the target.",
         guesses=guesses_of(round_),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -23,6 +23,7 @@ CODE_LENGTH = 4
 IDLE_S = 3600.0  # after which a room without its presenter ends
 TAKEN_MOST = 100  # questions about rounds of live runs
 CHANGES_MOST = 30  # of one phone's answer to one question
+POSTS_MOST, POSTS_S = 100, 10.0  # of a presenter's pages, in so many seconds
 
 Phase = Literal["lobby", "lesson", "ask", "reveal", "draft", "verify", "drafted", "end"]
 DRAFTING = ("draft", "verify", "drafted")
@@ -58,6 +59,7 @@ class Room:
     hints: int = 0
     phones: dict[str, Phone] = field(default_factory=dict)
     used: float = 0.0  # when the presenter was last here
+    posts: deque[float] = field(default_factory=lambda: deque(maxlen=POSTS_MOST))  # when the presenter's last ones came
     writing: Writing = field(default_factory=Writing)
     drafts: bool = False  # an engine is there that verifies what the class drafts
     lesson: Shown = field(default_factory=Shown)
@@ -307,11 +309,14 @@ class Rooms:
         return room
 
     def present(self, code: str, key: str) -> Room:
-        """The room for its presenter. Raises `NotPresenterError` for another key."""
+        """The room for its presenter. Raises `NotPresenterError` for another key, `DraftscopeError` for a flood."""
         room = self.find(code)
         if not secrets.compare_digest(room.key.encode(), key.encode()):
             raise NotPresenterError("This page did not open the room, so it cannot turn its pages.")
         room.used = self._clock()
+        if len(room.posts) == POSTS_MOST and room.used - room.posts[0] < POSTS_S:
+            raise DraftscopeError("This page sends faster than anybody turns pages; wait a few seconds.")
+        room.posts.append(room.used)
         return room
 
     def close(self, room: Room) -> None:

@@ -24,7 +24,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.html import palette
 from draftscope_app.classroom.deck import Deck, as_json, checked, shipped
-from draftscope_app.classroom.lessons import LessonStep
+from draftscope_app.classroom.lessons import LessonStep, recorded
 from draftscope_app.classroom.questions import Question
 from draftscope_app.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
 from draftscope_app.classroom.streams import PHONE_S, PRESENTER_S, Bell, follow
@@ -91,6 +91,7 @@ class Classroom:
             Route("/class/files/{name:path}", _file),
             Route("/class/{code}/events", self._answered(self._events)),
             Route("/class/{code}/lesson", self._answered(self._lesson)),
+            Route("/class/{code}/lessons", self._answered(self._lessons)),
             *(Route(path, self._answered(handler), methods=["POST"]) for path, handler in posts.items()),
         ]
 
@@ -158,7 +159,14 @@ class Classroom:
         return Response(status_code=204)
 
     async def _lesson(self, request: Request) -> Response:
-        return JSONResponse(self._room(request).lesson.earlier())
+        """The class's own as far as it was shown, or the one with this number."""
+        room, number = self._room(request), request.query_params.get("number", "")
+        if room.phase != "lesson":
+            raise DraftscopeError("The class is at a question now; this phone is back with it.")
+        return JSONResponse(room.lesson.other(int(number)) if number.isdecimal() else room.lesson.earlier())
+
+    async def _lessons(self, _: Request) -> Response:
+        return JSONResponse([steps[0]["title"] for steps in recorded()])
 
     async def _turn(self, request: Request) -> Response:
         room = self._presented(request)

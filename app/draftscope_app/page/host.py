@@ -67,7 +67,10 @@ def functions(shared: Shared) -> list[ServerFunction]:
     async def servers(asked: Any) -> dict[str, Any]:
         return await asyncio.to_thread(_servers, shared, asked)
 
-    return [lesson, again, save, qr, servers]
+    async def museum(_: Any) -> dict[str, Any]:
+        return lessons.museum()
+
+    return [lesson, again, save, qr, servers, museum]
 
 
 def _servers(shared: Shared, asked: Any) -> dict[str, Any]:

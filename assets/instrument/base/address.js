@@ -1,7 +1,7 @@
 // The address: which of its words belong to the page's look rather than to a run's settings, and how they change.
 
 const PLACE = ["round", "node", "stage"]; // what is looked at in the run that is shown
-export const KEPT_IN_ADDRESS = ["__theme", "door", "scene", "lesson", "teach", ...PLACE]; // stay when settings change
+export const KEPT_IN_ADDRESS = ["__theme", "door", "scene", "lesson", "museum", "teach", ...PLACE]; // stay when settings change
 
 export const fromAddress = (name) => new URLSearchParams(location.search).get(name);
 

@@ -14,10 +14,12 @@ const WORDS = {
 
 /** .5 for 0.5, 1 for 1. */
 export const short = (value) =>
-  value
-    .toFixed(2)
-    .replace(/^0/, "")
-    .replace(/^1\.00$/, "1");
+  value > 0 && value < 0.005
+    ? "<.01"
+    : value
+        .toFixed(2)
+        .replace(/^0/, "")
+        .replace(/^1\.00$/, "1");
 
 /** The guesses in order, or as the tree that they are. Before the reveal they have no fate, and the draft's colour. */
 export function guessesOf(guesses) {

@@ -16,7 +16,7 @@ class Phone {
     this.name = `draftscope-class-${code}`;
     this.unsent = null; // {question, option} that the server has not taken yet
     this.drawn = ""; // what `main` shows: the question and its phase
-    this.wandering = null; // {steps, at}: another step of the lesson than the class's
+    this.wandering = null; // {steps, at}: a step that the class is not at; or {titles}, to choose a lesson
   }
 
   /** Joins, or joins again with the same token, and listens. */
@@ -46,17 +46,48 @@ class Phone {
     );
   }
 
-  /** To a step of the lesson that was shown before; to the class again from the class's own, or without a step. */
-  async wander(to) {
-    const { step } = this.state;
+  async ask(what) {
+    const answer = await fetch(`class/${this.code}/${what}`);
+    if (!answer.ok) throw new Error(what);
+    return answer.json();
+  }
+
+  /** Leaves the class's step for what `found()` gives; null leads back to the class. */
+  async wander(found) {
     try {
-      const steps = this.wandering?.steps ?? (await (await fetch(`class/${this.code}/lesson`)).json());
-      const shown = steps.filter(({ title, at: n }) => title === step.title && n < step.at);
-      this.wandering = shown[to] ? { steps, shown, at: to } : null;
+      this.wandering = await found();
       this.draw();
+      main.querySelector("h1").focus();
     } catch {
-      setText(at("foot"), "The earlier steps did not come; try again.");
+      setText(at("foot"), "This did not come; try again.");
     }
+  }
+
+  back() {
+    return this.wander(() => null);
+  }
+
+  /** To a step before the class's own. */
+  earlier(to) {
+    return this.wander(async () => {
+      const steps = await this.ask("lesson");
+      return {
+        steps,
+        at: Math.max(
+          0,
+          steps.findIndex(({ at: n }) => n === to),
+        ),
+      }; // the first, where none was shown
+    });
+  }
+
+  choose() {
+    return this.wander(async () => ({ titles: await this.ask("lessons") }));
+  }
+
+  /** To the beginning of a lesson. */
+  toLesson(number) {
+    return this.wander(async () => ({ steps: await this.ask(`lesson?number=${number}`), at: 0 }));
   }
 
   lose(sentence = "The connection is lost. Your answer is kept; this phone goes on trying.") {
@@ -113,21 +144,31 @@ function whereOf({ question, place, writing, step, title }, wandering) {
   return writing ? `You draft · round ${writing.round}` : title;
 }
 
-/** The presenter's step, or the one that this phone went to. */
+const press = (text, click, props) => h("button", { type: "button", text, on: { click }, ...props });
+
+/** The presenter's step, or where this phone went: another step, or the list of lessons. */
 function lesson(phone, { step }) {
   const { wandering } = phone;
-  const go = (text, to, props) =>
-    h("button", { type: "button", text, on: { click: () => phone.wander(to) }, ...props });
+  const back = wandering && press("Back to the class", () => phone.back(), { class: "onward" });
+  const others = press("Other lessons", () => phone.choose());
+  if (wandering?.titles) {
+    const titles = wandering.titles.map((title, n) => press(title, () => phone.toLesson(n + 1)));
+    return [h("h1", { tabindex: "-1", text: "Which lesson?" }), h("div", { class: "answers" }, back, ...titles)];
+  }
+  const steps = wandering?.steps ?? [];
   const now = wandering ? wandering.at : step.at;
+  const shown = wandering ? steps[now] : step;
+  const to = (n) => phone.wander(() => ({ steps, at: n }));
   return [
-    h("h1", { text: step.title }),
-    ...stepOf(wandering ? wandering.shown[now] : step),
+    h("h1", { tabindex: "-1", text: shown.title }),
+    ...stepOf(shown),
     h(
       "div",
       { class: "answers" },
-      now > 0 && go("An earlier step", now - 1),
-      wandering && wandering.shown[now + 1] && go("A later step", now + 1),
-      wandering && go("Back to the class", -1, { class: "onward" }),
+      now > 0 && press("An earlier step", () => (wandering ? to(now - 1) : phone.earlier(now - 1))),
+      now + 1 < steps.length && press("A later step", () => to(now + 1)),
+      back,
+      others,
     ),
   ];
 }

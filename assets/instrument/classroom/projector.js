@@ -105,7 +105,7 @@ class Projector {
       parts.push(h("p", {}, h("b", { class: "large", text: String(tally[question.truth]) }), ` of ${answered} right`));
       parts.push(h("p", { text: question.said }));
     }
-    if (phase === "end" && scores) parts.push(h("p", { text: `${scores.asked} questions were answered.` }));
+    if (phase === "end" && scores) parts.push(h("p", { text: `Questions answered: ${scores.asked}.` }));
     if (phase === "draft") {
       parts.push(h("p", { class: "large", id: "answered" }), h("p", { text: "have proposed" }));
       const desk = () => window.open("class?desk", "draftscope-desk", "popup,width=480,height=720");
@@ -231,7 +231,7 @@ function asked({ context, guesses, hints, options, truth }, title, tally = null)
     h("h1", { text: title }),
     context && h("p", { class: "context", text: context }),
     guesses.length > 0 && guessesOf(guesses),
-    ...hints.map((text) => h("p", { class: "hint", text })),
+    ...(tally ? [] : hints).map((text) => h("p", { class: "hint", text })), // the reveal says them all
     h(
       "ol",
       { class: `tally ${size}` },

@@ -5,6 +5,7 @@
 
 import { h, setText } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
+import { shareBars } from "../draw/shares.js";
 import { LOSSY } from "../base/rules.js";
 import { decisionAt, slotRaw } from "../base/store.js";
 import { distanceFrom, lump, uniformStream } from "./distributions.js";
@@ -227,29 +228,14 @@ function draws({ distribution, group, names, once, rules, what }) {
 }
 
 function settled(counts, distribution, names, { n, seed }, { found, chance }, what) {
-  const most = Math.max(...distribution, ...counts.map((k) => k / n));
-  const pct = (x) => `${(100 * x) / most}%`;
   const rows = names.map((name, i) => {
-    const share = counts[i] / n;
-    const far =
-      Math.abs(share - distribution[i]) > 4 * Math.sqrt(Math.max(distribution[i] * (1 - distribution[i]), 1e-9) / n);
-    return h(
-      "div",
-      { class: `bar-row share${far ? " far" : ""}`, role: "row" },
-      h("span", { class: "mark", role: "cell", text: far ? "≠" : "", "aria-label": far ? `misses ${what}` : null }),
-      h("span", { class: "token", role: "rowheader", text: shorten(name, 12), title: name }),
-      h(
-        "div",
-        { class: "bar", "aria-hidden": "true" },
-        h("i", { class: "wanted", style: { width: pct(distribution[i]) } }),
-        h("i", { class: "got", style: { left: pct(share) } }),
-      ),
-      h("span", { class: "pq", role: "cell", text: `${formatProb(distribution[i])} → ${formatProb(share)}` }),
-    );
+    const p = distribution[i];
+    const got = counts[i] / n;
+    return { name, wanted: p, got, far: Math.abs(got - p) > 4 * Math.sqrt(Math.max(p * (1 - p), 1e-9) / n) };
   });
   const result = found > 3 * chance ? `The samples miss ${what}` : `The samples match ${what}`;
   return [
-    h("div", { class: "bars", role: "table", "aria-label": "Shares of the samples" }, rows),
+    shareBars("Shares of the samples", rows, what),
     h(
       "p",
       { class: "sum" },

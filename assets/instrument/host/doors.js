@@ -22,7 +22,7 @@ export const doorNow = () => door;
 /** An address names its door; one from before there were doors may name a lesson. */
 function named() {
   const name = fromAddress("door");
-  return Object.hasOwn(DOORS, name) ? name : fromAddress("lesson") ? "learn" : "watch";
+  return Object.hasOwn(DOORS, name) ? name : fromAddress("lesson") || fromAddress("museum") ? "learn" : "watch";
 }
 
 /** From now on; called once. */
@@ -38,9 +38,10 @@ export function onDoor(act) {
   entered = act;
 }
 
-export function openDoor(name) {
-  if (name === door) return;
-  setInAddress({ door: name === "watch" ? null : name, lesson: null }, true);
+/** `words` of the address lead to a place behind the door. */
+export function openDoor(name, words) {
+  if (name === door && !words) return;
+  setInAddress({ door: name === "watch" ? null : name, lesson: null, museum: null, ...words }, true);
   enter(name);
   window.scrollTo(0, 0);
 }

@@ -20,6 +20,7 @@ import { Unfold } from "../draw/unfold.js";
 import { MeasuredServers } from "../servers/measured.js";
 import { ReconstructedView } from "../servers/reconstructed.js";
 import { ServersView } from "../servers/view.js";
+import { MuseumView } from "../lessons/museum.js";
 import { LessonPlayer } from "../lessons/player.js";
 import { CheckCard } from "../proof/check.js";
 import { ExactView } from "../proof/exact.js";
@@ -93,7 +94,8 @@ export class Instrument extends HTMLElement {
     this.presenting = new Presenting(this);
     this.keys = (event) => pressKey(event, this);
     this.scenes = new Scenes(this, (name) => this.staged(name), this.keys);
-    this.lessons = new LessonPlayer(this, this.scenes.list);
+    this.museum = new MuseumView((words) => openDoor("learn", words));
+    this.lessons = new LessonPlayer(this, this.museum.entrance, this.scenes.list);
     this.strip = new StripView(this.transport, (lane, round) => cursor.select(lane, round));
     this.opening = new Opening(this);
     this.round = new RoundView(actions, this.opening.root);
@@ -103,7 +105,7 @@ export class Instrument extends HTMLElement {
     this.why = new WhyView();
     this.compare = new CompareView(this.request);
     this.checked = new CheckCard(this.request);
-    this.servers = new ServersView(this.request);
+    this.servers = new ServersView(this.request, () => this.museum.open());
     this.measured = new MeasuredServers();
     this.calculator = new Calculator();
     this.reconstructed = new ReconstructedView();
@@ -148,7 +150,7 @@ export class Instrument extends HTMLElement {
       keyLine(),
     );
     this.serversBox = h("section", { class: "card", "aria-label": "Servers" }, this.servers.root);
-    this.learnBox = h("section", { "aria-label": "Learn" }, this.lessons.menu);
+    this.learnBox = h("section", { "aria-label": "Learn" }, this.lessons.menu, this.museum.root);
     this.main = h(
       "section",
       { class: "ds", "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: this.keys } },
@@ -207,6 +209,7 @@ export class Instrument extends HTMLElement {
   entered() {
     if (this.lessons.lesson && doorNow() !== "learn") this.lessons.leave();
     this.main.dataset.door = doorNow();
+    if (this.arrived) this.museum.show();
     this.request();
   }
 
@@ -253,6 +256,7 @@ export class Instrument extends HTMLElement {
       this.arrived = true; // the controls hold the settings of the address
       settingsArrived();
       this.lessons.start(Number(fromAddress("lesson")));
+      this.museum.show();
       findRun();
     }
     if (delta.compare && this.compare.take(delta.compare)) this.found("Compare", "comparison");
@@ -407,6 +411,7 @@ export class Instrument extends HTMLElement {
     this.shown.hidden = !any || !here;
     this.serversBox.hidden = door !== "servers";
     this.learnBox.hidden = door !== "learn" || Boolean(this.lessons.lesson);
+    this.lessons.menu.hidden = this.museum.wanted;
     if (door === "servers") this.servers.paint({ busy: this.busy });
     if (door === "decide") this.calculator.paint(this.own || this.store);
     const state = this.awaiting && !LATER.includes(this.state) ? "starting" : this.state;

@@ -3,11 +3,7 @@
 import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { postAs, presentRoom, presentedRoom } from "../base/room.js";
-import { knownAt } from "../base/stages.js";
-import { guessesAt } from "../lessons/narrow.js";
-
-const CONTEXT = 90; // characters of the text before a round
-const COUNTED = 11; // guesses in a row that have an answer each
+import { survivalQuestion, verdictQuestion } from "../lessons/asking.js";
 
 export class Presenting {
   /** `host` is the element. Without a room in this tab nothing is shown, sent or asked. */
@@ -20,7 +16,9 @@ export class Presenting {
           { class: "note class-room" },
           `Class ${this.room.code}: phones follow your lessons. `,
           h("kbd", { text: "A" }),
-          " asks the class about the round that is shown. ",
+          " asks the class about the round that is shown, ",
+          h("kbd", { text: "Shift A" }),
+          " whether its marked guess is kept. ",
           h("a", { href: "class", text: "To the projector" }),
         )
       : null;
@@ -31,12 +29,18 @@ export class Presenting {
     if (this.room) await this.send("show", step);
   }
 
-  /** Asks the class how much of the shown round is kept, and goes to the projector. */
-  async ask() {
+  /** Asks the class how much of the shown round is kept, or whether its chosen `guess` is; and goes to the projector. */
+  async ask(guess) {
     const { at, round } = this.host.cursor;
     if (!this.room) return;
-    if (!round?.drafted || round.cut) this.host.say("This round has no guesses to ask about; choose another one.");
-    else if (await this.send("take", questionAbout(at.lane, round))) location.href = "class";
+    const question = at && (guess ? verdictQuestion : survivalQuestion)(at.lane, round, at.key);
+    if (!question)
+      this.host.say(
+        guess
+          ? "This guess was not decided by a random number and min(1, p/q); choose another one."
+          : "This round has no guesses to ask about; choose another one.",
+      );
+    else if (await this.send("take", question)) location.href = "class";
   }
 
   /** The room is over. */
@@ -55,25 +59,4 @@ export class Presenting {
       return null;
     }
   }
-}
-
-function questionAbout(lane, round) {
-  const text =
-    lane.start.prompt +
-    lane.tokens
-      .slice(0, round.firstToken)
-      .map((token) => token.text)
-      .join("");
-  const guesses = guessesAt(round, knownAt(round, Infinity));
-  const last = guesses.at(-1);
-  const { accepted } = round;
-  const most = Math.min(round.depth, COUNTED);
-  return {
-    ask: "How many guesses in a row does the target keep?",
-    context: `… ${text.replace(/\s+/g, " ").slice(-CONTEXT)}`,
-    options: Array.from({ length: most + 1 }, (_, n) => (n === COUNTED ? `${n} or more` : String(n))),
-    truth: Math.min(accepted, most),
-    said: `${accepted} of ${round.drafted} ${accepted === 1 ? "was" : "were"} kept, and the target added ${last.text}, its ${last.fate}. ${round.emitted.length} tokens for one pass of the target.`,
-    guesses,
-  };
 }

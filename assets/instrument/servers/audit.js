@@ -21,7 +21,7 @@ export function resultOf(told, running) {
   return told.incomplete ? "incomplete" : "same";
 }
 
-const WORDS = {
+export const RESULTS = {
   running: "? undecided so far",
   stopped: "? undecided: stopped",
   incomplete: "? undecided: the server failed",
@@ -63,7 +63,7 @@ export class AuditCard {
     const result = resultOf(told, running);
     this.root.dataset.result = result;
     setText(this.title, `${told.server} against ${told.against}`);
-    setText(this.result, WORDS[result]);
+    setText(this.result, RESULTS[result]);
     setText(this.sentence, told.verdict || "");
     this.sentence.hidden = !told.verdict;
     setText(this.progress, progressWords(told, answer, running));
@@ -99,7 +99,7 @@ function progressWords(told, answer, running) {
 }
 
 /** Evidence of each kind of bet, and of all together, on one scale. */
-function betRows(told) {
+export function betRows(told) {
   const parts = Object.entries(told.parts);
   if (!told.texts) return [];
   const rows = [["all together", told.evidence], ...parts.map(([name, value]) => [BETS[name] || name, value])];

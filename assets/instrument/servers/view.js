@@ -22,8 +22,16 @@ const LOAD = Symbol("load"); // in place of the name of an audited server
 const HERE = { plain: "plain decoding", drafter: "the drafter of the controls" }; // lanes that the engine here decodes
 const WEIGHTS = { value: "", text: "the target loaded here" };
 
+const museumRow = (open) =>
+  h(
+    "div",
+    { class: "controls" },
+    h("span", { class: "note", text: "What an audit finds: four bugs of published servers, rebuilt and mended." }),
+    button("Open the museum", open),
+  );
+
 export class ServersView {
-  constructor(repaint) {
+  constructor(repaint, toMuseum) {
     this.repaint = repaint;
     this.known = null; // {servers: [{name, url}], canAdd, programs}, once the host has said
     this.left = new Set(); // names that do not race
@@ -79,6 +87,7 @@ export class ServersView {
       h("div", { class: "controls" }, this.test, this.upTo, this.time, this.openFile, this.file),
       this.form,
       this.cards,
+      (this.museum = museumRow(toMuseum)),
     );
   }
 
@@ -158,7 +167,7 @@ export class ServersView {
 
   paint({ busy }) {
     const absent = !hostCan("race");
-    for (const part of this.root.children) part.hidden = absent !== (part === this.absentWords);
+    for (const part of this.root.children) part.hidden = part !== this.museum && absent !== (part === this.absentWords);
     if (absent) return;
     if (!this.known) {
       this.ask({});

@@ -10,6 +10,7 @@ import typer
 
 from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.extra import dashboard
 from draftscope_app.cli.fields import Given, takes, whole
 from draftscope_app.serve.network import EVERYWHERE
 
@@ -31,12 +32,13 @@ def present(
 
     Everybody on the network can open the dashboard while it runs. Stop it with Ctrl-C.
     """
-    from draftscope_app.classroom.deck import read, shipped
-    from draftscope_app.engine.config import Environment
-    from draftscope_app.serve import server
+    with dashboard():
+        from draftscope_app.classroom.deck import read, shipped
+        from draftscope_app.engine.config import Environment
+        from draftscope_app.serve import server
 
-    questions = read(deck) if deck else shipped()
-    load, _ = options.models(loading, None)
-    environment = Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
-    server.serve(host, port, load, open_browser=not no_browser, environment=environment, deck=questions)
+        questions = read(deck) if deck else shipped()
+        load, _ = options.models(loading, None)
+        environment = Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
+        server.serve(host, port, load, open_browser=not no_browser, environment=environment, deck=questions)
     return ExitCode.OK

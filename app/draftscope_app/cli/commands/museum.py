@@ -11,10 +11,12 @@ from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from draftscope.servers.audit.audit import AuditReport
+    from draftscope.servers.museum.exhibits import Exhibit
     from draftscope.servers.museum.tour import Exhibited
 
 TARGET = "draft"  # the smallest model that always comes with the program is what these servers should write
-HEAD = ("bug", "program", "as it was", "mended")
+HEAD = ("bug", "program", "as it was", "mended", "would have seen")
 
 app = typer.Typer(add_completion=False)
 
@@ -51,15 +53,26 @@ def _print(shown: Exhibited) -> None:
     print(f"As it was: {shown.wrong.verdict}\nMended: {shown.mended.verdict}\n", flush=True)
 
 
-def _verdicts(shown: Exhibited) -> tuple[str, str]:
+def _verdicts(shown: Exhibited) -> tuple[str, str, str]:
     wrong, mended = (", ".join(exhibited.differences) or "no difference" for exhibited in (shown.wrong, shown.mended))
     acquitted = not shown.mended.different and not shown.mended.undecided
-    return f"convicted: {wrong}" if shown.wrong.different else wrong, f"acquitted: {mended}" if acquitted else mended
+    return (
+        f"convicted: {wrong}" if shown.wrong.different else wrong,
+        f"acquitted: {mended}" if acquitted else mended,
+        _bound(shown.mended),
+    )
+
+
+def _bound(mended: AuditReport) -> str:
+    """How large a difference of the mended server would have been found."""
+    missed = mended.sampled["missed"] if mended.sampled else {"variation": None}
+    return "nothing" if missed["variation"] is None else f"TV {missed['variation']:.2g}, {missed['nats']:.2g} nats"
 
 
 def _as_json(shown: Exhibited) -> dict[str, object]:
-    exhibit = shown.exhibit
-    return {
-        "number": exhibit.number, "program": exhibit.program, "title": exhibit.title, "story": exhibit.story,
-        "rebuilt": exhibit.rebuilt, "wrong": shown.wrong.as_json(), "mended": shown.mended.as_json(),
-    }  # fmt: skip
+    return {**about(shown.exhibit), "wrong": shown.wrong.as_json(), "mended": shown.mended.as_json()}
+
+
+def about(exhibit: Exhibit) -> dict[str, str]:
+    """What is said of an exhibit."""
+    return {name: getattr(exhibit, name) for name in ("number", "link", "program", "title", "story", "rebuilt")}

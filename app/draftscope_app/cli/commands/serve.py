@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.extra import dashboard
 from draftscope_app.cli.fields import Given, takes, whole
 
-EXTRA = ("gradio", "pandas", "plotly")  # installed with draftscope[app] only
 TARGET = "hub id, folder, GGUF file, or a name: smollm2, embedded, ...; default: smollm2, else embedded"
 
 app = typer.Typer(add_completion=False)
@@ -34,12 +33,12 @@ def serve(
 
     Limits and the log are set by environment variables; without them no log is written.
     """
-    from draftscope_app.engine.config import Environment
-    from draftscope_app.serve import server
+    with dashboard():
+        from draftscope_app.engine.config import Environment
+        from draftscope_app.serve import server
 
-    environment = Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
-    load, named = options.models(loading, drafter)
-    try:
+        environment = Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
+        load, named = options.models(loading, drafter)
         server.serve(
             host=host,
             port=port,
@@ -48,9 +47,4 @@ def serve(
             open_browser=not no_browser,
             environment=environment,
         )
-    except ModuleNotFoundError as error:
-        if error.name not in EXTRA:
-            raise
-        remedy = "install it with: pip install 'draftscope[app]'"
-        raise DraftscopeError(f"The dashboard needs {error.name}; {remedy}.") from None
     return ExitCode.OK

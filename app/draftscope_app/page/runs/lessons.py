@@ -21,6 +21,7 @@ from draftscope_app.page.runs.feed import delta, note
 SUFFIX = ".jsonl.gz"
 SWEEP = ".sweep.jsonl"
 AUDITS = ".audits.jsonl"
+MUSEUM = assets() / "lessons" / "museum.json"
 
 
 def names() -> list[str]:
@@ -56,6 +57,12 @@ def swept(name: str) -> list[dict[str, Any]]:
 def audited(name: str) -> list[dict[str, Any]]:
     """How the audits of the servers of that run ended, one for each; empty where there is none."""
     return _records(name, AUDITS)
+
+
+def museum() -> dict[str, Any]:
+    """The exhibits of the museum, and the bugs that it does not have."""
+    record: dict[str, Any] = json.loads(MUSEUM.read_text(encoding="utf-8"))
+    return record
 
 
 def _records(name: str, suffix: str) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ NEEDED: Mapping[str, Mapping[float, int]] = {
     "top-k": {0.05: 48, 0.1: 48, 0.2: 48, 0.4: 48},
     "top-p": {0.05: 48, 0.1: 48, 0.2: 48},
     "min-p": {0.05: 48, 0.1: 48, 0.2: 48, 0.4: 48},
+    "fresh random numbers": {0.05: 624, 0.1: 288, 0.2: 240, 0.4: 96},
 }  # fmt: skip
 
 
@@ -35,8 +36,8 @@ class Covered:
 
 BELOW = "differences below the tolerance for rounding"
 ROWS = (
-    Covered("greedy identity", "the tokens of 4 texts against plain's; a tie is no difference", "ties that are settled "
-            "wrongly"),
+    Covered("greedy identity", "the tokens of 4 texts against plain's: one is enough; a tie is no difference",
+            "ties that are settled wrongly"),
     Covered("temperature", "log-probabilities and ranks of sampled tokens", BELOW),
     Covered("drafted tokens", "the same, by position too: what a wrong verification writes", BELOW),
     Covered("top-k", "tokens outside are counted, those inside tested", "tokens at the edge, which rounding decides"),
@@ -44,10 +45,15 @@ ROWS = (
     Covered("min-p", "the same", "tokens at the edge, which rounding decides"),
     Covered("fresh random numbers", "texts of other seeds and of requests at once must not repeat", "numbers that "
             "repeat only after more texts than were asked for"),
-    Covered("log-probabilities", "asked for at T = 1, against the target's", "a server that reports none"),
-    Covered("requests at once", "samples after the same prompt come at once", "batches of mixed settings"),
+    Covered("log-probabilities", "asked for at T = 1, against the target's: one is enough",
+            "a server that reports none"),
+    Covered("requests at once", "all of the above, as samples after the same prompt come at once", BELOW),
     Covered("seeds that repeat", "no program promises the same text in another batch", covered=False),
-    Covered("penalties", "sent as off; their law depends on how a program counts the prompt", covered=False),
+    Covered("mixed batches", "all requests of an audit have the same settings; audit while others use the server",
+            covered=False),
+    Covered("repetition penalty", "sent as off; its law depends on how a program counts the prompt", covered=False),
+    Covered("presence and frequency penalties", "sent as off; their law depends on how a program counts the prompt",
+            covered=False),
     Covered("logit bias", "never sent; some programs refuse it while they speculate", covered=False),
     Covered("stop strings", "a server leaves their tokens out, so nobody sees which were sampled", covered=False),
     Covered("JSON schemas", "the allowed tokens depend on the server's own grammar", covered=False),

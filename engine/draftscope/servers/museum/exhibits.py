@@ -68,8 +68,8 @@ class Exhibit:
     """A bug; `wrong` and `mended` are what a server does before and after. `greedy`: its drafts are the best tokens."""
 
     number: str
+    link: str
     program: str
-    kind: str  # of a program, whose audit is run
     title: str
     story: str
     rebuilt: str  # what of it is real here
@@ -84,7 +84,8 @@ def as_it_is(logs: Floats) -> Floats:
 
 EXHIBITS = (
     Exhibit(
-        "vllm#55005", "vLLM for CPUs 0.32", "vllm", "The temperature of drafted rows is uninitialised memory",
+        "vllm#55005", "https://github.com/vllm-project/vllm/issues/55005",
+        "vLLM for CPUs 0.32", "The temperature of drafted rows is uninitialised memory",
         "Rows are expanded from requests to drafted tokens into a buffer that a kernel for GPUs fills. On a CPU nobody "
         "fills it, so each drafted row is divided by what the memory held: NaN in half of the rows. Greedy texts and "
         "the token after the drafts are right, and so is every benchmark of speed.",
@@ -92,21 +93,24 @@ EXHIBITS = (
         (uninitialised_temperature, as_it_is), (by_rejection, as_it_is),
     ),
     Exhibit(
-        "sglang#31214", "SGLang on ROCm and CPUs", "sglang", "Drafts are verified by argmax at any temperature",
+        "sglang#31214", "https://github.com/sgl-project/sglang/issues/31214",
+        "SGLang on ROCm and CPUs", "Drafts are verified by argmax at any temperature",
         "The kernels that verify samples are imported for CUDA only. Elsewhere the target's best tokens are compared "
         "with the drafts, without a warning. The text is greedy at any temperature, and long answers repeat.",
         "the mechanism, in a server of our own; SGLang did not start here",
         (by_argmax, as_it_is), (by_rejection, as_it_is),
     ),
     Exhibit(
-        "llama.cpp#27972", "llama.cpp's server", "llama.cpp", "Every token of a round is reported with probability 1",
+        "llama.cpp#27972", "https://github.com/ggml-org/llama.cpp/issues/27972",
+        "llama.cpp's server", "Every token of a round is reported with probability 1",
         "Accepted tokens take a path that never fills the candidates, so the server reports 1 for each. The text is "
         "right. Whoever reads confidence or perplexity from the answer reads nonsense.",
         "the mechanism, in a server of our own",
         (by_rejection, certain), (by_rejection, as_it_is),
     ),
     Exhibit(
-        "transformers#47932", f"transformers (here {transformers_version})", "transformers",
+        "transformers#47932", "https://github.com/huggingface/transformers/issues/47932",
+        f"transformers (here {transformers_version})",
         "q is not what was sampled",
         "The drafter for single positions takes its best token, and tells the softmax as q. The rule then accepts it "
         "with p / q instead of p, and after a rejection subtracts mass that was never proposed.",
@@ -116,7 +120,10 @@ EXHIBITS = (
 )  # fmt: skip
 
 NOT_REPRODUCED = (  # number or program, what it is
-    ("sglang#27908", "a head without output weights stays random: HTTP 200, acceptance length 1.00 (see `inspect`)"),
+    (
+        "sglang#27908",
+        "a head without output weights stays random: HTTP 200, acceptance length 1.00 (draftscope inspect)",
+    ),
     ("sglang#23838", "a head's layer ids are read with another offset"),
     ("mlx-lm#1423", "greedy text with a draft model differs from greedy text without"),
     ("gpt-fast", "its speculative path raises at the start"),

@@ -71,7 +71,7 @@ class MuseumServer:
         end = len(text) + request.max_tokens
         while len(text) < end:
             first = len(text) == len(request.ids)  # the prompt's own forward has no drafts
-            seen = self._round(text, 0 if first else min(self.gamma, end - len(text) - 1), request.temperature, dice)
+            seen = self.round(text, 0 if first else min(self.gamma, end - len(text) - 1), request.temperature, dice)
             new = _greedy(seen) if not request.temperature else self.verify(seen, dice) if seen.drafted else [
                 draw(np.exp(seen.logp[0]), dice)
             ]  # fmt: skip
@@ -80,7 +80,8 @@ class MuseumServer:
             text += new
             yield Chunk(tuple(new), "text", 0.0, "length" if len(text) >= end else None, logprobs=reports)
 
-    def _round(self, text: list[int], gamma: int, temperature: float, dice: Dice) -> DraftedRound:
+    def round(self, text: Sequence[int], gamma: int, temperature: float, dice: Dice) -> DraftedRound:
+        """Drafts `gamma` tokens after a text, and what the target says of them."""
         drafted, q = list[int](), []
         for _ in range(gamma):
             scores = self._logits(tuple([*text, *drafted][-READ:]), 1)

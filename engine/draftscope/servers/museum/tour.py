@@ -10,19 +10,21 @@ from draftscope.servers.audit.asked import Plan
 from draftscope.servers.audit.audit import AuditReport, audit
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.museum.exhibits import EXHIBITS, Exhibit
+from draftscope.servers.museum.picture import Picture, picture
 from draftscope.servers.museum.server import Kept, MuseumServer, Told, Verify
 
-PLAN = Plan(samples=120, tokens=8, concurrency=8)
+PLAN = Plan(samples=960, tokens=8, concurrency=8)  # most of them for mends: a bug is clear after a few
 ORDERED = "vllm"  # nothing is truncated, so the order in which a program samples does not matter
 
 
 @dataclass(frozen=True)
 class Exhibited:
-    """An exhibit with its two audits."""
+    """An exhibit with its two audits and its picture."""
 
     exhibit: Exhibit
     wrong: AuditReport
     mended: AuditReport
+    picture: Picture
 
     @property
     def as_expected(self) -> bool:
@@ -43,4 +45,4 @@ def tour(engine: DecodingEngine) -> Iterator[Exhibited]:
                 server = MuseumServer(engine.target, verify, report, exhibit.greedy, kept=kept)
                 audits[verify, report, exhibit.greedy] = audit(server, ORDERED, engine, AUDIT_PROMPTS, ids, PLAN)
         wrong, mended = (audits[verify, report, exhibit.greedy] for verify, report in (exhibit.wrong, exhibit.mended))
-        yield Exhibited(exhibit, wrong, mended)
+        yield Exhibited(exhibit, wrong, mended, picture(engine, exhibit, kept))

@@ -1,0 +1,23 @@
+"""What only `draftscope[app]` installs, for commands that open the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from draftscope.base.errors import DraftscopeError
+
+PACKAGES = ("gradio", "plotly", "segno")
+
+
+@contextmanager
+def dashboard() -> Iterator[None]:
+    """Turns a missing package into one sentence."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in PACKAGES:
+            raise
+        remedy = "install it with: pip install 'draftscope[app]'"
+        raise DraftscopeError(f"The dashboard needs {package}; {remedy}.") from None

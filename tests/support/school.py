@@ -1,0 +1,30 @@
+"""Lessons without a server: the player as the page hosts it, over a run, in one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+from draftscope.trace import html
+from draftscope.trace.events import AnyEvent
+from draftscope_app.page.runs import lessons
+
+HOST = """<script>(() => {
+    const runs = RUNS;
+    let asked = 0;
+    const lesson = async (name) => (await Inside.unpacked(runs[name])).replace("{", `{"asked": ${asked++}, `);
+    Draftscope.connect({ events: [], trigger: () => {}, server: { lesson } });
+})();</script>"""
+
+
+def lessons_page(path: Path, own: list[AnyEvent], told: Mapping[str, str]) -> Path:
+    """Writes the file. `told`: what the server would answer, by the name of a lesson's recording."""
+    packed = {name: html.packed(answer) for name, answer in told.items()}
+    script = partial(html.script, lessonNames=list(told), metrics=lessons.meanings())
+    with mock.patch.object(html, "script", script):
+        page = html.page(own)
+    path.write_text(page.replace("</body>", HOST.replace("RUNS", json.dumps(packed)) + "</body>"), encoding="utf-8")
+    return path
