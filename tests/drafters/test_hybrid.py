@@ -11,7 +11,7 @@ import torch
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.drafter import State
-from draftscope.drafters.heads.hybrid import Hybrid
+from draftscope.drafters.heads.hybrid import HybridDrafter
 from draftscope.drafters.length import SELDOM, Rate
 from draftscope.drafters.mixed_length import MixedChain, MixedCosts
 from draftscope.drafters.settings import Settings
@@ -95,15 +95,15 @@ class Cheap(DecodingEngine):
 def sources(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How many trees had guesses, copies, or both in one chain."""
     seen: Counter[str] = Counter()
-    right = Hybrid.propose
+    right = HybridDrafter.propose
 
-    def propose(self: Hybrid, state: State, depth: int) -> DraftTree:
+    def propose(self: HybridDrafter, state: State, depth: int) -> DraftTree:
         tree = right(self, state, depth)
         for mixed in self._chains:
             seen["guessed" * bool(mixed.guesses) + "copied" * bool(mixed.copied)] += 1
         return tree
 
-    monkeypatch.setattr(Hybrid, "propose", propose)
+    monkeypatch.setattr(HybridDrafter, "propose", propose)
     return seen
 
 
@@ -141,14 +141,14 @@ def test_a_dropped_guess_is_seen(tiny: DecodingEngine, monkeypatch: pytest.Monke
 
 def test_a_copy_that_passes_for_a_guess_is_seen(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies are verified as if they had been drawn from the head's first distribution."""
-    right = Hybrid._tree
+    right = HybridDrafter._tree
 
-    def drawn(self: Hybrid, distributions: list[torch.Tensor], times: tuple[float, ...]) -> DraftTree:
+    def drawn(self: HybridDrafter, distributions: list[torch.Tensor], times: tuple[float, ...]) -> DraftTree:
         tree = right(self, distributions, times)
         if tree.drawn != "some":
             return tree
         object.__setattr__(tree, "proposal_row", tree.proposal_row.clamp(min=0))
         return tree
 
-    monkeypatch.setattr(Hybrid, "_tree", drawn)
+    monkeypatch.setattr(HybridDrafter, "_tree", drawn)
     assert p_value(Cheap.of(tiny)) < FALSE_ALARM

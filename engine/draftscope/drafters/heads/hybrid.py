@@ -26,7 +26,7 @@ from draftscope.verify.tree import DraftTree, chain, empty, first_rows
 HEAD, COPYING = "eagle3", "ngram"  # whose calibrated costs a round's are made of
 
 
-class Hybrid(Drafter):
+class HybridDrafter(Drafter):
     """A chain of at most gamma tokens for each sequence, as long as more are expected to pay."""
 
     def __init__(self, parts: Parts[DrawnChainOptions]) -> None:
@@ -112,7 +112,7 @@ INFO = DrafterInfo(
     name="hybrid",
     title="EAGLE-3 head and copying, by cost",
     paper="EAGLE-3 2503.01840 beside SuffixDecoding 2411.04975; lengths by measured cost",
-    create=Hybrid,
+    create=HybridDrafter,
     options=DrawnChainOptions,
     head=head_kinds.EAGLE3,
     chooses_by=(HEAD, COPYING),

@@ -55,7 +55,7 @@ def written(
     or, with what is wrong, where it cannot be drawn any further."""
     asked = replace(request, ids=prompt.ids, name=f"draftscope-{uuid4().hex}")
     translation = Translation(run, lane.name, raw or pieces(lane.server, prompt.ids[-1]))
-    live = _Live(lane.server, asked, translation)
+    live = _RecordedAnswer(lane.server, asked, translation)
     reason: EndReason
     sampling = {"temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p}
     more = {"min_p": request.min_p, "seed": request.seed, "max_new_tokens": request.max_tokens}
@@ -90,7 +90,7 @@ def pieces(server: Server, before: int) -> Raw:
 
 
 @dataclass
-class _Live:
+class _RecordedAnswer:
     """One answer and what is recorded of it."""
 
     server: Server
