@@ -310,7 +310,7 @@ for module in pkgutil.walk_packages(draftscope.__path__, "draftscope."):
         importlib.import_module(module.name)
 from draftscope.base.errors import DraftscopeError
 from draftscope.measure.bench.benchmark import benchmark, save
-from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.plan import BenchPlan, texts
 from draftscope.measure.gpu import __main__ as gpu
 from draftscope.train import family
 

@@ -150,7 +150,7 @@ def test_a_nightly_job_gets_its_files(engine: DecodingEngine, cli: Cli, tmp_path
     assert "The baseline has this difference too: sampled." in again.out and "it has the settings" in other.err
     text = summary.read_text()
     assert text.startswith("before\n## Draftscope audit: Different\n\nDiffers from its target")
-    assert "## Draftscope audit: No difference found" in text and "| penalties " in text
+    assert "## Draftscope audit: No difference found" in text and "| repetition penalty " in text
 
 
 def test_reported_log_probabilities_must_be_those_of_the_tokens(engine: DecodingEngine, cli: Cli) -> None:

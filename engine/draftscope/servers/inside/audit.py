@@ -8,24 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from typing import Any
-from urllib.parse import quote
 from uuid import uuid4
 
 from pydantic import BaseModel
 
-from draftscope.servers.adapter import ServerError
+from draftscope.servers.inside.asked import read_state
 from draftscope.servers.inside.decisions import FALSE_ALARM, TensorFinding, examine
-from draftscope.servers.inside.recording import InsideRecording, RecordedRound
+from draftscope.servers.inside.recording import RecordedRound
 from draftscope.servers.programs.web_server import Cards, chosen
 from draftscope.servers.wire import Wire
 from draftscope.verify.sampling import Sampling
 
-ROUNDS = "/v1/draftscope/rounds"
 ARRIVES_S, PAUSE_S = 10.0, 0.05
 LOST_S = 1.0  # in place of ARRIVES_S where steps were lost: what is missing may never come
-NO_RECORDER = (
-    "has no recorder; install draftscope-vllm there and start it with VLLM_PLUGINS=draftscope (engine/SERVERS.md)."
-)
 
 
 class InsideChoice(BaseModel):
@@ -132,16 +127,6 @@ def has_gaps(written: list[int], rounds: Sequence[RecordedRound]) -> bool:
             return False
         place = len(written) if not found else found[0] + len(tokens)
     return True
-
-
-def read_state(wire: Wire, request: str = "", after: int = -1) -> InsideRecording:
-    """Raises `ServerError` where nothing is recorded, and says why."""
-    state = wire.asked(f"{ROUNDS}?request={quote(request)}&after={after}", InsideRecording)
-    if state is None:
-        raise ServerError(f"{wire.url} {NO_RECORDER}")
-    if not state.on:
-        raise ServerError(f"{wire.url}: its recorder has ended: {state.why}.")
-    return state
 
 
 def _ask(wire: Wire, model: str, prompt: str, plan: InsidePlan, lost: int) -> tuple[list[int], list[RecordedRound]]:

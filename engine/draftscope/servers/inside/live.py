@@ -15,7 +15,8 @@ from draftscope.base.steps import Cancelled, Steps
 from draftscope.base.text import Cut
 from draftscope.servers.adapter import Chunk, Request, Server, ServerError
 from draftscope.servers.background import in_background
-from draftscope.servers.inside.audit import ARRIVES_S, PAUSE_S, read_state
+from draftscope.servers.inside.asked import read_state
+from draftscope.servers.inside.audit import ARRIVES_S, PAUSE_S
 from draftscope.servers.inside.recording import RecordedRound
 from draftscope.servers.inside.translation import Raw, Translation
 from draftscope.servers.race import Lane, RacePrompt
@@ -25,12 +26,6 @@ from draftscope.trace.events import AnyEvent, EndReason, Round, RunEnd, RunStart
 PATIENCE = 0.05  # seconds between two moments at which it may be stopped
 SERVER = "server"  # the drafter's name of such a lane
 LACKS = "The server's recorder lacks the next round of this answer; ask again when the server has less to do."
-NEWEST = 64  # requests that are listed
-
-
-def recorded(wire: Wire) -> list[str]:
-    """The requests that a server's recorder has rounds of, the newest first. Raises `ServerError` where it has none."""
-    return read_state(wire).requests[: -NEWEST - 1 : -1]
 
 
 def opened(lane: Lane, request: str, run: str, raw: Raw | None = None) -> Iterator[AnyEvent]:
