@@ -19,22 +19,14 @@ FIRST_GUESS = (0.15, 0.3, 0.45, 0.6, 0.8)  # of the acceptance of what follows s
 
 
 class MixedCosts:
-    """What a round costs in rounds of plain decoding, of `batch` sequences."""
+    """What a round costs in rounds of plain decoding."""
 
     def __init__(self, cost: Callable[[str, int, int], float], head: str, copying: str, most: int, batch: int) -> None:
         self._cost, self._head, self._copying, self._most = cost, head, copying, most
-        self._batch = 0
-        self.batch = batch
+        self.of_batch(batch)
 
-    @property
-    def batch(self) -> int:
-        return self._batch
-
-    @batch.setter
-    def batch(self, batch: int) -> None:
-        if batch == self._batch:
-            return
-        self._batch = batch
+    def of_batch(self, batch: int) -> None:
+        """From now on of that many sequences."""
         self._guessed = [self._cost(self._head, count, batch) for count in range(self._most + 1)]
         self._copied = [self._cost(self._copying, count, batch) for count in range(self._most + 1)]
 
@@ -47,7 +39,7 @@ class MixedChain:
     """One sequence's chain. In each round: `begin`, then `guessed` while `guesses_on`, then `observe`."""
 
     def __init__(self, costs: MixedCosts) -> None:
-        self.costs = costs
+        self._costs = costs
         self.guesses: list[int] = []
         self.copied: list[tuple[int, int]] = []  # token, and how many tokens before it were matched
         self.guesses_on = False
@@ -97,20 +89,20 @@ class MixedChain:
     def _choose(self, worth: float) -> None:
         """Guesses on or copies if that is expected to emit more than `worth` times as many tokens for its cost."""
         already, chance, emitted = len(self.guesses), self._guessing.accepted, self._guessing.expected
-        best = worth * emitted / self.costs.of(already, 0)
+        best = worth * emitted / self._costs.of(already, 0)
         self.guesses_on = False
         guess, copy = chance, chance
         with_guesses = with_copies = emitted
         for count in range(1, self._limit - already + 1):
             guess *= self._guessing.ahead.value
             with_guesses += guess
-            if (rate := with_guesses / self.costs.of(already + count, 0)) > best:
+            if (rate := with_guesses / self._costs.of(already + count, 0)) > best:
                 best, self.guesses_on = rate, True
         found = self._index.continuation(self._limit - already, self.guesses)
         for count, (_, match) in enumerate(found, 1):
             copy *= self._copying[_kind(match)].value
             with_copies += copy
-            if (rate := with_copies / self.costs.of(already, count)) > best:
+            if (rate := with_copies / self._costs.of(already, count)) > best:
                 best, self.guesses_on, self.copied = rate, False, found[:count]
 
 

@@ -70,9 +70,9 @@ class AdviceListeners:
 
     def show(self, answer: Answer, part: Part) -> list[Any]:
         """Progress, and at the end the answer, or why there is none."""
-        events = [json.loads(line) for line in answer.lines if line]
-        event = events[-1] if events else {}
+        event = json.loads(answer.lines[-1]) if answer.lines else {}
         if not answer.over:
+            events = [json.loads(line) for line in answer.lines if line]
             seconds = answer.job.wish.question.seconds if isinstance(answer.job, AdviseJob) else 0.0
             text = view.progress(event, seconds) if event.get("stage") else view.waiting(part.place)
             note = notes.muted(answer.note) if answer.note else ""

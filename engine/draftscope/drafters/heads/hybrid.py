@@ -36,8 +36,8 @@ class HybridDrafter(Drafter):
         self._sampling = parts.sampling
         self._device = parts.device
         self._gamma = parts.options.gamma
-        costs = MixedCosts(parts.cost_like, HEAD, COPYING, self._gamma, parts.batch)
-        self._chains = [MixedChain(costs) for _ in range(parts.batch)]
+        self._costs = MixedCosts(parts.cost_like, HEAD, COPYING, self._gamma, parts.batch)
+        self._chains = [MixedChain(self._costs) for _ in range(parts.batch)]
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
         assert features is not None
@@ -75,8 +75,7 @@ class HybridDrafter(Drafter):
         if not self._rows.select_rows(rows):
             return False
         self._chains = [self._chains[row] for row in rows]
-        for mixed in self._chains:
-            mixed.costs.batch = len(rows)
+        self._costs.of_batch(len(rows))
         return True
 
     def _tree(self, distributions: list[Tensor], times: tuple[float, ...]) -> DraftTree:
