@@ -16,6 +16,7 @@ from draftscope_app.engine.jobs import AuditJob, DrafterChoice, EngineStatus, In
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import controls, page
 from draftscope_app.page.servers import KnownServers, ServersRequest, job, listed
+from tests.inside.server import recorded_by
 
 LISTED = (("plain", "http://gpu:8000"), ("fast", "http://127.0.0.1:8001/v1"))
 
@@ -37,6 +38,12 @@ def test_only_on_ones_own_machine_are_addresses_added(
 ) -> None:
     monkeypatch.setenv("SPACE_ID", space)
     assert Environment.read(variables).lets_add_servers(host) is lets
+
+
+@pytest.mark.parametrize(("can_add", "found"), [(True, ["made-up"]), (False, [])])
+def test_what_others_asked_a_server_for_is_not_shown_to_strangers(can_add: bool, found: list[str]) -> None:
+    with recorded_by() as (url, _):
+        assert KnownServers((("recorded", url),), can_add).recorded("recorded") == found
 
 
 def test_servers_are_listed_in_the_environment() -> None:

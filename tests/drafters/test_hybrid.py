@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from draftscope.decode.availability import default_drafter
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.drafter import State
 from draftscope.drafters.heads.hybrid import HybridDrafter
@@ -89,6 +90,12 @@ class Cheap(DecodingEngine):
 
     def _cost(self, drafter: str, like: str, gamma: int, batch: int, context: int) -> float:
         return 1 + 0.01 * gamma
+
+
+def test_it_drafts_where_no_drafter_is_named_and_no_draft_model_is_loaded(tiny: DecodingEngine) -> None:
+    assert default_drafter(tiny) == "draft"
+    assert default_drafter(DecodingEngine(tiny.target, None, tiny.tokenizer, tiny.heads)) == "hybrid"
+    assert default_drafter(DecodingEngine(tiny.target, None, tiny.tokenizer, {})) == "ngram"
 
 
 @pytest.fixture
