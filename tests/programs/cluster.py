@@ -1,8 +1,9 @@
 """The simulator beside two real servers: `python -m tests.programs.cluster --vllm build/vllm/bin/vllm --save FILE`.
 
 Two vLLM servers of the embedded pair, a core each, first plain, then speculative. The steps of one of them are measured
-at batches of 1 to 8, and its acceptance is counted. Then requests come at random moments, at four rates, to both
-servers in turn; the simulator gets the same moments, and of the servers only what was measured on the one.
+at batches of 1 to 8, while the other one rests and while it does the same: they share the memory. Its acceptance is
+counted. Then requests come at random moments, at four rates, to both servers in turn; the simulator gets the same
+moments, and of the servers only what was measured before, once with each of the two lists of steps.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 
@@ -47,18 +49,20 @@ class Point:
     kind: str
     traffic: Traffic
     measured: ClusterRun
-    simulated: ClusterRun
+    simulated: tuple[
+        ClusterRun, ...
+    ]  # with the steps of a server whose neighbour rests, and of one whose does the same
 
     def cells(self) -> tuple[str, ...]:
         """A row of the table."""
-        sides = (self.measured, self.simulated)
-        pairs = [[side.tokens_s for side in sides], *([side.latency_s(at) for side in sides] for at in (50, 90))]
-        texts = [(f"{m:.3g}", f"{s:.3g}", f"{100 * (s / m - 1):+.0f}%") for m, s in pairs]
+        runs = (self.measured, *self.simulated)
+        rows = [[run.tokens_s for run in runs], *([run.latency_s(at) for run in runs] for at in (50, 90))]
+        texts = [(f"{real:.3g}", " to ".join(f"{one:.3g}" for one in simulated)) for real, *simulated in rows]
         return (self.kind, f"{self.traffic.per_second:.2f}", f"{self.traffic.requests}", *sum(texts, ()))
 
 
-HEAD = ("servers", "requests a second", "requests", "tokens/s", "simulated", "off", "median s", "simulated", "off",
-        "90th s", "simulated", "off")  # fmt: skip
+HEAD = ("servers", "requests a second", "requests", "tokens/s", "simulated", "median s", "simulated", "90th s",
+        "simulated")  # fmt: skip
 
 
 @contextmanager
@@ -92,19 +96,30 @@ def ask(server: Server, prompt: RacePrompt, tokens: int = ANSWER) -> Answer:
     return answer
 
 
-def measured_times(server: Server, speculative: bool) -> StepTimes:
-    """What the simulator gets of the servers, from this one alone."""
-    inputs, before = texts(server, PROMPT), server.counters()
-    steps = between({batch: fmean(burst(server, inputs, batch, n) for n in range(BURSTS)) for batch in BATCHES})
-    after = server.counters()
-    reading = line(LENGTHS, [first_token_s(server, length) for length in LENGTHS])
+def measured_times(servers: Sequence[Server], speculative: bool) -> tuple[StepTimes, ...]:
+    """What the simulator gets of the first server: with the others at rest, and with all of them at the same work."""
+    inputs, before = texts(servers[0], PROMPT), servers[0].counters()
+    lists = [step_times(busy, inputs) for busy in (servers[:1], servers)]
+    after = servers[0].counters()
+    reading = line(LENGTHS, [first_token_s(servers[0], length) for length in LENGTHS])
     if not speculative:
-        return StepTimes(steps, reading)
+        return tuple(StepTimes(steps, reading) for steps in lists)
     assert before is not None and after is not None
     counted = after - before
     assert counted.rounds, "it drafted nothing"
     kept = [accepted / counted.rounds for accepted in counted.by_position]
-    return StepTimes(steps, reading, Speculation(steps, chances_of(kept), MOST))
+    return tuple(StepTimes(steps, reading, Speculation(steps, chances_of(kept), MOST)) for steps in lists)
+
+
+def step_times(busy: Sequence[Server], inputs: Sequence[RacePrompt]) -> list[float]:
+    """Seconds of a step of the first of these servers, by batch, while all of them write as many answers."""
+    times = {}
+    with ThreadPoolExecutor(len(busy)) as pool:
+        for batch in BATCHES:
+            work = partial(burst, inputs=inputs, batch=batch)
+            bursts = [list(pool.map(partial(work, number=number), busy)) for number in range(BURSTS)]
+            times[batch] = fmean(first for first, *_ in bursts)
+    return between(times)
 
 
 def burst(server: Server, inputs: Sequence[RacePrompt], batch: int, number: int) -> float:
@@ -161,26 +176,31 @@ def compared(vllm: Path, seconds: float, say: Callable[[str], None]) -> None:
         with two_servers(vllm, kind == "speculative") as servers:
             for server in servers:
                 burst(server, texts(server, PROMPT), MOST, 0)  # warm
-            times = measured_times(servers[0], kind == "speculative")
-            chosen = chosen or rates(times)
+            times = measured_times(servers, kind == "speculative")
+            chosen = chosen or rates(times[0])
             say(said_of(kind, servers[0], times))
             for seed, rate in enumerate(chosen):
                 traffic = Traffic(rate, PROMPT, ANSWER, requests=max(2, round(rate * seconds)))
-                simulated = simulate(traffic, times, SERVERS, in_turn, seed)
+                simulated = tuple(simulate(traffic, one, SERVERS, in_turn, seed) for one in times)
                 points.append(Point(kind, traffic, offer(servers, traffic, seed), simulated))
     say(markdown.table(HEAD, [point.cells() for point in points], "l" + "r" * (len(HEAD) - 1)))
 
 
-def said_of(kind: str, server: Server, times: StepTimes) -> str:
-    """What was measured on one server alone."""
-    step = "round" if times.speculation else "step"
-    steps = ", ".join(f"{1e3 * times.plain[batch - 1]:.1f}" for batch in BATCHES)
-    tau = f" It writes {times.speculation.tau:.2f} tokens a round." if times.speculation else ""
-    read = ", ".join(f"{1e3 * times.prefill(length):.1f}" for length in LENGTHS)
+def said_of(kind: str, server: Server, times: Sequence[StepTimes]) -> str:
+    """What was measured before any traffic."""
+    resting, busy = times
+    step = "round" if resting.speculation else "step"
+    tau = f" It writes {resting.speculation.tau:.2f} tokens a round." if resting.speculation else ""
+    read = ", ".join(f"{1e3 * resting.prefill(length):.1f}" for length in LENGTHS)
     return (
-        f"- vLLM {server.identity.version}, {kind}: a {step} of {_listed(BATCHES)} sequences takes {steps} ms; "
-        f"prompts of {_listed(LENGTHS)} tokens are read in {read} ms.{tau}"
+        f"- vLLM {server.identity.version}, {kind}: a {step} of {_listed(BATCHES)} sequences takes {_steps(resting)} "
+        f"ms while the other server rests, {_steps(busy)} ms while it does the same; prompts of {_listed(LENGTHS)} "
+        f"tokens are read in {read} ms.{tau}"
     )
+
+
+def _steps(times: StepTimes) -> str:
+    return ", ".join(f"{1e3 * times.plain[batch - 1]:.1f}" for batch in BATCHES)
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -1,20 +1,23 @@
 """What the recorder inside vLLM costs: `python -m tests.programs.inside_cost --vllm build/vllm/bin/vllm`.
 
-Two servers with the embedded pair run all the time: one does not load the plugin, the other does. Each repeat asks for
-the same texts in four ways, in a turning order: without the plugin, with it and nothing recorded, one request of them
-recorded, all of them. A ratio is of the same repeat's tokens per second; its interval is that of the mean over repeats.
-Both servers have #55005 mended (tests/inside/mended), so that there is a p to record. Run it on an idle machine.
+Two servers with the embedded pair run all the time: one does not load the plugin, the other does. Each repeat asks the
+second one for the same texts in three ways (nothing recorded, one request of them, all of them), each beside
+the first one in a pair, whose order turns. A ratio is of a pair's tokens per second; its interval is that of the mean.
+Both servers have #55005 mended (tests/inside/mended), so that there is a p to record. They share the last core, and
+this program keeps to the others: threads of a server that wait for each other on a busy core would be all that one
+measures. Run it on an idle machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
-from itertools import cycle, islice
+from dataclasses import dataclass, replace
+from itertools import cycle, islice, product
 from pathlib import Path
 from statistics import median
 from uuid import uuid4
@@ -26,26 +29,29 @@ from draftscope.base import markdown
 from draftscope.servers.adapter import Request, Server
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.inside.asked import read_state
+from draftscope.servers.programs.program import Command
 from draftscope.servers.wire import Wire
 from tests.programs.inside import PORT, command
 from tests.programs.interop import started
 
-WAYS = ("not loaded", "loaded, nothing recorded", "one request recorded", "all requests recorded")
+WAYS = ("nothing", "one request", "all requests")
 CONFIDENCE = 0.95
+TASKSET = Path("taskset")
 
 
 @dataclass(frozen=True)
-class Timed:
-    """One way at one concurrency in one repeat."""
+class Pair:
+    """Tokens per second of both servers, one right after the other."""
 
     way: str
     at_once: int
-    tokens_per_s: float
+    loaded: float
+    bare: float
 
 
-def timed(server: Server, way: str, at_once: int, tokens: int) -> Timed:
+def tokens_per_s(server: Server, way: str, at_once: int, tokens: int) -> float:
     """`at_once` requests that begin together, until the last one ends."""
-    recorded = {"one request recorded": 1, "all requests recorded": at_once}.get(way, 0)
+    recorded = (0, 1, at_once)[WAYS.index(way)]
     requests = [
         Request(
             server.tokenize(text), tokens, seed=number, temperature=1.0, ignore_eos=True,
@@ -56,36 +62,41 @@ def timed(server: Server, way: str, at_once: int, tokens: int) -> Timed:
     began = time.perf_counter()
     with ThreadPoolExecutor(at_once) as pool:
         written = sum(pool.map(lambda request: sum(len(chunk.ids) for chunk in server.stream(request)), requests))
-    return Timed(way, at_once, written / (time.perf_counter() - began))
+    return written / (time.perf_counter() - began)
 
 
-def measure(servers: Sequence[Server], points: Sequence[int], tokens: int, repeats: int) -> list[Timed]:
+def pinned(vllm: Path, plugins: str, port: int, requests: int) -> Command:
+    """Starts a server with these plugins on the last core."""
+    start = command(plugins, port, requests)
+    last = str(max(os.sched_getaffinity(0)))
+    return replace(start, arguments=("", "-c", last, str(vllm.absolute()), *start.arguments[1:]))
+
+
+def measure(servers: Sequence[Server], points: Sequence[int], tokens: int, repeats: int) -> list[Pair]:
     """The first server does not load the plugin. One repeat more than asked for comes first and is not counted."""
-    found = []
-    for repeat in range(-1, repeats):
-        turned = [WAYS[(place + repeat) % len(WAYS)] for place in range(len(WAYS))]
-        one = [timed(servers[way != WAYS[0]], way, at_once, tokens) for at_once in points for way in turned]
-        found += one if repeat >= 0 else []
-    return found
+    pairs = []
+    for repeat, at_once, way in product(range(-1, repeats), points, WAYS):
+        order = (0, 1) if repeat % 2 else (1, 0)
+        # Nothing of the first server's can be recorded, however its requests are named.
+        speeds = {number: tokens_per_s(servers[number], way, at_once, tokens) for number in order}
+        if repeat >= 0:
+            pairs.append(Pair(way, at_once, loaded=speeds[1], bare=speeds[0]))
+    return pairs
 
 
-def table(found: Sequence[Timed], points: Sequence[int]) -> str:
+def table(pairs: Sequence[Pair], points: Sequence[int]) -> str:
     rows = []
-    for at_once in points:
-        speeds = {
-            way: np.array([each.tokens_per_s for each in found if (each.way, each.at_once) == (way, at_once)])
-            for way in WAYS
-        }
-        for way, own in speeds.items():
-            rows.append((str(at_once), way, f"{median(own):.1f}", change(own, speeds[WAYS[0]])))
-    return markdown.table(("at once", "plugin", "tokens/s, median", "against not loaded"), rows)
+    for at_once, way in product(points, WAYS):
+        chosen = [pair for pair in pairs if (pair.way, pair.at_once) == (way, at_once)]
+        if chosen:
+            medians = (f"{median(pair.bare for pair in chosen):.1f}", f"{median(pair.loaded for pair in chosen):.1f}")
+            rows.append((str(at_once), way, *medians, change(chosen)))
+    return markdown.table(("at once", "recorded", "tokens/s without the plugin", "with it", "change"), rows)
 
 
-def change(own: np.ndarray, base: np.ndarray) -> str:
-    """Percent of tokens per second, with the interval of the mean; too few repeats have none."""
-    logs = np.log(own / base)
-    if own is base or not len(logs):
-        return "-"
+def change(pairs: Sequence[Pair]) -> str:
+    """Percent of tokens per second, with the interval of the mean; one pair has none."""
+    logs = np.log([pair.loaded / pair.bare for pair in pairs])
     if len(logs) < 2:
         return f"{100 * np.expm1(logs.mean()):+.1f} %"
     wide = stats.t.ppf((1 + CONFIDENCE) / 2, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
@@ -97,17 +108,18 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.programs.inside_cost", description=__doc__)
     parser.add_argument("--vllm", type=Path, required=True, help="the program, of an environment with draftscope-vllm")
     parser.add_argument("--at-once", default="1,4,16", help="requests at once")
-    parser.add_argument("--tokens", type=int, default=64, help="of each text")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=192, help="of each text")
+    parser.add_argument("--repeats", type=int, default=12)
     options = parser.parse_args(given)
     points = [int(each) for each in options.at_once.split(",")]
     with ExitStack() as opened:
         servers = [
             opened.enter_context(
-                started(options.vllm.absolute(), command(plugins, PORT + number, max(points)), ("--enforce-eager",))
+                started(TASKSET, pinned(options.vllm, plugins, PORT + number, max(points)), ("--enforce-eager",))
             )
             for number, plugins in enumerate(("vllm_55005", "draftscope,vllm_55005"))
         ]
+        os.sched_setaffinity(0, (cores := os.sched_getaffinity(0)) - {max(cores)} or cores)
         print(table(measure(servers, points, options.tokens, options.repeats), points))
         wire = Wire(servers[1].identity.url)
         print(f"\nSteps that the recorder had no time for: {read_state(wire).lost}.")
