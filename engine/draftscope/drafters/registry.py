@@ -22,10 +22,10 @@ from draftscope.drafters.text import slem, tli
 
 def known() -> dict[str, DrafterInfo]:
     """Every drafter by name; those from elsewhere last, as far as they can be used. `problems` says why others not."""
-    found = {info.name: info for info in OWN}
+    infos = {info.name: info for info in OWN}
     plugins = survey().plugins
-    found |= {plugin.name: info_of(plugin) for plugin in plugins if plugin.name not in _taken(plugins)}
-    return found
+    infos |= {plugin.name: info_of(plugin) for plugin in plugins if plugin.name not in _taken(plugins)}
+    return infos
 
 
 def problems() -> dict[str, str]:
