@@ -58,6 +58,6 @@ def _read_a_token(model: Model) -> int:
     """Bytes of all weights but an embedding of its own, of which a token reads one row."""
     network = model.network
     embedding, head = network.get_input_embeddings(), network.get_output_embeddings()
-    alone = head is not None and embedding.weight.data_ptr() != head.weight.data_ptr()
-    read: int = sum(each.nbytes for each in chain(network.parameters(), network.buffers()))
-    return read - embedding.weight.nbytes if alone else read
+    separate = head is not None and embedding.weight.data_ptr() != head.weight.data_ptr()
+    read: int = sum(tensor.nbytes for tensor in chain(network.parameters(), network.buffers()))
+    return read - embedding.weight.nbytes if separate else read
