@@ -117,7 +117,7 @@ def _counted(drafted: Sequence[int], accepted: Sequence[int]) -> Counted:
         rounds=len(drafted),
         drafted=sum(drafted),
         accepted=sum(accepted),
-        by_position=tuple(sum(each > i for each in accepted) for i in range(max(accepted, default=0))),
+        by_position=tuple(sum(length > i for length in accepted) for i in range(max(accepted, default=0))),
         accepted_per_round=tuple(accepted),
         drafted_per_round=tuple(drafted),
     )

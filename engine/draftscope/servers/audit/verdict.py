@@ -48,20 +48,24 @@ def failures_sentence(audited: Audited | Compared) -> str:
 
 def _differences(evidence: Evidence, place: PositionResult | None) -> list[str]:
     """The differences that are clear, those that a person can check most easily first."""
-    found, parts = [], evidence.parts
+    differences, parts = [], evidence.parts
     if evidence.outside:
-        found.append(f"{evidence.outside} of its tokens are excluded by the settings")
+        differences.append(f"{evidence.outside} of its tokens are excluded by the settings")
     if parts["repetition"] > CLEAR_AT_POSITION:
-        found.append(_repeated(evidence.repetition))
+        differences.append(_repeated(evidence.repetition))
     score, z = evidence.scored(place.position if place else 1)
     if abs(z) >= CLEAR_Z:
-        found.append(f"mean log-probability {abs(score):.2g} nats {'low' if score < 0 else 'high'}, z = {abs(z):.0f}")
-    if not found and parts["ranks"] > CLEAR_AT_POSITION:
+        differences.append(
+            f"mean log-probability {abs(score):.2g} nats {'low' if score < 0 else 'high'}, z = {abs(z):.0f}"
+        )
+    if not differences and parts["ranks"] > CLEAR_AT_POSITION:
         statistic, freedom, _ = evidence.chi_square
-        found.append(f"ranks are not those of samples, chi-square {statistic:.0f} with {freedom} degrees of freedom")
-    if not found:
-        found.append("some tokens come more often than they should")
-    return found
+        differences.append(
+            f"ranks are not those of samples, chi-square {statistic:.0f} with {freedom} degrees of freedom"
+        )
+    if not differences:
+        differences.append("some tokens come more often than they should")
+    return differences
 
 
 def _repeated(repetition: RepetitionBet) -> str:
