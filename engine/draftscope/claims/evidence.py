@@ -33,7 +33,7 @@ class SavedResults:
     @property
     def every_row(self) -> Sequence[RowJson]:
         """`rows`, with those whose texts loop."""
-        return [row for bench in self._main_benches for row in _own(bench)]
+        return [row for bench in self._main_benches for row in _drafted_rows(bench)]
 
     @property
     def by_draft(self) -> Mapping[str, Sequence[RowJson]]:
@@ -41,7 +41,7 @@ class SavedResults:
         by_draft: dict[str, list[RowJson]] = {}
         for bench in self.benches:
             if bench["machine"].get("target") == self.machine.get("target"):
-                rows = [row for row in _own(bench) if not _loops(row)]
+                rows = [row for row in _drafted_rows(bench) if not _loops(row)]
                 by_draft.setdefault(str(bench["machine"].get("draft", "")), []).extend(rows)
         return by_draft
 
@@ -53,13 +53,13 @@ class SavedResults:
     def swept(self, field: str) -> Sequence[RowJson]:
         """Rows of the benchmarks, with the models of the largest one, that went through several values of `field`."""
         swept = [bench for bench in self._main_benches if len({row[field] for row in bench["rows"]}) > 1]
-        return [row for bench in swept for row in _own(bench) if not _loops(row)]
+        return [row for bench in swept for row in _drafted_rows(bench) if not _loops(row)]
 
     @property
     def of_experts(self) -> Sequence[RowJson]:
         """Rows of the benchmarks whose target is a mixture of experts."""
         benches = [bench for bench in self.benches if "experts" in str(bench["machine"].get("target"))]
-        return [row for bench in benches for row in _own(bench) if not _loops(row)]
+        return [row for bench in benches for row in _drafted_rows(bench) if not _loops(row)]
 
     @property
     def _largest(self) -> RowJson | None:
@@ -86,7 +86,7 @@ def _loops(row: RowJson) -> bool:
     return bool(int(row.get("looping") or 0) > row["runs"] / 2)
 
 
-def _own(bench: RowJson) -> list[RowJson]:
+def _drafted_rows(bench: RowJson) -> list[RowJson]:
     return [row for row in bench["rows"] if row["system"] == "draftscope" and row["drafter"] != "plain"]
 
 

@@ -48,7 +48,7 @@ def _compared(model: Model, form: str, shape: Topology, contexts: list[int]) -> 
         prompt = [(7 * i + 3) % model.vocabulary for i in range(context)]
         tokens = torch.tensor([(5 * i + 2 + context) % model.vocabulary for i in range(shape.nodes + 1)])
         together = _together(model, prompt, shape, tokens.to(model.device))
-        singles = yield from _alone(model, prompt, shape, tokens.tolist())
+        singles = yield from _row_by_row(model, prompt, shape, tokens.tolist())
         for row, single in singles.items():
             rows += 1
             differing += not torch.equal(together[row], single)
@@ -63,7 +63,7 @@ def _together(model: Model, prompt: list[int], shape: Topology, tokens: Tensor) 
     return model.forward(cache, tokens[None], shape.depth, None if shape.is_chain else shape.ancestors)[0]
 
 
-def _alone(model: Model, prompt: list[int], shape: Topology, tokens: list[int]) -> Steps[None, dict[int, Tensor]]:
+def _row_by_row(model: Model, prompt: list[int], shape: Topology, tokens: list[int]) -> Steps[None, dict[int, Tensor]]:
     """The logits [V] of each row, decoded one token at a time down every path from the root."""
     cache = model.cache(1, len(prompt) + len(tokens))
     model.read(cache, [prompt])

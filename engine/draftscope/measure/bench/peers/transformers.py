@@ -40,7 +40,7 @@ class Transformers(System):
         torch.manual_seed(seed)
 
         def write() -> WrittenBatch:
-            with _as_asked(self._network):
+            with _without_defaults(self._network):
                 out = self._network.generate(ids, attention_mask=mask, generation_config=config, **self._options)
             return WrittenBatch(out[:, ids.shape[1] :].tolist())
 
@@ -67,7 +67,7 @@ def _left_padded(prompts: tuple[tuple[int, ...], ...], device: torch.device) -> 
 
 
 @contextmanager
-def _as_asked(network: Any) -> Iterator[None]:
+def _without_defaults(network: Any) -> Iterator[None]:
     """Removes a checkpoint's generation defaults, such as top-p or a repetition penalty, which would apply here."""
     before, network.generation_config = network.generation_config, GenerationConfig()
     try:
