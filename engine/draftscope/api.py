@@ -153,13 +153,11 @@ class Engine(DecodingEngine):
         from draftscope.decode.calibrate import calibration_of
 
         with tqdm(total=0, desc="calibrate", leave=False, disable=not progress, bar_format="{desc}") as bar:
-            calibration = last(calibration_of(self, lambda now: bar.set_description(now.words), again=again))
-        self.calibration = calibration
-        sentence = (
-            f"One round of plain decoding takes {calibration.plain_ms:.2f} ms after {calibration.context} tokens."
-        )
-        sentence = "\n".join([sentence, *calibration.doubts, *[NOT_KEPT][: len(calibration.doubts)]])
-        return Report(sentence, pd.DataFrame([point.model_dump() for point in calibration.verify]), calibration)
+            costs = last(calibration_of(self, lambda now: bar.set_description(now.words), again=again))
+        self.calibration = costs
+        sentence = f"One round of plain decoding takes {costs.plain_ms:.2f} ms after {costs.context} tokens."
+        sentence = "\n".join([sentence, *costs.doubts, *[NOT_KEPT][: len(costs.doubts)]])
+        return Report(sentence, pd.DataFrame([point.model_dump() for point in costs.verify]), costs)
 
     def advise(
         self,

@@ -69,7 +69,7 @@ def off_from(observed: Mapping[Candidate, Observed], costs: RoundCosts) -> int |
     paying = [
         batch
         for batch in batches(costs.most_batch)
-        if any(steady_ratio(candidate, rounds, costs, batch) > 1 for candidate, rounds in observed.items())
+        if any(steady_ratio(entry, rounds, costs, batch) > 1 for entry, rounds in observed.items())
     ]
     if not paying:
         return 1
@@ -80,17 +80,13 @@ def off_from(observed: Mapping[Candidate, Observed], costs: RoundCosts) -> int |
 def schedule(
     chosen: Candidate, observed: Mapping[Candidate, Observed], costs: RoundCosts, readers: int = 1
 ) -> list[ScheduleRange]:
-    """The best gamma of the chosen drafter by batch, at `readers` the chosen one; 0 where none pays. Empty for a
-    drafter without a gamma."""
-    by_candidate = {
-        candidate: rounds
-        for candidate, rounds in observed.items()
-        if candidate.drafter == chosen.drafter and candidate.gamma
-    }
-    if not by_candidate:
+    """The best gamma of the chosen drafter by batch size; 0 where none pays. At `readers` it is the chosen gamma. Empty
+    for a drafter without a gamma."""
+    chains = {entry: rounds for entry, rounds in observed.items() if entry.drafter == chosen.drafter and entry.gamma}
+    if not chains:
         return []
     sizes = batches(costs.most_batch)
-    best = [_best_gamma(by_candidate, costs, batch) for batch in sizes]
+    best = [_best_gamma(chains, costs, batch) for batch in sizes]
     if chosen.gamma:  # what was measured decides, wherever the model would have had the same answer as there
         place = max(index for index, size in enumerate(sizes) if size <= readers)
         best = [chosen.gamma if gamma == best[place] and gamma else gamma for gamma in best]
@@ -104,10 +100,7 @@ def schedule(
     return ranges
 
 
-def _best_gamma(by_candidate: Mapping[Candidate, Observed], costs: RoundCosts, batch: int) -> int:
-    ratios = {
-        candidate.gamma or 0: steady_ratio(candidate, rounds, costs, batch)
-        for candidate, rounds in by_candidate.items()
-    }
+def _best_gamma(chains: Mapping[Candidate, Observed], costs: RoundCosts, batch: int) -> int:
+    ratios = {entry.gamma or 0: steady_ratio(entry, rounds, costs, batch) for entry, rounds in chains.items()}
     best = max(ratios, key=lambda gamma: ratios[gamma])
     return best if ratios[best] > 1 else 0

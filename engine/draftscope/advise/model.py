@@ -68,9 +68,7 @@ def predict(
     tokens: int | None = None,
 ) -> list[Predicted]:
     """Every candidate, the best first, for answers of `tokens` (by default the question's length)."""
-    predictions = [
-        _predicted(question, candidate, rounds, costs, prefill, tokens) for candidate, rounds in observed.items()
-    ]
+    predictions = [_predicted(question, entry, rounds, costs, prefill, tokens) for entry, rounds in observed.items()]
     return sorted(predictions, key=lambda prediction: -prediction.ratio.median)
 
 

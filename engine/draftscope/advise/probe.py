@@ -140,12 +140,8 @@ def _run(engine: DecodingEngine, probed: Probed, ask: Ask) -> None:
     """One prompt. The run may write a few tokens more, so that no draft is cut at the end."""
     run = probed.run
     session, before_ms = _session(engine, run, ask)
-    rounds: dict[Candidate, list[tuple[int, int, int]]] = {candidate: [] for candidate in implied(run)}
-    small = {
-        candidate: SmallRounds(candidate.form)
-        for candidate in rounds
-        if candidate != run and candidate.form is not None
-    }
+    rounds: dict[Candidate, list[tuple[int, int, int]]] = {entry: [] for entry in implied(run)}
+    small = {entry: SmallRounds(entry.form) for entry in rounds if entry != run and entry.form is not None}
     kept, levels, until = [], [], perf_counter() + ask.seconds
     for step, own_step in timed_steps(session):
         ask.watch()

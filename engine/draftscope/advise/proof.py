@@ -87,8 +87,8 @@ def _turns(groups: Iterable[list[BenchRun]]) -> Iterable[tuple[list[BenchRun], f
 def measured(
     question: Question, runs: Sequence[BenchRun], predicted: Mapping[Candidate, Predicted], texts: int = 0
 ) -> list[Measured]:
-    """Every candidate of `predicted` that ran beside plain; texts that loop do not count, unless all do. `texts`: the
-    number of prompts that there are, of which some may not have been run."""
+    """Every candidate of `predicted` that ran beside plain; texts that loop do not count, unless all do. `texts`: how
+    many prompts there are; some may not have been run."""
     plain = {(run.case, run.repeat): run for run in runs if run.label == PLAIN}
     results = []
     for candidate, foreseen in predicted.items():

@@ -57,9 +57,9 @@ def surface(
     """The terms of a drafter's chains; None for one that has none. `at` is the gamma whose costs by context are wanted,
     the tokens of the prompts, and their prefill."""
     by_gamma = {
-        candidate.gamma: rounds
-        for candidate, rounds in observed.items()
-        if candidate.drafter == drafter and candidate.gamma is not None
+        entry.gamma: rounds
+        for entry, rounds in observed.items()
+        if entry.drafter == drafter and entry.gamma is not None
     }
     gammas = sorted(by_gamma)
     if not gammas:

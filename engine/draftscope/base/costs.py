@@ -199,7 +199,7 @@ class Calibration(_Record):
 
 
 def verify_curve(points: Iterable[Verify]) -> VerifyCurve:
-    """The curve of points of one batch and context, the one of a single row among them."""
+    """The curve of measured points of one batch size and context; one of them is of a single row."""
     ordered = sorted(points, key=lambda point: point.width)
     widths, times = _levelled(tuple((point.width, point.ms) for point in ordered))
     one = ordered[0]

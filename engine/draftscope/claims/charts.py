@@ -63,11 +63,7 @@ def by_memory(evidence: SavedResults) -> Chart | None:
     sizes: dict[str, dict[int, int]] = {}
     for kept in (entry for bench in evidence.benches for entry in bench.get("kept", ())):
         sizes.setdefault(f"{kept['role']} {kept['model']}", {})[kept["tokens"]] = kept["bytes"]
-    lines = [
-        Line(name, sorted(by_tokens), [by_tokens[at] for at in sorted(by_tokens)])
-        for name, by_tokens in sizes.items()
-        if len(by_tokens) > 1
-    ]
+    lines = [Line(name, sorted(row), [row[at] for at in sorted(row)]) for name, row in sizes.items() if len(row) > 1]
     note = "Computed from the models' shapes, for one text: keys and values, or a recurrent model's state."
     return Chart("tokens in the text", "bytes", note, lines, log_x=True, log_y=True) if lines else None
 

@@ -37,7 +37,7 @@ class SavedResults:
 
     @property
     def by_draft(self) -> Mapping[str, Sequence[RowJson]]:
-        """The same of every draft model that a benchmark used with that target."""
+        """Rows without loops, by draft model, of all benchmarks with the largest one's target."""
         by_draft: dict[str, list[RowJson]] = {}
         for bench in self.benches:
             if bench["machine"].get("target") == self.machine.get("target"):

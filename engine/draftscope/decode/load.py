@@ -111,11 +111,9 @@ def _models(settings: LoadCall, kind: type[LabT], threads_before: int) -> LabT:
     small = [load_model(draft, replace(options, device=big.device, device_map=None)) for draft in drafts]
     own_heads = dict(_head(spec, big) for spec in heads)
     _equip(big, small, own_heads, ballast, settings.graphs)
-    token_drafts, text_draft = ([], TextDraftModel(small[0], theirs[0])) if foreign else (small, None)
-    first = token_drafts[0] if token_drafts else None
-    return kind(
-        big, first, tokenizer, own_heads, tuple(token_drafts[1:]), foreign=text_draft, threads_before=threads_before
-    )
+    direct, text_draft = ([], TextDraftModel(small[0], theirs[0])) if foreign else (small, None)
+    first = direct[0] if direct else None
+    return kind(big, first, tokenizer, own_heads, tuple(direct[1:]), foreign=text_draft, threads_before=threads_before)
 
 
 def _checkpoint_options(settings: LoadCall) -> CheckpointOptions:
@@ -134,7 +132,7 @@ def _checkpoint_options(settings: LoadCall) -> CheckpointOptions:
 def _places(
     target: str | Path, draft: str | Path | None, options: CheckpointOptions, settings: LoadSettings
 ) -> tuple[Place, list[Place]]:
-    """Where the target and the drafts are. Raises what can be known without the weights."""
+    """Where the target and the drafts are. Raises every error that shows before weights are read."""
     drafts = _named(draft)
     if not drafts and settings.draft_revision is not None:
         raise DraftscopeError(

@@ -21,7 +21,7 @@ from draftscope.drafters.text import slem, tli
 
 
 def known() -> dict[str, DrafterInfo]:
-    """Every drafter by name; those from elsewhere last, as far as they can be used. `problems` says why others not."""
+    """Every drafter by name, usable plug-ins last. `problems` says why the other plug-ins cannot be used."""
     infos = {info.name: info for info in OWN}
     plugins = survey().plugins
     infos |= {plugin.name: info_of(plugin) for plugin in plugins if plugin.name not in _taken(plugins)}

@@ -25,7 +25,7 @@ TableRow = dict[str, Any]
 
 @dataclass
 class RoundTable:
-    """Of one lane; of a server's lane its bursts, with the probabilities that were computed of its tokens."""
+    """A lane's rounds, or a server's bursts with the probabilities that were computed for its tokens."""
 
     events: list[Round | Burst] = field(default_factory=list)
     p: list[float] = field(default_factory=list)

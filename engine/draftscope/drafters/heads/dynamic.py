@@ -126,7 +126,7 @@ class _Growth:
 
     def best(self, count: int) -> Outputs:
         """The `count` most probable nodes. A child is never more probable than its parent, so they form a tree: tokens,
-        distributions, the row of each slot's, which nodes are impossible, and the tensors of its topology."""
+        distributions, the row of each slot's distribution, which nodes are impossible, and its topology's tensors."""
         values, tokens, parents = (torch.cat(levels, 1) for levels in (self._values, self._tokens, self._parents))
         order = torch.arange(values.shape[1], device=values.device)
         key = values.double() - 1e-9 * order  # of equal nodes the earlier one, so a parent before its child

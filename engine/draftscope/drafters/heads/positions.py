@@ -65,10 +65,8 @@ class PositionSource(ABC):
 
         None for `uniforms` takes the most probable ones.
         """
-        distributions = self.distributions(logits)
-        return _chosen(
-            distributions, uniforms if uniforms is None else uniforms[:, : distributions.shape[1]]
-        ), distributions
+        q = self.distributions(logits)
+        return _chosen(q, uniforms if uniforms is None else uniforms[:, : q.shape[1]]), q
 
     @abstractmethod
     def observe(self, outcome: Outcome) -> None:

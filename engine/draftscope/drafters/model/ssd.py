@@ -100,8 +100,8 @@ class Ssd(DraftModel):
         self._note = self._ready = None
         if tree.nodes < self._gamma or tree.distributions is None:
             return  # the text is about to end
-        wanted = fan_out(self._fan, tree.nodes, self._accepted / self._verified)
-        fan = [min(count, self._vocabulary - 1) for count in wanted]
+        counts = fan_out(self._fan, tree.nodes, self._accepted / self._verified)
+        fan = [min(count, self._vocabulary - 1) for count in counts]
         uniforms = (
             None if self._greedy else self._streams.uniforms(self._round, sum(fan) * self._gamma, self._device).draft
         )

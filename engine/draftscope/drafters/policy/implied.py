@@ -59,7 +59,7 @@ class SmallRounds:
         self._open: int | None = None  # tokens accepted so far in a round that has not ended
 
     def add(self, outcome: Outcome, uniforms: Uniforms) -> list[int]:
-        """Accepted tokens of the rounds that end with this one of the large draft, which is of one sequence."""
+        """Accepted tokens of each small round that ends within this round of the large draft, for one sequence."""
         if outcome.verification is not None and outcome.verification.block is not None:
             return accepted(outcome, uniforms, self._small)
         (ranks,), height, small = _ranks(outcome), outcome.tree.topology.height, self._small

@@ -55,7 +55,7 @@ def memory_limit(model: Model, context: int) -> MemoryLimit | None:
 
 
 def _read_a_token(model: Model) -> int:
-    """Bytes of all weights but an embedding of its own, of which a token reads one row."""
+    """Bytes of all weights, without an embedding that is not the output matrix too: a token reads one row of it."""
     network = model.network
     embedding, head = network.get_input_embeddings(), network.get_output_embeddings()
     separate = head is not None and embedding.weight.data_ptr() != head.weight.data_ptr()

@@ -168,10 +168,10 @@ def _sensible(info: DrafterInfo, engine: DecodingEngine) -> bool:
 
 
 def drafter_systems(engine: DecodingEngine, plan: BenchPlan) -> tuple[list[System], list[str]]:
-    """Plain decoding first, then the plan's drafters; and what is to be said of those that this pair cannot run.
+    """Plain decoding first, then the plan's drafters; and a note that names those that this pair cannot run.
 
-    Without a plan all are taken but synthetic ones, since what they know in advance is paid for in the whole run's
-    time, and those that draft through text where the draft has the target's own tokenizer.
+    A plan without drafters takes all but synthetic ones, whose advance knowledge costs time in a whole run, and those
+    that draft through text although the draft has the target's tokenizer.
     """
     known = drafters.known()
     names = plan.drafters or [name for name, info in known.items() if not info.synthetic and _sensible(info, engine)]

@@ -46,9 +46,7 @@ class Watch:
     def _record(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG002
         if self.recording:
             inputs = (*args, *kwargs.values())
-            indices = (
-                value for value in inputs if isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32)
-            )
+            indices = (item for item in inputs if isinstance(item, Tensor) and item.dtype in (torch.int64, torch.int32))
             self._chosen += [index.flatten(0, -2) for index in indices][:1]
 
 

@@ -250,9 +250,7 @@ def copy_all(into: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     groups: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
     for one, other in zip(into, values, strict=True):
         if one.numel():
-            whole = all(
-                tensor.nbytes % 4 == 0 == tensor.storage_offset() * tensor.itemsize % 4 for tensor in (one, other)
-            )
+            whole = all(part.nbytes % 4 == 0 == part.storage_offset() * part.itemsize % 4 for part in (one, other))
             unit = torch.int32 if whole else torch.uint8  # bits have no dtype
             for group, tensor in zip(groups.setdefault(unit, ([], [])), (one, other), strict=True):
                 group.append(tensor.contiguous().as_strided((tensor.numel(),), (1,)).view(unit))

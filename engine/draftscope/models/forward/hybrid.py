@@ -110,9 +110,7 @@ class HybridCache(SlotCache):
 
 def _restored(saved: dict[int, Tensor | None], now: dict[int, Tensor | None]) -> dict[int, Tensor | None]:
     """The saved states; zeros for a state that did not exist yet when it was saved."""
-    return {
-        i: torch.zeros_like(state) if state is not None and saved[i] is None else saved[i] for i, state in now.items()
-    }
+    return {i: torch.zeros_like(new) if new is not None and saved[i] is None else saved[i] for i, new in now.items()}
 
 
 class Hybrid:

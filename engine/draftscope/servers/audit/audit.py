@@ -152,12 +152,8 @@ def always_asked(prompts: int) -> int:
 
 
 def _named(greedy_differs: bool, logprobs_differ: bool, state: Audited | Compared | None) -> list[str]:
-    differences = {
-        "greedy": greedy_differs,
-        "log-probabilities": logprobs_differ,
-        "sampled": bool(state and state.different),
-    }
-    return [name for name, differs in differences.items() if differs]
+    tests = {"greedy": greedy_differs, "log-probabilities": logprobs_differ, "sampled": bool(state and state.different)}
+    return [name for name, differs in tests.items() if differs]
 
 
 def _left(plan: Plan, began: float) -> Plan:
