@@ -97,12 +97,12 @@ class Engine(DecodingEngine):
         from draftscope.measure.paired_runs import drafter_runs, paired_table
 
         every = listed_prompts(prompts)
-        asked: list[Any] = [prompts] if every is None else every
+        inputs: list[Any] = [prompts] if every is None else every
         if "seed" in settings or not seeds:
             raise DraftscopeError("seeds names the seeds of all runs; give at least one there, and no seed.")
         lanes = self._lanes([baseline, *drafters], settings)
-        runs = drafter_runs(self, asked, lanes, seeds)
-        total = len(asked) * len(seeds) * len(lanes)
+        runs = drafter_runs(self, inputs, lanes, seeds)
+        total = len(inputs) * len(seeds) * len(lanes)
         done = list(tqdm(runs, total=total, desc="compare", unit="run", leave=False, disable=not progress))
         return paired_table(done, next(iter(lanes)))
 
@@ -153,11 +153,11 @@ class Engine(DecodingEngine):
         from draftscope.decode.calibrate import calibration_of
 
         with tqdm(total=0, desc="calibrate", leave=False, disable=not progress, bar_format="{desc}") as bar:
-            found = last(calibration_of(self, lambda now: bar.set_description(now.words), again=again))
-        self.calibration = found
-        sentence = f"One round of plain decoding takes {found.plain_ms:.2f} ms after {found.context} tokens."
-        sentence = "\n".join([sentence, *found.doubts, *[NOT_KEPT][: len(found.doubts)]])
-        return Report(sentence, pd.DataFrame([point.model_dump() for point in found.verify]), found)
+            costs = last(calibration_of(self, lambda now: bar.set_description(now.words), again=again))
+        self.calibration = costs
+        sentence = f"One round of plain decoding takes {costs.plain_ms:.2f} ms after {costs.context} tokens."
+        sentence = "\n".join([sentence, *costs.doubts, *[NOT_KEPT][: len(costs.doubts)]])
+        return Report(sentence, pd.DataFrame([point.model_dump() for point in costs.verify]), costs)
 
     def advise(
         self,
@@ -190,19 +190,19 @@ class Engine(DecodingEngine):
         names = [registry.adopt(drafter) for drafter in drafters]
         texts, notes = self._texts(prompts)
         with tqdm(total=0, desc="advise", leave=False, disable=not progress, bar_format="{desc}") as bar:
-            found = advise(self, question, texts, names, notes, lambda now: bar.set_description(now.words))
-        measured = {each.candidate: each.ratio for each in found.measured}
+            report = advise(self, question, texts, names, notes, lambda now: bar.set_description(now.words))
+        measured = {run.candidate: run.ratio for run in report.measured}
         rows = [
             {
-                "candidate": each.candidate.name,
-                "tau": each.tau.median,
-                "round_cost": each.cost,
-                "predicted": each.ratio.median,
-                **_columns("measured", measured.get(each.candidate)),
+                "candidate": prediction.candidate.name,
+                "tau": prediction.tau.median,
+                "round_cost": prediction.cost,
+                "predicted": prediction.ratio.median,
+                **_columns("measured", measured.get(prediction.candidate)),
             }
-            for each in found.predicted
+            for prediction in report.predicted
         ]
-        return Report("\n".join([*found.sentences, *found.notes]), pd.DataFrame(rows), found)
+        return Report("\n".join([*report.sentences, *report.notes]), pd.DataFrame(rows), report)
 
     def bench(
         self,
@@ -237,15 +237,15 @@ class Engine(DecodingEngine):
         )  # fmt: skip
         refuse_unknown(plan.drafters)
         texts, notes = self._texts(prompts)
-        found = benchmark(self, plan, texts, notes)
+        result = benchmark(self, plan, texts, notes)
         heads = [
             f"{head.name} at T = {head.temperature:g}, batch {head.batch}: {head.ratio_to_plain.median:.2f} "
             f"[{head.ratio_to_plain.low:.2f}, {head.ratio_to_plain.high:.2f}] times plain's speed"
-            for head in found.headlines
+            for head in result.headlines
             if head.ratio_to_plain is not None and head.drafter != PLAIN
         ]
-        table = pd.json_normalize([asdict(row) for row in found.rows], sep="_")
-        return Report("\n".join([*heads, *found.notes]), table, found)
+        table = pd.json_normalize([asdict(row) for row in result.rows], sep="_")
+        return Report("\n".join([*heads, *result.notes]), table, result)
 
     def _lanes(self, drafters: Iterable[AnyDrafter], settings: SettingValues) -> dict[str, Settings]:
         """The settings of each drafter by its name, a drafter that is named twice once."""
@@ -263,11 +263,11 @@ class Engine(DecodingEngine):
             return prompt_files.select(read), notes
         texts = [prompts] if isinstance(prompts, str) else prompts
         kinds = texts if isinstance(texts, Mapping) else {"prompts": texts}
-        found = {kind: [Prompt(kind, text) for text in several] for kind, several in kinds.items()}
-        for prompt in (prompt for several in found.values() for prompt in several):
+        by_kind = {kind: [Prompt(kind, text) for text in several] for kind, several in kinds.items()}
+        for prompt in (prompt for several in by_kind.values() for prompt in several):
             if not isinstance(prompt.text, str):
                 raise DraftscopeError(f"prompt = {prompt.text!r:.80}: a dataset holds texts; give a list of them.")
-        return found, []
+        return by_kind, []
 
 
 def _columns(name: str, interval: Any) -> dict[str, float | None]:

@@ -32,7 +32,7 @@ def test_every_claim_is_shown_with_its_command() -> None:
 
 def test_a_verdict_is_hidden_until_it_is_predicted_and_one_without_a_measurement_is_not() -> None:
     values = [saved.values(claim, claim.judged(SavedResults())) for claim in CLAIMS[:2]]
-    values[0] |= {"verdict": "holds", "found": "6 of 6"}
+    values[0] |= {"verdict": "holds", "measured": "6 of 6"}
     first, second = re.findall(r"<li .*?</li>", claims({"machine": {}, "claims": values}), re.DOTALL)
     assert "data-guess" in first and '<div class="ds-found" hidden>' in first
     assert "data-guess" not in second and '<div class="ds-found">' in second and "Not measured yet" in second
@@ -46,7 +46,7 @@ def test_a_verdict_without_its_condition_is_a_whole_sentence() -> None:
 
 
 def test_nothing_of_a_file_is_markup() -> None:
-    names = ("sentence", "command", "rule", "verdict", "found", "change", "formula")
+    names = ("sentence", "command", "rule", "verdict", "measured", "change", "formula")
     evil = {"machine": {EVIL: EVIL}, "claims": [{"number": 1} | dict.fromkeys(names, EVIL)]}
     assert "<script" not in claims(evil)
 

@@ -63,7 +63,7 @@ def test_what_was_measured_here_says_so_and_names_the_shipped_verdict() -> None:
 
 
 def test_nothing_of_a_file_is_markup() -> None:
-    claim = FOUND["claims"][17] | {"sentence": EVIL, "found": EVIL}
+    claim = FOUND["claims"][17] | {"sentence": EVIL, "measured": EVIL}
     chart = dict(FOUND["experiments"][0]["chart"]) | {"note": EVIL}
     evil = {"machine": {EVIL: EVIL}, "claims": [claim], "experiments": [{"name": "Batch", "chart": chart}]}
     said = view.about(BATCH, evil) + view.about_own(BATCH, view.Own(evil, 1.0, [EVIL]), evil)

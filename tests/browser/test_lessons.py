@@ -24,8 +24,8 @@ from draftscope.models.forward import ballast
 from draftscope.models.forward.ballast import BallastShape
 from draftscope.models.heads import save_head
 from draftscope.models.probe import probed
-from draftscope.servers.audit.asked import Plan
-from draftscope.servers.audit.told import AuditTold
+from draftscope.servers.audit.plan import Plan
+from draftscope.servers.audit.progress import AuditProgress
 from draftscope.servers.lanes import connect
 from draftscope.servers.wire import WireLimits
 from draftscope.trace import files
@@ -79,7 +79,7 @@ def written(pair_folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="module")
 def of_servers(
     pair: DecodingEngine, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[list[AnyEvent], list[AuditTold]]:
+) -> tuple[list[AnyEvent], list[AuditProgress]]:
     """The race and the audits of two stub servers, one of them hotter than it is asked to be."""
 
     def encode(text: str) -> list[int]:
@@ -93,7 +93,7 @@ def of_servers(
 
 
 @pytest.fixture(scope="module")
-def recorded(written: Path, of_servers: tuple[list[AnyEvent], list[AuditTold]]) -> dict[str, list[AnyEvent]]:
+def recorded(written: Path, of_servers: tuple[list[AnyEvent], list[AuditProgress]]) -> dict[str, list[AnyEvent]]:
     """Every lesson's run, on the tiny random pair."""
     runs = {name: list(files.read(written / f"{name}.jsonl.gz").events) for name in record_lessons.RECORDED}
     return runs | {record_servers.NAME: of_servers[0]}
@@ -106,7 +106,7 @@ def swept(written: Path) -> dict[str, list[record_sweep.Swept]]:
 
 
 @pytest.fixture(scope="module")
-def audited(of_servers: tuple[list[AnyEvent], list[AuditTold]]) -> dict[str, list[AuditTold]]:
+def audited(of_servers: tuple[list[AnyEvent], list[AuditProgress]]) -> dict[str, list[AuditProgress]]:
     return {record_servers.NAME: of_servers[1]}
 
 
@@ -119,7 +119,7 @@ def taught(
     own: list[AnyEvent],
     runs: dict[str, list[AnyEvent]],
     sweeps: Mapping[str, list[record_sweep.Swept]],
-    audits: Mapping[str, list[AuditTold]],
+    audits: Mapping[str, list[AuditProgress]],
 ) -> Path:
     """A page over `own` whose lessons come from `runs`: the player as the real page hosts it, without a server."""
 
@@ -141,7 +141,7 @@ def school(
     own_run: list[AnyEvent],
     recorded: dict[str, list[AnyEvent]],
     swept: dict[str, list[record_sweep.Swept]],
-    audited: dict[str, list[AuditTold]],
+    audited: dict[str, list[AuditProgress]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     return taught(tmp_path_factory.mktemp("school") / "run.html", own_run, recorded, swept, audited)
@@ -179,7 +179,7 @@ def test_the_shipped_race_of_servers_has_what_its_lesson_tells() -> None:
         (forced,) = (event for event in events if isinstance(event, TargetProbs) and event.lane == lane)
         assert end.reason == "length" and len(forced.p) == len(end.token_ids) and forced.log_p is not None
     assert {event.lane for event in events if isinstance(event, DraftProbs)} == {lanes[1]}
-    told = [AuditTold.model_validate(each) for each in lessons.audited(record_servers.NAME)]
+    told = [AuditProgress.model_validate(each) for each in lessons.audited(record_servers.NAME)]
     assert [(each.server, each.different) for each in told] == [(lanes[0], False), (lanes[1], True)]
     assert lessons.audited("round") == []
 
@@ -364,7 +364,7 @@ def test_shipped_lessons_open_on_what_one_can_see(browser: Any, own_run: list[An
     """Lesson 3 on a word, lesson 6 on a tree; and a text of 28 pixels on a projector."""
     shipped = {name: list(lessons.events(name)) for name in lessons.names()}
     sweeps = {"when": [record_sweep.Swept(**run) for run in lessons.swept("when")]}
-    audits = {"servers": [AuditTold(**audit) for audit in lessons.audited("servers")]}
+    audits = {"servers": [AuditProgress(**audit) for audit in lessons.audited("servers")]}
     path = taught(tmp_path / "run.html", own_run, shipped, sweeps, audits)
     page = Alone(browser, path, viewport={"width": 1920, "height": 1080})
     next(walk(page, 3))
@@ -422,7 +422,7 @@ def large_and_small(page: Alone) -> list[tuple[list[str], float]]:
 def test_the_lesson_about_servers_says_what_was_recorded(browser: Any, own_run: list[AnyEvent], tmp_path: Path) -> None:
     """With the shipped recording: counters, p of the strangest token, and the cards of both audits."""
     events = list(lessons.events("servers"))
-    audits = [AuditTold(**each) for each in lessons.audited("servers")]
+    audits = [AuditProgress(**each) for each in lessons.audited("servers")]
     page = Alone(browser, taught(tmp_path / "run.html", own_run, {"servers": events}, {}, {"servers": audits}))
     told = list(walk(page, 1))
     wrong = audits[1].server
@@ -622,7 +622,7 @@ def test_a_hostile_recording_stays_text(
     own_run: list[AnyEvent],
     recorded: dict[str, list[AnyEvent]],
     swept: dict[str, list[record_sweep.Swept]],
-    audited: dict[str, list[AuditTold]],
+    audited: dict[str, list[AuditProgress]],
     tmp_path: Path,
 ) -> None:
     runs = {name: hostile(events, ballast=False) for name, events in recorded.items()}

@@ -71,7 +71,11 @@ def test_the_formulas_own_value_refutes_the_quoted_one() -> None:
     claim = find(2)
     assert claim is not None
     found = claim.judged(SavedResults([{"rows": [row()], "machine": {}}]))
-    assert found.verdict is ClaimVerdict.FAILS and "gives 3.69" in found.found and "0.0% in the median" in found.found
+    assert (
+        found.verdict is ClaimVerdict.FAILS
+        and "gives 3.69" in found.measured
+        and "0.0% in the median" in found.measured
+    )
 
 
 def test_two_to_three_needs_every_kind() -> None:
@@ -129,7 +133,7 @@ def test_batches_are_compared_on_the_same_texts_by_the_same_drafters() -> None:
     }
     claim = find(18)
     assert claim is not None
-    found = claim.judged(SavedResults([every, sweep])).found
+    found = claim.judged(SavedResults([every, sweep])).measured
     assert (
         "batch 1: draft, gamma 4 on code" in found
         and "batch 64: draft" in found
@@ -166,7 +170,7 @@ def test_experts_are_compared_with_the_dense_target() -> None:
     found = claim.judged(SavedResults([dense, slow]))
     assert (
         found.verdict is ClaimVerdict.HOLDS
-        and "1 comparison: the speedup is larger in 1 and smaller in 0. The" in found.found
+        and "1 comparison: the speedup is larger in 1 and smaller in 0. The" in found.measured
     )
     assert claim.judged(SavedResults([dense])).verdict is ClaimVerdict.UNMEASURED
 
@@ -178,7 +182,7 @@ def test_policies_lengths_and_bills() -> None:
     assert dynamic.judged(SavedResults(regret={"rows": [policy]})).verdict is ClaimVerdict.FAILS
     assert short.judged(SavedResults(advice={"limits": {"shortest": 9}})).verdict is ClaimVerdict.FAILS
     assert short.judged(SavedResults(advice={"limits": {"shortest": 30}})).verdict is ClaimVerdict.HOLDS
-    assert "saves 29%" in bill.judged(SavedResults([{"rows": [row()], "machine": {}}])).found
+    assert "saves 29%" in bill.judged(SavedResults([{"rows": [row()], "machine": {}}])).measured
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_prepared_drafts_have_uniforms_of_a_tier_of_their_own() -> None:
 def test_a_prepared_chain_of_another_outcome_is_caught(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mutation: a miss uses any prepared chain. Its distribution is reported, so the output is still exact; but it is
     not the draft's own distribution."""
-    monkeypatch.setattr(ssd, "_found", lambda slots, following, accepted, last: 0)
+    monkeypatch.setattr(ssd, "_hit", lambda slots, following, accepted, last: 0)
     with pytest.raises(AssertionError):
         check_distributions(tiny, 2)
 

@@ -22,7 +22,7 @@ from draftscope.measure.bench.report import BenchReport
 from draftscope.measure.bench.report_tables import markdown
 from draftscope.measure.bench.rows import BenchRow
 from draftscope.measure.bench.runner import Bench
-from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System, Write, WrittenBatch, own
+from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System, Write, WrittenBatch, drafter_systems
 from draftscope.models.probe import probed
 from tests.conftest import byte_tokenizer, random_llama
 
@@ -243,7 +243,7 @@ def test_files_hold_the_contract_and_the_tables(report: BenchReport, tmp_path: P
 def test_a_repeated_prompt_finds_no_index_of_the_run_before(pair: DecodingEngine) -> None:
     plan = BenchPlan(drafters=("ngram",), gammas=(4,), temperatures=(0.0,), tokens=24, repeats=3, peers=False)
     todo, _ = cases(pair, plan, {"code": TEXTS["code"]})
-    runs = [run for run in Bench(plan, own(pair, plan)[0], todo).runs() if run.label != PLAIN]
+    runs = [run for run in Bench(plan, drafter_systems(pair, plan)[0], todo).runs() if run.label != PLAIN]
     assert {len(run.rounds.width) for run in runs if run.rounds} == {len(runs[0].rounds.width) if runs[0].rounds else 0}
 
 
@@ -261,7 +261,7 @@ def test_larger_batches_have_rows_of_their_own_and_say_who_cannot(pair: Decoding
 def test_sampled_runs_of_two_repeats_differ_and_say_sampled(pair: DecodingEngine) -> None:
     plan = BenchPlan(drafters=("plain",), temperatures=(1.0,), tokens=12, repeats=2, peers=False)
     todo, _ = cases(pair, plan, {"code": TEXTS["code"]})
-    first, second = Bench(plan, own(pair, plan)[0], todo).runs()
+    first, second = Bench(plan, drafter_systems(pair, plan)[0], todo).runs()
     assert first.ids != second.ids
     report = benchmark(pair, plan, TEXTS)
     assert {(row.tokens_vs_plain, row.equal_runs) for row in report.rows} == {("sampled", None)}
@@ -303,7 +303,7 @@ def test_quick_is_small_and_has_a_deadline() -> None:
 
 
 def test_without_a_plan_what_is_synthetic_stays_out(pair: DecodingEngine) -> None:
-    systems, _ = own(pair, QUICK)
+    systems, _ = drafter_systems(pair, QUICK)
     drafters = {system.label.drafter for system in systems}
     assert {"plain", "draft", "eagle3"} <= drafters
     assert not drafters & {"oracle", "slem", "tli"}
@@ -311,11 +311,11 @@ def test_without_a_plan_what_is_synthetic_stays_out(pair: DecodingEngine) -> Non
 
 def test_who_drafts_through_text_is_measured_where_the_draft_has_a_tokenizer_of_its_own(pair: DecodingEngine) -> None:
     foreign = DecodingEngine(pair.target, None, pair.tokenizer, foreign=TextDraftModel(pair.draft, byte_tokenizer()))
-    systems, notes = own(foreign, QUICK)
+    systems, notes = drafter_systems(foreign, QUICK)
     assert {system.label.drafter for system in systems} >= {"plain", "slem", "tli", "ngram"}
     assert "draft (the draft has another tokenizer)" in notes[0]
     case = Case("story", 0, ((3, 4, 5),), 0.0)
     sizes = {system.label.drafter: system.prepare(case, 4, 0)().cache_bytes for system in systems}
     assert sizes["slem"] is None and sizes["ngram"] == pair.target.kept_bytes(3 + 4)
-    asked, _ = own(pair, replace(QUICK, drafters=("slem",)))
+    asked, _ = drafter_systems(pair, replace(QUICK, drafters=("slem",)))
     assert [system.label.drafter for system in asked] == ["plain", "slem"]

@@ -17,7 +17,7 @@ from draftscope.measure.bench.peers import gguf, transformers
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import rows
 from draftscope.measure.bench.runner import Bench
-from draftscope.measure.bench.systems import Case, MissingPeerError, System, needed, own
+from draftscope.measure.bench.systems import Case, MissingPeerError, System, drafter_systems, needed
 
 PLAN = BenchPlan(drafters=("plain",), temperatures=(0.0,), tokens=12, repeats=1)
 
@@ -25,7 +25,7 @@ PLAN = BenchPlan(drafters=("plain",), temperatures=(0.0,), tokens=12, repeats=1)
 def words_of(engine: DecodingEngine, systems: list[System], *prompts: str, temperature: float = 0.0) -> dict[str, str]:
     """What each system's row says of its tokens beside plain's."""
     case = Case("any", 0, tuple(tuple(engine.encode(prompt)) for prompt in prompts), temperature)
-    bench = Bench(PLAN, [*own(engine, PLAN)[0], *systems], [case])
+    bench = Bench(PLAN, [*drafter_systems(engine, PLAN)[0], *systems], [case])
     found = {row.name: row.tokens_vs_plain for row in rows(bench.runs())}
     assert bench.notes == []
     return found

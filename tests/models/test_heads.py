@@ -100,8 +100,8 @@ def heads() -> dict[str, Head]:
 
 RECURRENT = ("eagle", "eagle3", "mtp")
 EAGLE3_VARIANTS: list[dict[str, Any]] = [
-    {"own": OwnWeights(embedding=True, lm_head=True)},
-    {"own": OwnWeights(lm_head=True, vocabulary=len(PRUNED))},
+    {"own_weights": OwnWeights(embedding=True, lm_head=True)},
+    {"own_weights": OwnWeights(lm_head=True, vocabulary=len(PRUNED))},
     {"norm_before_residual": True},
     {"norm_before_fc": True},
     {"fc_norm": True},
@@ -415,7 +415,7 @@ def test_the_engine_captures_the_hidden_states_that_a_head_names() -> None:
 
 
 def test_a_distribution_over_a_subset_keeps_its_mass_in_the_targets_vocabulary() -> None:
-    head = eagle3(own=OwnWeights(lm_head=True, vocabulary=len(PRUNED)))
+    head = eagle3(own_weights=OwnWeights(lm_head=True, vocabulary=len(PRUNED)))
     assert head.targets.tolist() == PRUNED.tolist()
     distributions = torch.rand(2, 3, len(PRUNED)).softmax(-1)
     whole = head.to_target(distributions)
@@ -483,7 +483,9 @@ def test_other_variants_are_equal_after_saving_and_loading(head: Head, tmp_path:
 
 
 def test_weight_names_and_offsets_are_the_published_ones(tmp_path: Path) -> None:
-    tensors = load_file(written(eagle3(own=OwnWeights(True, True, len(PRUNED))), tmp_path / "3") / "model.safetensors")
+    tensors = load_file(
+        written(eagle3(own_weights=OwnWeights(True, True, len(PRUNED))), tmp_path / "3") / "model.safetensors"
+    )
     assert tensors["d2t"].tolist() == [3, 3, 7, 7, 7, 35, 43]  # target = i + d2t[i]
     assert tensors["t2d"].dtype == torch.bool and tensors["t2d"].nonzero()[:, 0].tolist() == PRUNED.tolist()
     parts = ("self_attn.q_proj", "self_attn.o_proj", "mlp.gate_proj", "hidden_norm", "input_layernorm")
@@ -546,7 +548,7 @@ def as_speculators(head: Eagle3, folder: Path, **changes: Any) -> Path:
 
 
 def test_an_eagle3_head_as_speculators_publishes_it(tmp_path: Path) -> None:
-    head = eagle3(own=OwnWeights(lm_head=True, vocabulary=len(PRUNED)))
+    head = eagle3(own_weights=OwnWeights(lm_head=True, vocabulary=len(PRUNED)))
     for kind in ("eagle3", "speculators"):
         assert_equal(load_head(kind, as_speculators(head, tmp_path), LENDER), head)
     other = load_head("speculators", as_speculators(head, tmp_path, norm_before_residual=True), LENDER)
@@ -616,7 +618,7 @@ def test_medusa_heads_are_counted_in_the_weights(tmp_path: Path) -> None:
 
 def test_a_head_has_its_targets_device_and_dtype(tmp_path: Path) -> None:
     shared = SharedWeights(LENDER.embedding.bfloat16(), LENDER.lm_head.bfloat16(), LAYERS)
-    head = load_head("eagle3", written(eagle3(own=OwnWeights(lm_head=True, vocabulary=7)), tmp_path), shared)
+    head = load_head("eagle3", written(eagle3(own_weights=OwnWeights(lm_head=True, vocabulary=7)), tmp_path), shared)
     assert {weight.dtype for weight in head.parameters()} == {torch.bfloat16}
     assert head.d2t is not None and head.d2t.dtype == torch.long and not head.training
 
@@ -709,7 +711,7 @@ def test_a_head_that_does_not_fit_is_refused_in_one_sentence(
     ],
 )
 def test_an_invalid_vocabulary_subset_is_refused(d2t: list[int], t2d: list[int] | None, tmp_path: Path) -> None:
-    folder = written(eagle3(own=OwnWeights(lm_head=True, vocabulary=len(PRUNED))), tmp_path)
+    folder = written(eagle3(own_weights=OwnWeights(lm_head=True, vocabulary=len(PRUNED))), tmp_path)
 
     def change(tensors: dict[str, Tensor]) -> None:
         tensors["d2t"] = torch.tensor(d2t)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from draftscope.servers.adapter import Chunk, Request
-from draftscope.servers.audit.asked import Allowance, Plan
 from draftscope.servers.audit.coverage import VARIATIONS
+from draftscope.servers.audit.plan import Allowance, Plan
 from draftscope.servers.audit.rounds import sampled
 from draftscope.servers.audit.warp import Floats, warped
 from draftscope.servers.programs.registry import find

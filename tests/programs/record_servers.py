@@ -23,8 +23,8 @@ from draftscope.base.steps import said
 from draftscope.decode.engine import DecodingEngine
 from draftscope.servers import lanes as entries
 from draftscope.servers.adapter import Request
-from draftscope.servers.audit.asked import Plan
-from draftscope.servers.audit.told import AuditTold
+from draftscope.servers.audit.plan import Plan
+from draftscope.servers.audit.progress import AuditProgress
 from draftscope.servers.field import Field
 from draftscope.servers.race import Lane, Race
 from draftscope.trace import files
@@ -39,7 +39,9 @@ TOKENS, REPEATS = 48, 3
 PLAN = Plan()
 
 
-def record(engine: DecodingEngine, lanes: Sequence[Lane], plan: Plan = PLAN) -> tuple[list[AnyEvent], list[AuditTold]]:
+def record(
+    engine: DecodingEngine, lanes: Sequence[Lane], plan: Plan = PLAN
+) -> tuple[list[AnyEvent], list[AuditProgress]]:
     """The race at temperature 1, and the last event of each server's audit."""
     field = Field(lanes, {}, engine, engine.draft)
     prompts = field.prompts(presets()[KIND][:1], True, TOKENS)
@@ -48,7 +50,7 @@ def record(engine: DecodingEngine, lanes: Sequence[Lane], plan: Plan = PLAN) -> 
     return events, [_audited(replace(field, lanes=[lane]), plan) for lane in lanes]
 
 
-def _audited(field: Field, plan: Plan) -> AuditTold:
+def _audited(field: Field, plan: Plan) -> AuditProgress:
     *_, ended = said(field.audit(plan))
     return ended
 

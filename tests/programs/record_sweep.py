@@ -15,7 +15,7 @@ from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
 from draftscope.measure.bench.runner import Bench
-from draftscope.measure.bench.systems import own
+from draftscope.measure.bench.systems import drafter_systems
 from draftscope.trace.events import Record
 
 
@@ -37,7 +37,7 @@ class Swept(Record):
 
 def measure(engine: DecodingEngine, plan: BenchPlan, prompts: Sequence[str]) -> list[Swept]:
     """Every run of the plan on these prompts. `DraftscopeError` where one of its systems could not run."""
-    systems, unable = own(engine, plan)
+    systems, unable = drafter_systems(engine, plan)
     todo, pending_features = cases(engine, plan, {"text": [Prompt("text", prompt) for prompt in prompts[:1]]})
     bench = Bench(plan, systems, todo)
     runs = bench.runs()

@@ -17,12 +17,12 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.adapter import Chunk, Request, ServerError
-from draftscope.servers.audit.asked import Allowance, Plan
 from draftscope.servers.audit.coverage import NEEDED
 from draftscope.servers.audit.evidence import Evidence
 from draftscope.servers.audit.facts import TILTS, Facts, facts_of
 from draftscope.servers.audit.greedy import GreedyResult
 from draftscope.servers.audit.missed import missed
+from draftscope.servers.audit.plan import Allowance, Plan
 from draftscope.servers.audit.rounds import Audited, sampled
 from draftscope.servers.audit.verdict import _repeated, greedy_sentence, sampled_sentence
 from draftscope.servers.audit.warp import Floats, warped

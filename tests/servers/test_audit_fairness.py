@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from draftscope.servers.audit.asked import Allowance, Plan
 from draftscope.servers.audit.bets import BINS
 from draftscope.servers.audit.evidence import WEIGHTS, Evidence
 from draftscope.servers.audit.facts import Facts, facts_of
 from draftscope.servers.audit.pairs import Compared
+from draftscope.servers.audit.plan import Allowance, Plan
 from draftscope.servers.audit.warp import Floats, warped
 from draftscope.servers.programs.registry import find
 from draftscope.verify.sampling import Sampling

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from draftscope.servers.adapter import ServerError
-from draftscope.servers.audit.asked import Plan
 from draftscope.servers.audit.pairs import Compared, compared, least_accuracy, pairs_sentence
+from draftscope.servers.audit.plan import Plan
 from tests.servers.tabular import TabularServer, argmax_drafts, plain, token_rule
 from tests.servers.test_audit import FIXED_SEED, PROMPTS, Failing
 

@@ -12,7 +12,7 @@ from draftscope.base.steps import Cancelled, said
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.servers.adapter import ServerError
-from draftscope.servers.audit.asked import Plan
+from draftscope.servers.audit.plan import Plan
 from draftscope.servers.field import Field, request_of
 from draftscope.servers.load import LoadPlan, LoadPoint
 from draftscope.servers.race import Race, Standing

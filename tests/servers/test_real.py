@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from draftscope.servers.adapter import Message, Request, Server, ServerError
-from draftscope.servers.audit.asked import Plan
 from draftscope.servers.audit.audit import audit_without_weights
+from draftscope.servers.audit.plan import Plan
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.identify import identify
 from draftscope.servers.load import LoadPlan, load

@@ -16,9 +16,9 @@ from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given
 
 if TYPE_CHECKING:
-    from draftscope.servers.audit.asked import Plan
     from draftscope.servers.audit.audit import AuditReport, Watch
     from draftscope.servers.audit.pairs import Compared
+    from draftscope.servers.audit.plan import Plan
     from draftscope.servers.audit.rounds import Audited
     from draftscope.servers.inside.audit import InsideReport
 
@@ -102,8 +102,8 @@ def exit_code(report: AuditReport, known: frozenset[str] = frozenset()) -> ExitC
 
 def _plan(chosen: Options, sampling: Given, prompts: int) -> Plan:
     """As many samples as the tokens allow after the texts that are always asked for."""
-    from draftscope.servers.audit.asked import Plan
     from draftscope.servers.audit.audit import always_asked
+    from draftscope.servers.audit.plan import Plan
     from draftscope.verify.sampling import Sampling
 
     settings = options.settings({"temperature": 1.0} | dict(sampling))

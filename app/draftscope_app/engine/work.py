@@ -127,7 +127,7 @@ def _run(engine: DecodingEngine, job: RunJob) -> Steps[Said, None]:
 
 def _ask_servers(engine: DecodingEngine, job: RaceJob | InsideJob | AuditJob | LoadJob) -> Steps[Said, None]:
     """Every step of a job with servers. Raises `DraftscopeError` where none of them can be asked."""
-    from draftscope.servers.audit.asked import Plan
+    from draftscope.servers.audit.plan import Plan
     from draftscope.servers.field import Field, request_of
     from draftscope.servers.load import LoadPlan
     from draftscope.servers.race import Race

@@ -1,5 +1,5 @@
 // The audit card: is a server's text still distributed as its target's? Folded from `audit` events
-// (engine/draftscope/servers/audit/told.py), which come wave by wave.
+// (engine/draftscope/servers/audit/progress.py), which come wave by wave.
 
 import { button, h, s, setText } from "../base/dom.js";
 import { counted, formatFigure, formatMs } from "../base/format.js";

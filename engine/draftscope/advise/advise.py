@@ -136,8 +136,8 @@ def advising(
     def rank(probed: Mapping[str, Probed]) -> Mapping[str, float]:
         at_hand = known(probed, range(len(single)))
         ratios = [
-            (steady_ratio(entry, own, at_hand.costs, question.concurrency), entry.drafter)
-            for entry, own in at_hand.observed.items()
+            (steady_ratio(entry, rounds, at_hand.costs, question.concurrency), entry.drafter)
+            for entry, rounds in at_hand.observed.items()
         ]
         return {drafter: ratio for ratio, drafter in sorted(ratios)}
 
@@ -148,14 +148,14 @@ def advising(
     company = Company.of([meter.lap()], torch.get_num_threads() if engine.target.device.type == "cpu" else 1)
     busy = noise.sentences(company, probed[PLAIN].round_ms, calibration.round_ms(PLAIN, 0, 0, 1, context))
     keep, looping = _without_loops(probed[PLAIN])
-    found = known(probed, keep)
-    predicted = predict(question, found.observed, found.costs, found.prefill)
+    evidence = known(probed, keep)
+    predicted = predict(question, evidence.observed, evidence.costs, evidence.prefill)
     if not predicted:
         raise DraftscopeError(f"No drafter could be measured. {' '.join(failed)}")
     texts = _to_prove(many, keep, len(probed[PLAIN].ids))
-    measured, more = yield from _proven(engine, question, predicted, found, texts, until, watch)
-    told = [*notes, *unusable, *failed, *busy, *looping, *more, *_alone(engine)]
-    return _reported(engine, question, predicted, measured, found, told)
+    measured, more = yield from _proven(engine, question, predicted, evidence, texts, until, watch)
+    all_notes = [*notes, *unusable, *failed, *busy, *looping, *more, *_without_drafter(engine)]
+    return _reported(engine, question, predicted, measured, evidence, all_notes)
 
 
 def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question) -> Steps[AdviceProgress, Calibration]:
@@ -167,14 +167,14 @@ def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question
         return AdviceProgress(Stage.COSTS, int(100 * at.share), left)
 
     yield now()
-    found = yield from mapped(engine.calibrated(names), now)
-    if found.doubts:
+    calibration = yield from mapped(engine.calibrated(names), now)
+    if calibration.doubts:
         engine.forget_costs()
         raise DraftscopeError(
-            f"{' '.join(found.doubts[:MOST_DOUBTS])} Advice would build on these costs of rounds; stop other work on "
-            "this machine and ask again."
+            f"{' '.join(calibration.doubts[:MOST_DOUBTS])} Advice would build on these costs of rounds; stop other "
+            "work on this machine and ask again."
         )
-    return found
+    return calibration
 
 
 def _counted(steps: Steps[int, Found], stage: Stage, until: float) -> Steps[AdviceProgress, Found]:
@@ -193,8 +193,8 @@ def cases_of(
     return _in_turn(single), _in_turn(many), notes
 
 
-def _in_turn(own: Sequence[Case]) -> list[Case]:
-    kinds = [[case for case in own if case.kind == kind] for kind in dict.fromkeys(case.kind for case in own)]
+def _in_turn(cases: Sequence[Case]) -> list[Case]:
+    kinds = [[case for case in cases if case.kind == kind] for kind in dict.fromkeys(case.kind for case in cases)]
     return [case for case in chain.from_iterable(zip_longest(*kinds)) if case is not None]
 
 
@@ -222,13 +222,13 @@ def _to_prove(many: Sequence[Case], keep: Sequence[int], probed: int) -> list[Ca
 
 
 def _observed(probed: Mapping[str, Probed], keep: Sequence[int]) -> dict[Candidate, Observed]:
-    found = {}
-    for name, own in probed.items():
-        for candidate, rounds in own.by_candidate.items() if name != PLAIN else ():
+    by_candidate = {}
+    for name, result in probed.items():
+        for candidate, rounds in result.by_candidate.items() if name != PLAIN else ():
             kept = tuple(rounds[index] for index in keep if index < len(rounds))
             if kept:
-                found[candidate] = Observed(kept)
-    return found
+                by_candidate[candidate] = Observed(kept)
+    return by_candidate
 
 
 def _proven(
@@ -304,9 +304,9 @@ def _affordable(
     return tokens, max(1, min(4, int(screening / entry)))
 
 
-def _alone(engine: DecodingEngine) -> list[str]:
-    alone = engine.draft is None and engine.foreign is None and not engine.heads
-    return [sentences.NO_DRAFTER] if alone else []
+def _without_drafter(engine: DecodingEngine) -> list[str]:
+    missing = engine.draft is None and engine.foreign is None and not engine.heads
+    return [sentences.NO_DRAFTER] if missing else []
 
 
 def _reported(
@@ -322,7 +322,7 @@ def _reported(
     chosen = next(entry for entry in predicted if entry.candidate == candidate)
     costs = known.costs.scaled({entry.candidate.drafter: entry.predicted / entry.ratio.median for entry in measured})
     proven = {entry.candidate.drafter for entry in measured}
-    observed = {entry: own for entry, own in known.observed.items() if entry.drafter in proven}
+    observed = {entry: rounds for entry, rounds in known.observed.items() if entry.drafter in proven}
     (again,) = predict(question, {candidate: observed[candidate]}, costs, known.prefill)
     ends = limits.limits(again, observed, costs, known.prefill, question.concurrency)
     plan = limits.schedule(candidate, observed, costs, question.concurrency)

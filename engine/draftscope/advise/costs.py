@@ -73,11 +73,11 @@ class CalibratedCosts(RoundCosts):
     def ms(self, drafter: str, nodes: int, levels: int, batch: int) -> float:
         key = drafter, nodes, levels, batch
         if key not in self._known:
-            own = self._same_as.get(drafter, drafter)
-            ms = self.calibration.round_ms(own, nodes, levels, batch, self.context)
+            timed_as = self._same_as.get(drafter, drafter)
+            ms = self.calibration.round_ms(timed_as, nodes, levels, batch, self.context)
             if drafter in self._timed:
-                alone = self.calibration.round_ms(own, nodes, levels, 1, self.context)
-                ms *= self._timed[drafter].factor(alone)
+                single = self.calibration.round_ms(timed_as, nodes, levels, 1, self.context)
+                ms *= self._timed[drafter].factor(single)
             self._known[key] = ms
         return self._known[key]
 

@@ -43,13 +43,13 @@ def read(path: Path) -> ReadCurve:
     except (OSError, UnicodeDecodeError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise DraftscopeError(f"The file '{path}' cannot be read ({reason}); check the path.") from None
-    found = _counters(text) or _log(text) or _json(text) or _lines(text)
-    if found is None or not found.alpha:
+    curve = _counters(text) or _log(text) or _json(text) or _lines(text)
+    if curve is None or not curve.alpha:
         raise DraftscopeError(
             f"The file '{path}' holds no acceptance by position; give vLLM's /metrics page or log, JSON of 'vllm bench "
             "serve', or shares by position, such as .7,.42,.21."
         )
-    return found
+    return curve
 
 
 def _counters(text: str) -> ReadCurve | None:
@@ -71,23 +71,23 @@ def _log(text: str) -> ReadCurve | None:
     for count, (_, rates) in zip(drafts, lines, strict=True):
         for position, rate in enumerate(rates):
             sums[position] += count * rate
-    return ReadCurve(tuple(each / sum(drafts) for each in sums), False, "vLLM's log")
+    return ReadCurve(tuple(total / sum(drafts) for total in sums), False, "vLLM's log")
 
 
 def _json(text: str) -> ReadCurve | None:
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except ValueError:
         return None
-    values = found if isinstance(found, list) else _named(found) if isinstance(found, dict) else None
+    values = content if isinstance(content, list) else _named(content) if isinstance(content, dict) else None
     if values is None or not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return None
-    conditional = isinstance(found, dict) and found.get("conditional") is True
+    conditional = isinstance(content, dict) and content.get("conditional") is True
     return ReadCurve(tuple(map(float, values)), conditional, "a JSON file")
 
 
-def _named(found: dict[str, Any]) -> list[Any] | None:
-    return next((found[name] for name in NAMES if isinstance(found.get(name), list)), None)
+def _named(content: dict[str, Any]) -> list[Any] | None:
+    return next((content[name] for name in NAMES if isinstance(content.get(name), list)), None)
 
 
 def _lines(text: str) -> ReadCurve | None:

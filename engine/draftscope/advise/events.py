@@ -39,15 +39,15 @@ class Advised(Record):
     report: dict[str, Any] | None = None
 
 
-def advised(engine: DecodingEngine, asked: Asked, watch: Watch) -> Iterator[Advised | None]:
+def advised(engine: DecodingEngine, request: Asked, watch: Watch) -> Iterator[Advised | None]:
     """The events of an advice; None where there is nothing new to say. A timed run is never interrupted for others:
     within one `watch` is called every round, and may raise `Cancelled`."""
     from draftscope.advise.advise import advising
 
-    prompts = {kind: [Prompt(kind, text) for text in texts] for kind, texts in asked.prompts.items()}
+    prompts = {kind: [Prompt(kind, text) for text in texts] for kind, texts in request.prompts.items()}
     said: tuple[Any, ...] = ()
 
-    def told(progress: AdviceProgress) -> Advised | None:
+    def to_event(progress: AdviceProgress) -> Advised | None:
         nonlocal said
         before, said = said, (progress.stage, progress.done)
         if said == before:
@@ -57,5 +57,5 @@ def advised(engine: DecodingEngine, asked: Asked, watch: Watch) -> Iterator[Advi
             ratio=asdict(progress.ratio) if progress.ratio else None,
         )  # fmt: skip
 
-    report = yield from mapped(advising(engine, asked.question, prompts, asked.drafters, watch=watch), told)
+    report = yield from mapped(advising(engine, request.question, prompts, request.drafters, watch=watch), to_event)
     yield Advised(report=json.loads(report.as_json()))

@@ -22,7 +22,7 @@ def fitted(calibration: Calibration, probed: Mapping[str, Probed], context: int)
     """At every size that was timed, each drafter's rounds cost what they took, and plain's what plain's took."""
     same_as = {name: calibrated_as(drafters.find(name), calibration) for name in probed}
     base = CalibratedCosts(calibration, context, same_as)
-    timed = {name: _timed(base, name, own) for name, own in probed.items() if own.rounds}
+    timed = {name: _timed(base, name, result) for name, result in probed.items() if result.rounds}
     return CalibratedCosts(calibration, context, same_as, timed)
 
 
@@ -30,9 +30,9 @@ def prefill(probed: Mapping[str, Probed]) -> PrefillTimes:
     """Plain's set-up and prefill, and what each drafter adds to them, medians over prompts."""
     plain = probed[PLAIN].before_ms
     extra = {
-        name: max(0.0, median(ms - other for ms, other in zip(own.before_ms, plain, strict=False)))
-        for name, own in probed.items()
-        if own.before_ms
+        name: max(0.0, median(ms - other for ms, other in zip(result.before_ms, plain, strict=False)))
+        for name, result in probed.items()
+        if result.before_ms
     }
     return PrefillTimes(median(plain), extra)
 
@@ -40,7 +40,7 @@ def prefill(probed: Mapping[str, Probed]) -> PrefillTimes:
 def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:
     """One point for each width of the forward that was timed often enough; one for all where none was."""
     rounds = MeasuredRounds.joined([*probed.rounds, *probed.small_rounds])
-    levels = np.array([level for own in (*probed.levels, *probed.small_levels) for level in own])
+    levels = np.array([level for run_levels in (*probed.levels, *probed.small_levels) for level in run_levels])
     widths, counts = np.unique(rounds.width, return_counts=True)
     groups = [rounds.width == width for width in widths[counts >= LEAST_TIMED]] or [rounds.width > 0]
     points = sorted(
@@ -55,8 +55,8 @@ def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:
 
 
 def _modelled_ms(
-    costs: CalibratedCosts, name: str, rounds: MeasuredRounds, levels: NDArray[np.int64], own: NDArray[np.bool_]
+    costs: CalibratedCosts, name: str, rounds: MeasuredRounds, levels: NDArray[np.int64], mask: NDArray[np.bool_]
 ) -> float:
     """The same rounds by the calibration, in the mean."""
-    sizes = zip(rounds.width[own], levels[own], strict=True)
+    sizes = zip(rounds.width[mask], levels[mask], strict=True)
     return fmean(costs.ms(name, int(width) - 1, int(level), 1) for width, level in sizes)

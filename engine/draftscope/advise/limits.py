@@ -69,7 +69,7 @@ def off_from(observed: Mapping[Candidate, Observed], costs: RoundCosts) -> int |
     paying = [
         batch
         for batch in batches(costs.most_batch)
-        if any(steady_ratio(each, own, costs, batch) > 1 for each, own in observed.items())
+        if any(steady_ratio(entry, rounds, costs, batch) > 1 for entry, rounds in observed.items())
     ]
     if not paying:
         return 1
@@ -80,13 +80,13 @@ def off_from(observed: Mapping[Candidate, Observed], costs: RoundCosts) -> int |
 def schedule(
     chosen: Candidate, observed: Mapping[Candidate, Observed], costs: RoundCosts, readers: int = 1
 ) -> list[ScheduleRange]:
-    """The best gamma of the chosen drafter by batch, at `readers` the chosen one; 0 where none pays. Empty for a
-    drafter without a gamma."""
-    own = {each: rounds for each, rounds in observed.items() if each.drafter == chosen.drafter and each.gamma}
-    if not own:
+    """The best gamma of the chosen drafter by batch size; 0 where none pays. At `readers` it is the chosen gamma. Empty
+    for a drafter without a gamma."""
+    chains = {entry: rounds for entry, rounds in observed.items() if entry.drafter == chosen.drafter and entry.gamma}
+    if not chains:
         return []
     sizes = batches(costs.most_batch)
-    best = [_best_gamma(own, costs, batch) for batch in sizes]
+    best = [_best_gamma(chains, costs, batch) for batch in sizes]
     if chosen.gamma:  # what was measured decides, wherever the model would have had the same answer as there
         place = max(index for index, size in enumerate(sizes) if size <= readers)
         best = [chosen.gamma if gamma == best[place] and gamma else gamma for gamma in best]
@@ -100,7 +100,7 @@ def schedule(
     return ranges
 
 
-def _best_gamma(own: Mapping[Candidate, Observed], costs: RoundCosts, batch: int) -> int:
-    ratios = {each.gamma or 0: steady_ratio(each, rounds, costs, batch) for each, rounds in own.items()}
+def _best_gamma(chains: Mapping[Candidate, Observed], costs: RoundCosts, batch: int) -> int:
+    ratios = {entry.gamma or 0: steady_ratio(entry, rounds, costs, batch) for entry, rounds in chains.items()}
     best = max(ratios, key=lambda gamma: ratios[gamma])
     return best if ratios[best] > 1 else 0

@@ -68,8 +68,8 @@ def predict(
     tokens: int | None = None,
 ) -> list[Predicted]:
     """Every candidate, the best first, for answers of `tokens` (by default the question's length)."""
-    found = [_predicted(question, each, own, costs, prefill, tokens) for each, own in observed.items()]
-    return sorted(found, key=lambda each: -each.ratio.median)
+    predictions = [_predicted(question, entry, rounds, costs, prefill, tokens) for entry, rounds in observed.items()]
+    return sorted(predictions, key=lambda prediction: -prediction.ratio.median)
 
 
 def steady_ratio(candidate: Candidate, observed: Observed, costs: RoundCosts, batch: int = 1) -> float:
@@ -100,8 +100,8 @@ def value(question: Question, finish: NDArray[np.float64]) -> float:
 def best_by_drafter(predictions: Iterable[Predicted]) -> list[Predicted]:
     """The best candidate of each drafter, in the order given."""
     best: dict[str, Predicted] = {}
-    for each in predictions:
-        best.setdefault(each.candidate.drafter, each)
+    for prediction in predictions:
+        best.setdefault(prediction.candidate.drafter, prediction)
     return list(best.values())
 
 

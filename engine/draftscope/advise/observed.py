@@ -102,8 +102,8 @@ def typed(alpha: Sequence[float], gamma: int) -> Observed:
 
 
 def _reached(prompt_rounds: PromptRounds, position: int) -> tuple[int, int]:
-    asked = (prompt_rounds.levels > position) & (prompt_rounds.accepted >= position)
-    return int((asked & (prompt_rounds.accepted > position)).sum()), int(asked.sum())
+    reached = (prompt_rounds.levels > position) & (prompt_rounds.accepted >= position)
+    return int((reached & (prompt_rounds.accepted > position)).sum()), int(reached.sum())
 
 
 def _resampled(prompts: int) -> NDArray[np.int64]:

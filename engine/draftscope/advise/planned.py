@@ -54,7 +54,8 @@ class TypedValues:
             return self.alpha
         before = (1.0, *self.alpha[:-1])
         return tuple(
-            own / all_before if all_before > 0 else 0.0 for own, all_before in zip(self.alpha, before, strict=True)
+            accepted / all_before if all_before > 0 else 0.0
+            for accepted, all_before in zip(self.alpha, before, strict=True)
         )
 
     @property

@@ -52,7 +52,7 @@ class Probed:
 
     @property
     def observed(self) -> dict[Candidate, Observed]:
-        return {each: Observed(tuple(own)) for each, own in self.by_candidate.items() if own}
+        return {candidate: Observed(tuple(rounds)) for candidate, rounds in self.by_candidate.items() if rounds}
 
     @property
     def round_ms(self) -> list[float]:
@@ -82,23 +82,23 @@ def probe(
     Yields the number of prompts so far, before each run: within one the times between rounds count.
     """
     began, notes = perf_counter(), list[str]()
-    found = {PLAIN.drafter: Probed(Candidate(PLAIN.drafter))}
-    found |= {info.name: Probed(largest(info), smallest(info)) for info in able}
-    share = seconds / (RUNS * len(found))  # of a run: the first prompts are for all of them
-    for name in list(found):  # warm-up, not counted
+    probed = {PLAIN.drafter: Probed(Candidate(PLAIN.drafter))}
+    probed |= {info.name: Probed(largest(info), smallest(info)) for info in able}
+    share = seconds / (RUNS * len(probed))  # of a run: the first prompts are for all of them
+    for name in list(probed):  # warm-up, not counted
         yield 0
-        _try(engine, found, name, Ask(cases[0], 2, share, watch), notes)
-    found = {name: Probed(own.run, own.small) for name, own in found.items()}
+        _try(engine, probed, name, Ask(cases[0], 2, share, watch), notes)
+    probed = {name: Probed(result.run, result.small) for name, result in probed.items()}
     for number, case in enumerate(cases):
         yield number
         if number and perf_counter() - began > seconds:
             break
         if number == KEEP_AFTER:
-            found = _worth_keeping(found, rank, notes)
-        for name in list(found):
+            probed = _worth_keeping(probed, rank, notes)
+        for name in list(probed):
             yield number
-            _try(engine, found, name, Ask(case, tokens, share, watch), notes)
-    return found, notes
+            _try(engine, probed, name, Ask(case, tokens, share, watch), notes)
+    return probed, notes
 
 
 @dataclass(frozen=True)
@@ -111,26 +111,26 @@ class Ask:
     watch: Watch
 
 
-def _try(engine: DecodingEngine, found: dict[str, Probed], name: str, ask: Ask, notes: list[str]) -> None:
+def _try(engine: DecodingEngine, probed: dict[str, Probed], name: str, ask: Ask, notes: list[str]) -> None:
     """One run; a drafter that fails is left out, and a note says why."""
     try:
-        _run(engine, found[name], ask)
-        _time_small(engine, found[name], ask)
+        _run(engine, probed[name], ask)
+        _time_small(engine, probed[name], ask)
     except Exception as error:
         if name == PLAIN.drafter:
             raise
         notes.append(f"{name} was left out: {' '.join(str(error).split())[:200]}")
-        del found[name]
+        del probed[name]
 
 
-def _worth_keeping(found: dict[str, Probed], rank: Rank, notes: list[str]) -> dict[str, Probed]:
-    ratios = rank(found)
+def _worth_keeping(probed: dict[str, Probed], rank: Rank, notes: list[str]) -> dict[str, Probed]:
+    ratios = rank(probed)
     best = max(ratios.values(), default=0.0)
-    kept = {name: own for name, own in found.items() if ratios.get(name, best) >= KEEP_WITHIN * best}
+    kept = {name: result for name, result in probed.items() if ratios.get(name, best) >= KEEP_WITHIN * best}
     notes += [
         f"{name} was left out after {KEEP_AFTER} prompts: it was predicted to be {ratios[name]:.2f} times as fast as "
         f"plain decoding, the best {best:.2f} times."
-        for name in found
+        for name in probed
         if name not in kept
     ]
     return kept
@@ -140,20 +140,20 @@ def _run(engine: DecodingEngine, probed: Probed, ask: Ask) -> None:
     """One prompt. The run may write a few tokens more, so that no draft is cut at the end."""
     run = probed.run
     session, before_ms = _session(engine, run, ask)
-    rounds: dict[Candidate, list[tuple[int, int, int]]] = {each: [] for each in implied(run)}
-    small = {each: SmallRounds(each.form) for each in rounds if each != run and each.form is not None}
+    rounds: dict[Candidate, list[tuple[int, int, int]]] = {entry: [] for entry in implied(run)}
+    small = {entry: SmallRounds(entry.form) for entry in rounds if entry != run and entry.form is not None}
     kept, levels, until = [], [], perf_counter() + ask.seconds
     for step, own_step in timed_steps(session):
         ask.watch()
         kept.append(own_step)
         levels.append(step.tree.topology.height)
-        for candidate, own in rounds.items():
-            own += _rounds(step, candidate.form, small.get(candidate))
+        for candidate, rows in rounds.items():
+            rows += _rounds(step, candidate.form, small.get(candidate))
         slow = perf_counter() > until and len(kept) >= LEAST_ROUNDS
         if slow or len(session.transcripts[0].tokens) >= ask.tokens:
             break
-    for candidate, own in rounds.items():
-        columns = [np.array(column, dtype=np.int64) for column in zip(*own, strict=True)]
+    for candidate, rows in rounds.items():
+        columns = [np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)]
         probed.by_candidate.setdefault(candidate, []).append(PromptRounds(*columns))
     probed.rounds.append(MeasuredRounds.of(kept))
     probed.levels.append(levels)
@@ -167,9 +167,9 @@ def _time_small(engine: DecodingEngine, probed: Probed, ask: Ask) -> None:
         return
     kept, levels, until = [], [], perf_counter() + ask.seconds
     session, _ = _session(engine, probed.small, ask)
-    for step, own in timed_steps(session):
+    for step, kept_step in timed_steps(session):
         ask.watch()
-        kept.append(own)
+        kept.append(kept_step)
         levels.append(step.tree.topology.height)
         if len(kept) >= SMALL_ROUNDS or (perf_counter() > until and len(kept) >= LEAST_ROUNDS):
             break
@@ -209,12 +209,12 @@ def able(engine: DecodingEngine, names: Sequence[str] = ()) -> list[DrafterInfo]
     """
     if names:
         refuse_unknown(names)
-        found = [drafters.find(name) for name in dict.fromkeys(names) if name != PLAIN.drafter]
-        if not found:
+        infos = [drafters.find(name) for name in dict.fromkeys(names) if name != PLAIN.drafter]
+        if not infos:
             raise DraftscopeError("drafters = plain: every drafter is compared with plain decoding; name another one.")
-        for info in found:
+        for info in infos:
             refuse_unavailable(engine, info)
-        return found
+        return infos
     running = {drafter.name for drafter in engine.drafters() if drafter.available} - {PLAIN.drafter}
     return [info for name, info in drafters.known().items() if name in running and _servable(engine, info)]
 

@@ -87,13 +87,13 @@ def _turns(groups: Iterable[list[BenchRun]]) -> Iterable[tuple[list[BenchRun], f
 def measured(
     question: Question, runs: Sequence[BenchRun], predicted: Mapping[Candidate, Predicted], texts: int = 0
 ) -> list[Measured]:
-    """Every candidate of `predicted` that ran beside plain; texts that loop do not count, unless all do. `texts`: the
-    number of prompts that there are, of which some may not have been run."""
+    """Every candidate of `predicted` that ran beside plain; texts that loop do not count, unless all do. `texts`: how
+    many prompts there are; some may not have been run."""
     plain = {(run.case, run.repeat): run for run in runs if run.label == PLAIN}
     results = []
     for candidate, foreseen in predicted.items():
-        own = [run for run in runs if run.label == candidate.label and (run.case, run.repeat) in plain]
-        pairs: list[Pair] = [(run, plain[run.case, run.repeat]) for run in own]
+        candidate_runs = [run for run in runs if run.label == candidate.label and (run.case, run.repeat) in plain]
+        pairs: list[Pair] = [(run, plain[run.case, run.repeat]) for run in candidate_runs]
         kept = [pair for pair in pairs if max(map(loop_share, pair)) <= LOOP] or pairs
         if kept:
             results.append(_measured(question, foreseen, kept, texts))
@@ -137,9 +137,9 @@ class _Ratios:
 
     @classmethod
     def of(cls, question: Question, pairs: Sequence[Pair]) -> _Ratios:
-        taus = np.array([_tau(own) for own, _ in pairs])
+        taus = np.array([_tau(run) for run, _ in pairs])
         logs = np.array([_log_ratio(question, pair) for pair in pairs])
-        return cls([own.case for own, _ in pairs], logs, taus[:, 0], taus[:, 1] * (question.temperature > 0))
+        return cls([run.case for run, _ in pairs], logs, taus[:, 0], taus[:, 1] * (question.temperature > 0))
 
     @property
     def kinds(self) -> list[str]:
@@ -188,8 +188,8 @@ def _tau(run: BenchRun) -> tuple[float, float]:
 
 
 def _log_ratio(question: Question, pair: Pair) -> float:
-    own, plain = (value(question, finish(run)[None]) for run in pair)
-    return float(np.log(plain / own))
+    ours, plain = (value(question, finish(run)[None]) for run in pair)
+    return float(np.log(plain / ours))
 
 
 def finish(run: BenchRun) -> NDArray[np.float64]:
@@ -204,14 +204,14 @@ def finish(run: BenchRun) -> NDArray[np.float64]:
 
 def _tail(pairs: Sequence[Pair], level: float) -> Interval:
     """The interval is over prompts; over repeats if there is one prompt."""
-    cases = list(dict.fromkeys(own.case for own, _ in pairs))
+    cases = list(dict.fromkeys(run.case for run, _ in pairs))
     groups = [[pair for pair in pairs if pair[0].case == case] for case in cases]
     groups = groups if len(groups) > 1 else [[pair] for pair in pairs]
     times = [np.stack([np.concatenate([finish(pair[side]) for pair in group]) for side in (1, 0)]) for group in groups]
 
     def ratio(picked: Sequence[int]) -> float:
-        theirs, own = np.quantile(np.concatenate([times[index] for index in picked], 1), TAIL, axis=1)
-        return float(theirs / own)
+        theirs, ours = np.quantile(np.concatenate([times[index] for index in picked], 1), TAIL, axis=1)
+        return float(theirs / ours)
 
     draws = np.random.default_rng(0).integers(0, len(times), (RESAMPLES, len(times)))
     low, high = np.quantile([ratio(picked.tolist()) for picked in draws], [(1 - level) / 2, (1 + level) / 2])

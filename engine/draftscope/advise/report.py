@@ -38,7 +38,7 @@ class AdviceReport:
         """One object; every candidate also has its name."""
         values = asdict(self)
         every: list[Predicted | Measured] = [*self.predicted, *self.measured, self.chosen]
-        names = [each.candidate.name for each in every]
-        for own, name in zip([*values["predicted"], *values["measured"], values["chosen"]], names, strict=True):
-            own["name"] = name
+        names = [entry.candidate.name for entry in every]
+        for row, name in zip([*values["predicted"], *values["measured"], values["chosen"]], names, strict=True):
+            row["name"] = name
         return json.dumps(values, indent=1)

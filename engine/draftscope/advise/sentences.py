@@ -108,7 +108,7 @@ def _why(chosen: Measured) -> str:
     """Why nothing can be told."""
     if not chosen.possible:
         return f"no machine is so fast at {chosen.tau:.2f} tokens a round: other work disturbed these runs"
-    if not chosen.told:
+    if not chosen.has_enough_runs:
         return f"{'one run is' if chosen.runs == 1 else f'{chosen.runs} runs are'} too few to tell"
     return "this interval contains 1"
 
@@ -149,7 +149,7 @@ def _needed(decision: AdviceDecision) -> str:
         return "Stop other work on this machine and ask again."
     if decision.prompts_needed is None:
         return "The difference is under 1%: no practical number of prompts would tell, and it would hardly matter."
-    if not decision.chosen.told:
+    if not decision.chosen.has_enough_runs:
         return f"Give {FEW} prompts or more, or more seconds; {LEAST_RUNS} runs beside plain decoding are the least."
     return f"About {decision.prompts_needed} prompts would tell, if the median stays where it is."
 

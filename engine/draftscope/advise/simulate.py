@@ -29,12 +29,12 @@ def finish_times(observed: Observed, cost: Cost, batch: int, tokens: int) -> NDA
     """
     shown, prompts = min(tokens, MOST_TOKENS), len(observed.prompts)
     draws = np.random.default_rng(0)
-    each = max(2, max(8, SEQUENCES // batch) // prompts)
-    form = prompts * each, batch
+    per_prompt = max(2, max(8, SEQUENCES // batch) // prompts)
+    form = prompts * per_prompt, batch
     counts = np.array([len(prompt.accepted) for prompt in observed.prompts])
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     whose = draws.integers(0, prompts, form)
-    whose[:, 0] = np.repeat(np.arange(prompts), each)
+    whose[:, 0] = np.repeat(np.arange(prompts), per_prompt)
     accepted, nodes, levels = observed.accepted, observed.nodes, observed.levels
     left, clock, done = np.full(form, shown), np.zeros(form[0]), np.zeros(form)
     rows = np.full(form[0], batch)
@@ -46,7 +46,7 @@ def finish_times(observed: Observed, cost: Cost, batch: int, tokens: int) -> NDA
         left = left - (1 + accepted[picked]) * live
         done = np.where(live & (left <= 0), clock[:, None], done)
         rows = _compacted(rows, (left > 0).sum(1))
-    return (done * (tokens / shown)).reshape(prompts, each, batch)
+    return (done * (tokens / shown)).reshape(prompts, per_prompt, batch)
 
 
 def _costs(

@@ -56,10 +56,12 @@ def surface(
 ) -> Surface | None:
     """The terms of a drafter's chains; None for one that has none. `at` is the gamma whose costs by context are wanted,
     the tokens of the prompts, and their prefill."""
-    own = {
-        each.gamma: rounds for each, rounds in observed.items() if each.drafter == drafter and each.gamma is not None
+    by_gamma = {
+        entry.gamma: rounds
+        for entry, rounds in observed.items()
+        if entry.drafter == drafter and entry.gamma is not None
     }
-    gammas = sorted(own)
+    gammas = sorted(by_gamma)
     if not gammas:
         return None
 
@@ -73,7 +75,7 @@ def surface(
         drafter=drafter,
         gammas=gammas,
         readers=list(readers),
-        tau=[tau_interval(own[gamma]) for gamma in gammas],
+        tau=[tau_interval(by_gamma[gamma]) for gamma in gammas],
         drafting=[[drafting(gamma, batch) for batch in readers] for gamma in gammas],
         rest=[[rest(gamma, batch) for batch in readers] for gamma in gammas],
         by_context=_by_context(drafter, costs, *at) if at is not None and isinstance(costs, CalibratedCosts) else None,
@@ -86,9 +88,9 @@ def _by_context(drafter: str, costs: CalibratedCosts, gamma: int, prompt: int, p
     known = max(point.context for point in costs.calibration.verify)
     contexts = sorted({prompt, *(context for context in CONTEXTS if context <= known)})
     there = [costs.at(context) for context in contexts]
-    whole = [each.ms(drafter, gamma, gamma, 1) for each in there]
-    without = [each.ms(drafter, gamma, 0, 1) for each in there]
-    plain = [each.plain(1) for each in there]
+    whole = [costs_at.ms(drafter, gamma, gamma, 1) for costs_at in there]
+    without = [costs_at.ms(drafter, gamma, 0, 1) for costs_at in there]
+    plain = [costs_at.plain(1) for costs_at in there]
     return ByContext(
         gamma=gamma,
         contexts=contexts,

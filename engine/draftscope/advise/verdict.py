@@ -48,7 +48,7 @@ class Measured:
     by_kind: dict[str, float] = field(default_factory=dict)  # the ratio by kind of text
 
     @property
-    def told(self) -> bool:
+    def has_enough_runs(self) -> bool:
         """Whether its runs are enough to decide."""
         return self.runs >= LEAST_RUNS and self.possible
 
@@ -73,11 +73,13 @@ def decide(measured: Sequence[Measured]) -> AdviceDecision:
     faster = [
         candidate
         for candidate in measured
-        if candidate.ratio.low > 1 and candidate.ratio.high >= MATTERS and candidate.told
+        if candidate.ratio.low > 1 and candidate.ratio.high >= MATTERS and candidate.has_enough_runs
     ]
     if faster:
         return AdviceDecision(Verdict.ON, max(faster, key=lambda candidate: candidate.ratio.median))
-    undecided = [candidate for candidate in measured if candidate.ratio.high >= MATTERS or not candidate.told]
+    undecided = [
+        candidate for candidate in measured if candidate.ratio.high >= MATTERS or not candidate.has_enough_runs
+    ]
     if undecided:
         chosen = max(undecided, key=lambda candidate: candidate.ratio.median)
         return AdviceDecision(Verdict.OPEN, chosen, prompts_needed(chosen))
@@ -95,7 +97,7 @@ def prompts_needed(measured: Measured) -> int | None:
     their square root; at least `FEW`, since fewer do not tell how prompts differ. None where the difference is under
     `LEAST_DIFFERENCE`. After too few runs nothing is known of the width: then `FEW`."""
     ratio = measured.ratio
-    if not measured.told:
+    if not measured.has_enough_runs:
         return FEW
     difference = abs(ratio.median - 1)
     if difference < LEAST_DIFFERENCE:

@@ -50,23 +50,23 @@ def refusal(surface: Mapping[str, Any], wanted: WhatIf) -> str | None:
     )
 
 
-def taus(found: Mapping[str, Any], what_if: WhatIf) -> list[tuple[float, float, float]]:
-    """Tokens a round for each gamma: median, low, high. `found` is a surface as plain values."""
+def taus(surface: Mapping[str, Any], what_if: WhatIf) -> list[tuple[float, float, float]]:
+    """Tokens a round for each gamma: median, low, high. `surface` is one as plain values."""
     if what_if.alpha is None:
-        return [(each["median"], each["low"], each["high"]) for each in found["tau"]]
-    alone = [sum(what_if.alpha**k for k in range(gamma + 1)) for gamma in found["gammas"]]
-    return [(tau, tau, tau) for tau in alone]
+        return [(interval["median"], interval["low"], interval["high"]) for interval in surface["tau"]]
+    expected = [sum(what_if.alpha**k for k in range(gamma + 1)) for gamma in surface["gammas"]]
+    return [(tau, tau, tau) for tau in expected]
 
 
-def round_costs(found: Mapping[str, Any], what_if: WhatIf) -> list[list[float]]:
+def round_costs(surface: Mapping[str, Any], what_if: WhatIf) -> list[list[float]]:
     """gamma c + v + o for each gamma [readers]."""
     if what_if.card is None:
         return [
             [draft * what_if.draft_cost + rest for draft, rest in zip(*rows, strict=True)]
-            for rows in zip(found["drafting"], found["rest"], strict=True)
+            for rows in zip(surface["drafting"], surface["rest"], strict=True)
         ]
-    there, context = _There(found, what_if), (found["by_context"] or {}).get("prompt", 0)
-    return [[there.round_cost(gamma, batch, context) for batch in found["readers"]] for gamma in found["gammas"]]
+    there, context = _There(surface, what_if), (surface["by_context"] or {}).get("prompt", 0)
+    return [[there.round_cost(gamma, batch, context) for batch in surface["readers"]] for gamma in surface["gammas"]]
 
 
 class _There:
@@ -95,27 +95,29 @@ class _There:
         return forward_ms(self._target, self._machine, 1, context, 0), draft
 
 
-def ratios(found: Mapping[str, Any], what_if: WhatIf) -> list[list[tuple[float, float, float]]]:
+def ratios(surface: Mapping[str, Any], what_if: WhatIf) -> list[list[tuple[float, float, float]]]:
     """Speedup for each gamma [readers]: median, low, high."""
-    costs = round_costs(found, what_if)
+    costs = round_costs(surface, what_if)
     return [
         [(tau / cost, low / cost, high / cost) for cost in row]
-        for (tau, low, high), row in zip(taus(found, what_if), costs, strict=True)
+        for (tau, low, high), row in zip(taus(surface, what_if), costs, strict=True)
     ]
 
 
-def answer_ratio(found: Mapping[str, Any], tau: float, place: int, tokens: int, wanted: WhatIf | None = None) -> float:
+def answer_ratio(
+    surface: Mapping[str, Any], tau: float, place: int, tokens: int, wanted: WhatIf | None = None
+) -> float:
     """Speedup of a whole answer of `tokens` after the context `contexts[place]`; prefill grows with the context."""
-    own, wanted = found["by_context"], wanted or WhatIf()
-    context = own["contexts"][place]
+    table, wanted = surface["by_context"], wanted or WhatIf()
+    context = table["contexts"][place]
     if wanted.card is not None:
-        there = _There(found, wanted)
-        plain_step, cost = there.plain_ms(1, context), there.round_cost(own["gamma"], 1, context)
+        there = _There(surface, wanted)
+        plain_step, cost = there.plain_ms(1, context), there.round_cost(table["gamma"], 1, context)
         plain, extra = there.prefill_ms(context)
     else:
-        cheaper = (wanted.draft_cost - 1) * own["drafting"][place] if wanted.draft_cost != 1 else 0.0
-        plain_step, cost = own["plain_ms"][place], own["cost"][place] + cheaper
-        more = context / max(own["prompt"], 1)
-        plain, extra = own["prefill_ms"] * more, own["extra_ms"] * more
-    alone = tokens * plain_step
-    return float((alone + plain) / (alone * cost / tau + plain + extra))
+        cheaper = (wanted.draft_cost - 1) * table["drafting"][place] if wanted.draft_cost != 1 else 0.0
+        plain_step, cost = table["plain_ms"][place], table["cost"][place] + cheaper
+        more = context / max(table["prompt"], 1)
+        plain, extra = table["prefill_ms"] * more, table["extra_ms"] * more
+    decoding = tokens * plain_step
+    return float((decoding + plain) / (decoding * cost / tau + plain + extra))

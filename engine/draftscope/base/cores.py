@@ -56,5 +56,5 @@ def cores() -> int:
 
 def _others() -> float:
     """Seconds of work of all processes but this one, since the machine started."""
-    every, own = psutil.cpu_times()._asdict(), psutil.Process().cpu_times()
-    return float(sum(spent for name, spent in every.items() if name not in IDLE) - own.user - own.system)
+    every, process = psutil.cpu_times()._asdict(), psutil.Process().cpu_times()
+    return float(sum(spent for name, spent in every.items() if name not in IDLE) - process.user - process.system)

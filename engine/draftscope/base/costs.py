@@ -136,7 +136,7 @@ class Calibration(_Record):
     def verify_ms(self, width: int, batch: int = 1, context: int | None = None) -> float:
         """A target forward in ms, interpolated linearly in rows, in log2 of the batch, and in tokens of context."""
         batches = sorted({point.batch for point in self.verify})
-        by_batch = [self._width_ms(width, each) + self._context_ms(context or self.context, each) for each in batches]
+        by_batch = [self._width_ms(width, size) + self._context_ms(context or self.context, size) for size in batches]
         return max(0.0, float(np.interp(np.log2(batch), np.log2(batches), by_batch)))
 
     def _width_ms(self, width: int, batch: int) -> float:
@@ -160,10 +160,10 @@ class Calibration(_Record):
 
     def rounds_of(self, drafter: str, batch: int = 1) -> Drafting:
         """The drafter's costs at a batch size, interpolated between the two nearest measured ones."""
-        found = sorted(self.drafting[drafter], key=lambda each: abs(math.log(each.batch / batch)))[:2]
-        if len(found) == 1:
-            return found[0]
-        near, far = found
+        nearest = sorted(self.drafting[drafter], key=lambda drafting: abs(math.log(drafting.batch / batch)))[:2]
+        if len(nearest) == 1:
+            return nearest[0]
+        near, far = nearest
         share = (batch - near.batch) / (far.batch - near.batch)
         names = ("step", "overhead", "accept_step")
         along = {name: getattr(near, name) + share * (getattr(far, name) - getattr(near, name)) for name in names}
@@ -199,16 +199,16 @@ class Calibration(_Record):
 
 
 def verify_curve(points: Iterable[Verify]) -> VerifyCurve:
-    """The curve of points of one batch and context, the one of a single row among them."""
-    found = sorted(points, key=lambda point: point.width)
-    widths, times = _levelled(tuple((point.width, point.ms) for point in found))
-    one = found[0]
-    share = [math.hypot(point.noise / point.ms, one.noise / one.ms) for point in found]
+    """The curve of measured points of one batch size and context; one of them is of a single row."""
+    ordered = sorted(points, key=lambda point: point.width)
+    widths, times = _levelled(tuple((point.width, point.ms) for point in ordered))
+    one = ordered[0]
+    share = [math.hypot(point.noise / point.ms, one.noise / one.ms) for point in ordered]
     return VerifyCurve(
         context=one.context,
         widths=widths,
         v=[ms / times[0] for ms in times],
-        noise=[0.0, *(ms / times[0] * own for ms, own in zip(times[1:], share[1:], strict=True))],
+        noise=[0.0, *(ms / times[0] * error for ms, error in zip(times[1:], share[1:], strict=True))],
     )
 
 
@@ -218,7 +218,7 @@ def _levelled(points: tuple[tuple[int, float], ...]) -> tuple[list[int], list[fl
     from scipy.optimize import isotonic_regression  # not at the top: it takes longer to import than this module
 
     sizes, times = zip(*sorted(points), strict=True)
-    return list(sizes), [float(each) for each in isotonic_regression(times).x]
+    return list(sizes), [float(ms) for ms in isotonic_regression(times).x]
 
 
 def home() -> Path:
@@ -230,10 +230,10 @@ def load_saved(measured_for: MeasuredFor) -> Calibration | None:
     """The saved calibration for exactly this setup, or None. A damaged file is ignored."""
     path = home() / f"{measured_for.key}.json"
     try:
-        found = Calibration.model_validate_json(path.read_text())
+        saved = Calibration.model_validate_json(path.read_text())
     except (OSError, ValueError):  # no JSON of a calibration, or no text at all
         return None
-    return found if found.measured_for == measured_for else None
+    return saved if saved.measured_for == measured_for else None
 
 
 def save(calibration: Calibration) -> Path | None:

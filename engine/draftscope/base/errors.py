@@ -26,9 +26,9 @@ def cut(message: str) -> str:
     return shorter.encode("utf-8", "backslashreplace").decode()
 
 
-def _shortened(found: re.Match[str]) -> str:
+def _shortened(match: re.Match[str]) -> str:
     """The beginning and the end of a name: the end of a path says more than its middle."""
-    name, half = found[0], MOST_NAMED // 2
+    name, half = match[0], MOST_NAMED // 2
     return f"{name[:half]}...{name[-half:]}"
 
 

@@ -54,20 +54,20 @@ def read(path: Path) -> tuple[list[Prompt], list[str]]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise DraftscopeError(f"The prompt file '{path}' cannot be read ({reason}); check the path.") from None
-    found, broken = [], []
+    prompts, broken = [], []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            found.append(_prompt(line, path.stem))
+            prompts.append(_prompt(line, path.stem))
         except BrokenLineError as error:
             broken.append(f"line {number} {error}")
-    if not found:
+    if not prompts:
         why = f"; {broken[0]}" if broken else ""
         raise DraftscopeError(
             f"The prompt file '{path}' has no usable line{why}. Give one JSON object a line, with 'prompt' or 'turns'."
         )
-    return found, [_skipped(path, len(found), broken)] if broken else []
+    return prompts, [_skipped(path, len(prompts), broken)] if broken else []
 
 
 def select(

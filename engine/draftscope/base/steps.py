@@ -65,27 +65,27 @@ class Together(Generic[Found]):
         self._begin = begin
         self._running: Steps[None, Found] | None = None
         self._waiting = 0
-        self._found: list[Found] = []
+        self._results: list[Found] = []
 
     def steps(self) -> Steps[None, Found]:
         """One who waits."""
         self._waiting += 1
         try:
-            while not self._found:
+            while not self._results:
                 self._step()
                 yield None
         finally:
             self._waiting -= 1
             if not self._waiting:
                 self._running = None
-        return self._found[0]
+        return self._results[0]
 
     def _step(self) -> None:
         self._running = self._running or self._begin()
         try:
             next(self._running)
         except StopIteration as end:
-            self._found.append(end.value)
+            self._results.append(end.value)
         except BaseException:
             self._running = None
             raise

@@ -61,9 +61,9 @@ def by_context(evidence: SavedResults) -> Chart | None:
 def by_memory(evidence: SavedResults) -> Chart | None:
     """11: what each model keeps of a text: a cache that grows, or a state that does not."""
     sizes: dict[str, dict[int, int]] = {}
-    for kept in (own for bench in evidence.benches for own in bench.get("kept", ())):
+    for kept in (entry for bench in evidence.benches for entry in bench.get("kept", ())):
         sizes.setdefault(f"{kept['role']} {kept['model']}", {})[kept["tokens"]] = kept["bytes"]
-    lines = [Line(name, sorted(own), [own[at] for at in sorted(own)]) for name, own in sizes.items() if len(own) > 1]
+    lines = [Line(name, sorted(row), [row[at] for at in sorted(row)]) for name, row in sizes.items() if len(row) > 1]
     note = "Computed from the models' shapes, for one text: keys and values, or a recurrent model's state."
     return Chart("tokens in the text", "bytes", note, lines, log_x=True, log_y=True) if lines else None
 
@@ -73,16 +73,16 @@ def by_length(evidence: SavedResults) -> Chart | None:
     surface = (evidence.advice or {}).get("surface")
     if evidence.advice is None or not surface or not surface.get("by_context"):
         return None
-    own, chosen = surface["by_context"], surface["drafter"]
-    place = min(range(len(own["contexts"])), key=lambda index: abs(own["contexts"][index] - own["prompt"]))
-    tau = surface["tau"][surface["gammas"].index(own["gamma"])]
+    table, chosen = surface["by_context"], surface["drafter"]
+    place = min(range(len(table["contexts"])), key=lambda index: abs(table["contexts"][index] - table["prompt"]))
+    tau = surface["tau"][surface["gammas"].index(table["gamma"])]
     middle, low, high = ([answer_ratio(surface, tau[end], place, n) for n in LENGTHS] for end in ENDS)
-    lines = [Line(f"{chosen}, gamma {own['gamma']}, modelled", LENGTHS, middle, low, high, modelled=True)]
+    lines = [Line(f"{chosen}, gamma {table['gamma']}, modelled", LENGTHS, middle, low, high, modelled=True)]
     for ran in evidence.advice["measured"]:
         middle, low, high = ([ran["ratio"][end]] for end in ENDS)
         lines.append(Line(f"{ran['name']}, measured", [ran["tokens"]], middle, low, high))
     note = (
-        f"Modelled from measured costs, prefill and acceptance, for a prompt of {own['contexts'][place]} tokens, one "
+        f"Modelled from measured costs, prefill and acceptance, for a prompt of {table['contexts'][place]} tokens, one "
         "reader; bars are 95% intervals. Single points were measured against plain decoding."
     )
     return Chart("tokens in the answer", OVER_PLAIN, note, lines, ratio=True, log_x=True)
@@ -108,11 +108,11 @@ def experts_woken(evidence: SavedResults) -> Chart | None:
     bench = next((bench for bench in evidence.benches if bench.get("woken")), None)
     if bench is None:
         return None
-    found, target = bench["woken"], bench["machine"].get("target") or "the target"
-    rows, of, active = [own["rows"] for own in found], found[0]["of"], found[0]["active"]
+    woken, target = bench["woken"], bench["machine"].get("target") or "the target"
+    rows, of, active = [row["rows"] for row in woken], woken[0]["of"], woken[0]["active"]
     uniform = [of * (1 - (1 - active / of) ** count) for count in rows]
     lines = [
-        Line("counted", rows, [own["touched"] for own in found]),
+        Line("counted", rows, [row["touched"] for row in woken]),
         Line("uniform routing: E (1 - (1 - k/E)^n)", rows, uniform, modelled=True),
     ]
     note = (
@@ -124,16 +124,16 @@ def experts_woken(evidence: SavedResults) -> Chart | None:
 
 def ladder(evidence: SavedResults) -> Chart | None:
     """16: chains of every drafter: what drafting costs, and what a round gains."""
-    found: dict[str, list[RowJson]] = {}
+    by_drafter: dict[str, list[RowJson]] = {}
     for draft, rows in evidence.by_draft.items():
         for row in rows:
             if _is_exact_chain(row) and row["gamma"] == 4 and row["prediction"]:
                 name = draft if row["drafter"] == "draft" else row["drafter"]
-                found.setdefault(name, []).append(row)
-    if len(found) < 2:
+                by_drafter.setdefault(name, []).append(row)
+    if len(by_drafter) < 2:
         return None
     lines = []
-    for name, rows in found.items():
+    for name, rows in by_drafter.items():
         cost = median(row["prediction"]["gamma_c"] for row in rows)
         tau = median(row["mean_acceptance_length"] for row in rows)
         ratio = median(row["ratio_to_plain"]["median"] for row in rows)
@@ -151,13 +151,13 @@ def fine_tuning(evidence: SavedResults) -> Chart | None:
     """17: before and after `draftscope adapt`: acceptance by position; of a single position with greedy agreement."""
     if evidence.adapted is None:
         return None
-    found = {name: evidence.adapted[name] for name in ("before", "after")}
-    by_position = len(found["before"]["alpha"]) > 1
+    stages = {name: evidence.adapted[name] for name in ("before", "after")}
+    by_position = len(stages["before"]["alpha"]) > 1
     lines = []
-    for name, own in found.items():
-        places: Sequence[float | str] = list(range(1, len(own["alpha"]) + 1)) if by_position else MEASURES
-        values = own["alpha"] if by_position else [own["alpha"][0], own["greedy"][0]]
-        lines.append(Line(f"{name}: acceptance {fmean(own['alpha']):.3f}", places, values))
+    for name, scores in stages.items():
+        places: Sequence[float | str] = list(range(1, len(scores["alpha"]) + 1)) if by_position else MEASURES
+        values = scores["alpha"] if by_position else [scores["alpha"][0], scores["greedy"][0]]
+        lines.append(Line(f"{name}: acceptance {fmean(scores['alpha']):.3f}", places, values))
     tokens = evidence.adapted["after"]["tokens"]
     note = f"{evidence.adapted['name']}: measured on {tokens:,} held-out tokens. Acceptance is the sum of min(p, q)."
     x, y = ("position in the draft", "acceptance") if by_position else ("", "share of tokens")
@@ -213,10 +213,10 @@ def cascade(evidence: SavedResults) -> Chart | None:
 
 def _swept(evidence: SavedResults, field: str, x: str, note: str) -> Chart | None:
     """A line for each drafter and temperature, from the benchmarks that went through several values of `field`."""
-    own = evidence.swept(field)
+    swept = evidence.swept(field)
     lines = []
-    for name, temperature in dict.fromkeys((row["name"], row["temperature"]) for row in own):
-        rows = [row for row in own if (row["name"], row["temperature"]) == (name, temperature)]
+    for name, temperature in dict.fromkeys((row["name"], row["temperature"]) for row in swept):
+        rows = [row for row in swept if (row["name"], row["temperature"]) == (name, temperature)]
         values = sorted({row[field] for row in rows})
         at = [[row["ratio_to_plain"]["median"] for row in rows if row[field] == value] for value in values]
         lines.append(_spread(f"{name}, T = {temperature:g}", values, at))
@@ -224,7 +224,7 @@ def _swept(evidence: SavedResults, field: str, x: str, note: str) -> Chart | Non
 
 
 def _spread(name: str, x: Sequence[float], y: Sequence[Sequence[float]]) -> Line:
-    return Line(name, x, [median(each) for each in y], [min(each) for each in y], [max(each) for each in y])
+    return Line(name, x, [median(values) for values in y], [min(values) for values in y], [max(values) for values in y])
 
 
 def _intervals(name: str, rows: Sequence[RowJson], x: Callable[[RowJson], str]) -> Line:

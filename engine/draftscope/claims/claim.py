@@ -24,7 +24,7 @@ class JudgedClaim:
     """The verdict, the numbers behind it with interval and n, what the formula gives, and what would change it."""
 
     verdict: ClaimVerdict
-    found: str
+    measured: str
     change: str = ""
     formula: str = ""
 
@@ -43,9 +43,9 @@ class Claim:
 
     def judged(self, evidence: SavedResults) -> JudgedClaim:
         """The verdict from these results."""
-        found = self.judge(evidence) if self.judge is not None else None
-        if found is not None:
-            return found
+        judged = self.judge(evidence) if self.judge is not None else None
+        if judged is not None:
+            return judged
         reason = f"{self.why_not[0].upper()}{self.why_not[1:]}." if self.why_not else ""
         verdict = ClaimVerdict.UNTESTED if self.elsewhere else ClaimVerdict.UNMEASURED
         return JudgedClaim(verdict, reason, f"Run: {self.command}")

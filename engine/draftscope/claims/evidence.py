@@ -33,17 +33,17 @@ class SavedResults:
     @property
     def every_row(self) -> Sequence[RowJson]:
         """`rows`, with those whose texts loop."""
-        return [row for bench in self._main_benches for row in _own(bench)]
+        return [row for bench in self._main_benches for row in _drafted_rows(bench)]
 
     @property
     def by_draft(self) -> Mapping[str, Sequence[RowJson]]:
-        """The same of every draft model that a benchmark used with that target."""
-        found: dict[str, list[RowJson]] = {}
+        """Rows without loops, by draft model, of all benchmarks with the largest one's target."""
+        by_draft: dict[str, list[RowJson]] = {}
         for bench in self.benches:
             if bench["machine"].get("target") == self.machine.get("target"):
-                own = [row for row in _own(bench) if not _loops(row)]
-                found.setdefault(str(bench["machine"].get("draft", "")), []).extend(own)
-        return found
+                rows = [row for row in _drafted_rows(bench) if not _loops(row)]
+                by_draft.setdefault(str(bench["machine"].get("draft", "")), []).extend(rows)
+        return by_draft
 
     @property
     def plain(self) -> Sequence[RowJson]:
@@ -53,13 +53,13 @@ class SavedResults:
     def swept(self, field: str) -> Sequence[RowJson]:
         """Rows of the benchmarks, with the models of the largest one, that went through several values of `field`."""
         swept = [bench for bench in self._main_benches if len({row[field] for row in bench["rows"]}) > 1]
-        return [row for bench in swept for row in _own(bench) if not _loops(row)]
+        return [row for bench in swept for row in _drafted_rows(bench) if not _loops(row)]
 
     @property
     def of_experts(self) -> Sequence[RowJson]:
         """Rows of the benchmarks whose target is a mixture of experts."""
-        own = [bench for bench in self.benches if "experts" in str(bench["machine"].get("target"))]
-        return [row for bench in own for row in _own(bench) if not _loops(row)]
+        benches = [bench for bench in self.benches if "experts" in str(bench["machine"].get("target"))]
+        return [row for bench in benches for row in _drafted_rows(bench) if not _loops(row)]
 
     @property
     def _largest(self) -> RowJson | None:
@@ -74,8 +74,8 @@ class SavedResults:
     @property
     def machine(self) -> RowJson:
         """Of the largest benchmark, or of the first file that names one."""
-        found = next((file for file in (self._largest, self.regret, self.advice) if file), None)
-        return found["machine"] if found else {}
+        file = next((file for file in (self._largest, self.regret, self.advice) if file), None)
+        return file["machine"] if file else {}
 
 
 def _models(bench: RowJson) -> tuple[object, object]:
@@ -86,22 +86,22 @@ def _loops(row: RowJson) -> bool:
     return bool(int(row.get("looping") or 0) > row["runs"] / 2)
 
 
-def _own(bench: RowJson) -> list[RowJson]:
+def _drafted_rows(bench: RowJson) -> list[RowJson]:
     return [row for row in bench["rows"] if row["system"] == "draftscope" and row["drafter"] != "plain"]
 
 
 def read(path: Path, field: str) -> RowJson:
     """A file of one JSON object that has `field`. Raises `DraftscopeError` for another one."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        results = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise DraftscopeError(f"The results '{path}' cannot be read ({reason}); check the path.") from None
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or field not in found:
+        results = None
+    if not isinstance(results, dict) or field not in results:
         raise DraftscopeError(f"The results '{path}' are no JSON object with '{field}'; give the file of that command.")
-    return found
+    return results
 
 
 def in_folder(folder: Path) -> SavedResults:
@@ -109,5 +109,5 @@ def in_folder(folder: Path) -> SavedResults:
     benches = [read(path, "rows") for path in sorted(folder.rglob("bench.json"))]
     regrets = [read(path, "rows") for path in sorted(folder.rglob("regret.json"))]
     advices = [read(path, "limits") for path in sorted(folder.rglob("advice.json"))]
-    adapted = [found for path in sorted(folder.rglob("training.json")) if "after" in (found := read(path, "name"))]
-    return SavedResults(benches, *(next(iter(found), None) for found in (regrets, advices, adapted)))
+    adapted = [results for path in sorted(folder.rglob("training.json")) if "after" in (results := read(path, "name"))]
+    return SavedResults(benches, *(next(iter(files), None) for files in (regrets, advices, adapted)))

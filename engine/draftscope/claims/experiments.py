@@ -71,4 +71,4 @@ EXPERIMENTS = (
 
 def find(name: str) -> Experiment | None:
     """An experiment by its name."""
-    return next((each for each in EXPERIMENTS if each.name == name), None)
+    return next((experiment for experiment in EXPERIMENTS if experiment.name == name), None)

@@ -22,11 +22,13 @@ def exact(evidence: SavedResults) -> JudgedClaim | None:
     if not rows:
         return None
     runs, equal = sum(row["runs"] for row in rows), sum(row["equal_runs"] for row in rows)
-    found = f"{equal} of {runs} greedy texts by {len(_names(rows))} settings equal plain's."
+    result = f"{equal} of {runs} greedy texts by {len(_names(rows))} settings equal plain's."
     if equal == runs:
-        return JudgedClaim(ClaimVerdict.HOLDS, found, "For sampled text run: draftscope check --drafter NAME.")
+        return JudgedClaim(ClaimVerdict.HOLDS, result, "For sampled text run: draftscope check --drafter NAME.")
     return JudgedClaim(
-        ClaimVerdict.ONLY_IF, f"{found} The others differ.", "Run draftscope check: it tells rounding ties from errors."
+        ClaimVerdict.ONLY_IF,
+        f"{result} The others differ.",
+        "Run draftscope check: it tells rounding ties from errors.",
     )
 
 
@@ -39,12 +41,12 @@ def tau_formula(evidence: SavedResults) -> JudgedClaim | None:
     errors = [_geometric_error(row) for row in chains]
     if not errors:
         return None
-    found = (
+    result = (
         f"For alpha .8 and gamma 5 the formula gives {quoted:.2f}, not 4.5. On {len(errors)} measured chains it "
         f"differs from the mean acceptance length by {median(errors):.1%} in the median, {max(errors):.1%} at most."
     )
     return JudgedClaim(
-        ClaimVerdict.FAILS, found, "4.5 needs alpha .883. Acceptance that varies by position changes the rest.",
+        ClaimVerdict.FAILS, result, "4.5 needs alpha .883. Acceptance that varies by position changes the rest.",
         f"(1 - .8^6) / (1 - .8) = {quoted:.2f}.",
     )  # fmt: skip
 
@@ -66,14 +68,14 @@ def break_even(evidence: SavedResults) -> JudgedClaim | None:
     costs = [row["prediction"]["gamma_c"] + row["prediction"]["v"] + row["prediction"]["o"] for row in rows]
     alphas = [alpha_of(cost, row["gamma"]) for cost, row in zip(costs, rows, strict=True)]
     low, high = min(alphas), max(alphas)
-    found = f"Break-even acceptance of {len(rows)} measured chains: {low:.2f} to {high:.2f}, by gamma and text."
+    result = f"Break-even acceptance of {len(rows)} measured chains: {low:.2f} to {high:.2f}, by gamma and text."
     if high > 1:
-        found += " Above 1 means that no acceptance would pay."
+        result += " Above 1 means that no acceptance would pay."
     inside = [0.5 <= alpha <= 0.6 for alpha in alphas]
     verdict = ClaimVerdict.HOLDS if all(inside) else ClaimVerdict.ONLY_IF if any(inside) else ClaimVerdict.FAILS
     formula = "1 + a + ... + a^gamma = gamma c + v + o, solved for a with each chain's measured costs."
     change = "Other gammas, another draft's cost c or another verify cost v: the break-even is not a constant."
-    return JudgedClaim(verdict, found, change, formula)
+    return JudgedClaim(verdict, result, change, formula)
 
 
 def hopeless(evidence: SavedResults) -> JudgedClaim | None:
@@ -87,13 +89,13 @@ def hopeless(evidence: SavedResults) -> JudgedClaim | None:
         return None
     worst = min(rows, key=lambda row: row["ratio_to_plain"]["median"])
     slower = [row for row in rows if row["ratio_to_plain"]["high"] < 1]
-    found = (
+    result = (
         f"{len(slower)} of {len(rows)} settings with under 1.3 tokens per round are slower than plain; the worst: "
         f"{_format_row(worst)}."
     )
     verdict = ClaimVerdict.HOLDS if len(slower) == len(rows) else ClaimVerdict.ONLY_IF if slower else ClaimVerdict.FAILS
     change = "A drafter that proposes nothing when it is unsure, such as n-grams, loses less."
-    return JudgedClaim(verdict, found, change, _formula(worst))
+    return JudgedClaim(verdict, result, change, _formula(worst))
 
 
 def code_over_verse(evidence: SavedResults) -> JudgedClaim | None:
@@ -109,9 +111,9 @@ def dynamic(evidence: SavedResults) -> JudgedClaim | None:
         return None
     better = [row for row in rows if row["ratio_to_best"]["low"] > 1]
     mean = sum(row["regret"] for row in rows) / len(rows)
-    found = f"{len(better)} of {len(rows)} policies by kind beat the best fixed setting; mean regret {mean:.1%}."
+    result = f"{len(better)} of {len(rows)} policies by kind beat the best fixed setting; mean regret {mean:.1%}."
     verdict = ClaimVerdict.HOLDS if len(better) == len(rows) else ClaimVerdict.ONLY_IF if better else ClaimVerdict.FAILS
-    return JudgedClaim(verdict, found, "Longer texts, and texts that change their kind half way.")
+    return JudgedClaim(verdict, result, "Longer texts, and texts that change their kind half way.")
 
 
 def trees_over_chains(evidence: SavedResults) -> JudgedClaim | None:
@@ -151,13 +153,13 @@ def constant_state(evidence: SavedResults) -> JudgedClaim | None:
     mamba = {draft: grown for draft, grown in growth.items() if "mamba" in draft}
     if not mamba:
         return None
-    found = "; ".join(
+    result = "; ".join(
         f"{draft} keeps {more:.2f} times as many bytes at {last} tokens as at {first}"
         for draft, (first, last, more) in growth.items()
     )
     constant = all(more == 1 for _, _, more in mamba.values())
     verdict = ClaimVerdict.HOLDS if constant else ClaimVerdict.FAILS
-    return JudgedClaim(verdict, f"{found}.", "A hybrid draft, whose attention layers keep a cache.")
+    return JudgedClaim(verdict, f"{result}.", "A hybrid draft, whose attention layers keep a cache.")
 
 
 def jitter(evidence: SavedResults) -> JudgedClaim | None:
@@ -169,11 +171,11 @@ def jitter(evidence: SavedResults) -> JudgedClaim | None:
             places.setdefault(_kind_and_batch(row), []).append(row)
     if not places:
         return None
-    pairs = [(_best(own), plain[place]) for place, own in places.items()]
+    pairs = [(_best(rows), plain[place]) for place, rows in places.items()]
     pauses = [row["gap_ms"]["p99"] / other["gap_ms"]["p99"] for row, other in pairs]
     spread = [row["gap_ms"]["sd"] / other["gap_ms"]["sd"] for row, other in pairs if other["gap_ms"]["sd"]]
     both = [pause > 1 and row["ratio_to_plain"]["low"] > 1 for pause, (row, _) in zip(pauses, pairs, strict=True)]
-    found = (
+    result = (
         f"The fastest setting of each of {len(pairs)} kinds and temperatures: the 99th percentile of its gaps is "
         f"{median(pauses):.2f} times plain's in the median"
         + (f", their standard deviation {median(spread):.2f} times" if spread else "")
@@ -182,7 +184,7 @@ def jitter(evidence: SavedResults) -> JudgedClaim | None:
     verdict = ClaimVerdict.HOLDS if all(both) else ClaimVerdict.ONLY_IF if any(both) else ClaimVerdict.FAILS
     formula = "Rounds of one length and tau tokens each: the gaps' variance over their mean squared is tau - 1."
     change = "How it feels was not asked of readers; paced output, at the mean speed, hides the pauses."
-    return JudgedClaim(verdict, found, change, formula)
+    return JudgedClaim(verdict, result, change, formula)
 
 
 def fine_tuned(evidence: SavedResults) -> JudgedClaim | None:
@@ -191,12 +193,12 @@ def fine_tuned(evidence: SavedResults) -> JudgedClaim | None:
         return None
     before, after = (fmean(evidence.adapted[name]["alpha"]) for name in ("before", "after"))
     gain, tokens = after / before - 1, evidence.adapted["after"]["tokens"]
-    found = (
+    result = (
         f"Acceptance (sum of min(p, q), mean over positions) on {tokens:,} held-out tokens went from {before:.3f} to "
         f"{after:.3f}: {gain:+.1%}."
     )
     verdict = ClaimVerdict.HOLDS if gain >= 0.2 else ClaimVerdict.FAILS
-    return JudgedClaim(verdict, found, "A drafter that has not seen such text, and more of it.")
+    return JudgedClaim(verdict, result, "A drafter that has not seen such text, and more of it.")
 
 
 def experts_gain_less(evidence: SavedResults) -> JudgedClaim | None:
@@ -207,9 +209,9 @@ def experts_gain_less(evidence: SavedResults) -> JudgedClaim | None:
         for row in evidence.of_experts
         if row["batch"] == 1 and not row["lossy"] and (key := (row["name"], *_kind_and_batch(row))) in dense
     ]
-    found = _compared(pairs, "the dense target", "the mixture of experts", "more experts, of which fewer are active")
+    judged = _compared(pairs, "the dense target", "the mixture of experts", "more experts, of which fewer are active")
     formula = "Uniform routing wakes E (1 - (1 - k/E)^n) experts for n tokens; a run's trace holds those that it woke."
-    return replace(found, formula=formula) if found is not None else None
+    return replace(judged, formula=formula) if judged is not None else None
 
 
 def latency_over_quality(evidence: SavedResults) -> JudgedClaim | None:
@@ -239,13 +241,14 @@ def cascade_over_two(evidence: SavedResults) -> JudgedClaim | None:
 def lossy_faster(evidence: SavedResults) -> JudgedClaim | None:
     """14: lossy rules against exact ones of the same drafter and gamma."""
     rows = evidence.rows
-    own = {
+    base = {
         (row["drafter"], row["gamma"], *_kind_and_batch(row)): row
         for row in rows
         if not row["lossy"] and not row["length"]
     }
     lossy = [row for row in rows if row["lossy"] and row["temperature"] > 0]
-    pairs = [(row, own[key]) for row in lossy if (key := (row["drafter"], row["gamma"], *_kind_and_batch(row))) in own]
+    keys = ((row, (row["drafter"], row["gamma"], *_kind_and_batch(row))) for row in lossy)
+    pairs = [(row, base[key]) for row, key in keys if key in base]
     return _compared(pairs, "lossy rules", "exact rules", "a looser rule; the total variation is in the same table")
 
 
@@ -257,13 +260,13 @@ def by_batch(evidence: SavedResults) -> JudgedClaim | None:
     if len(batches) < 2:
         return None
     best = {batch: _best([row for row in rows if row["batch"] == batch]) for batch in batches}
-    found = "The best " + "; ".join(f"at batch {batch}: {_format_row(row)}" for batch, row in best.items()) + "."
+    result = "The best " + "; ".join(f"at batch {batch}: {_format_row(row)}" for batch, row in best.items()) + "."
     small = all(best[batch]["ratio_to_plain"]["median"] >= 2 for batch in batches if batch <= 10)
     large = [batch for batch in batches if batch >= 32]
     off = bool(large) and all(best[batch]["ratio_to_plain"]["median"] < 1 for batch in large)
     verdict = ClaimVerdict.HOLDS if small and off else ClaimVerdict.ONLY_IF if small or off else ClaimVerdict.FAILS
     return JudgedClaim(
-        verdict, found, "A verify forward whose rows cost less: on a GPU the speedup falls below 1 at larger batches."
+        verdict, result, "A verify forward whose rows cost less: on a GPU the speedup falls below 1 at larger batches."
     )
 
 
@@ -282,10 +285,10 @@ def short_answers(evidence: SavedResults) -> JudgedClaim | None:
     shortest = (evidence.advice or {}).get("limits", {}).get("shortest")
     if shortest is None:
         return None
-    found = f"The advised setting pays from {shortest} tokens on (modelled from measured prefill and rounds)."
+    result = f"The advised setting pays from {shortest} tokens on (modelled from measured prefill and rounds)."
     verdict = ClaimVerdict.HOLDS if shortest >= 20 else ClaimVerdict.FAILS
     formula = "N* = extra prefill / (T1 (1 - 1/S)), T1 a round of plain decoding."
-    return JudgedClaim(verdict, found, "A draft with a longer prefill, or a longer prompt.", formula)
+    return JudgedClaim(verdict, result, "A draft with a longer prefill, or a longer prompt.", formula)
 
 
 def ssd_doubles(evidence: SavedResults) -> JudgedClaim | None:
@@ -301,12 +304,12 @@ def cloud_bill(evidence: SavedResults) -> JudgedClaim | None:
         return None
     best = _best(rows)
     saved = 1 - 1 / best["ratio_to_plain"]["median"]
-    found = (
+    result = (
         f"The best setting, {_format_row(best)}, saves {max(0.0, saved):.0%} of the machine's time for the same tokens."
     )
     verdict = ClaimVerdict.HOLDS if saved >= 0.7 else ClaimVerdict.FAILS
     change = "70% needs 3.3x at the batch sizes of a full server, where ratios are smallest."
-    return JudgedClaim(verdict, found, change, "1 - 1/S saves 70% from S = 3.33 on.")
+    return JudgedClaim(verdict, result, change, "1 - 1/S saves 70% from S = 3.33 on.")
 
 
 def _geometric_error(row: RowJson) -> float:
@@ -341,13 +344,13 @@ def _format_row(row: RowJson) -> str:
 
 def _formula(row: RowJson) -> str:
     """What the formula predicts for a row, from its measured costs and acceptance."""
-    own = row["prediction"]
-    if not own or not row.get("predicted_ratio"):
+    terms = row["prediction"]
+    if not terms or not row.get("predicted_ratio"):
         return ""
-    costs = f"{own['gamma_c']:.2f} + {own['v']:.2f} + {own['o']:.2f}"
-    steady = own["tau"] / (own["gamma_c"] + own["v"] + own["o"])
-    whole = f" ({row['predicted_ratio']:.2f} with set-up and prefill)" if own.get("before") else ""
-    return f"tau / (gamma c + v + o) = {own['tau']:.2f} / ({costs}) = {steady:.2f}{whole}, for {row['name']}."
+    costs = f"{terms['gamma_c']:.2f} + {terms['v']:.2f} + {terms['o']:.2f}"
+    steady = terms["tau"] / (terms["gamma_c"] + terms["v"] + terms["o"])
+    whole = f" ({row['predicted_ratio']:.2f} with set-up and prefill)" if terms.get("before") else ""
+    return f"tau / (gamma c + v + o) = {terms['tau']:.2f} / ({costs}) = {steady:.2f}{whole}, for {row['name']}."
 
 
 def _at_least(rows: Sequence[RowJson], least: float, change: str) -> JudgedClaim | None:
@@ -357,10 +360,10 @@ def _at_least(rows: Sequence[RowJson], least: float, change: str) -> JudgedClaim
     kinds: dict[str, list[RowJson]] = {}
     for row in rows:
         kinds.setdefault(row["kind"], []).append(row)
-    over = [kind for kind, own in kinds.items() if _best(own)["ratio_to_plain"]["low"] >= least]
-    found = f"The best: {_format_row(_best(rows))}. {len(over)} of {len(kinds)} kinds reach {least:g}x{_listed(over)}."
+    over = [kind for kind, kind_rows in kinds.items() if _best(kind_rows)["ratio_to_plain"]["low"] >= least]
+    result = f"The best: {_format_row(_best(rows))}. {len(over)} of {len(kinds)} kinds reach {least:g}x{_listed(over)}."
     verdict = ClaimVerdict.HOLDS if len(over) == len(kinds) else ClaimVerdict.ONLY_IF if over else ClaimVerdict.FAILS
-    return JudgedClaim(verdict, found, f"It would take {change}.", _formula(_best(rows)))
+    return JudgedClaim(verdict, result, f"It would take {change}.", _formula(_best(rows)))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -369,22 +372,22 @@ def _listed(names: Sequence[str]) -> str:
 
 def _pairs_by_kind(rows: Sequence[RowJson], first: str, second: str) -> list[tuple[RowJson, RowJson]]:
     others = {(row["name"], row["temperature"]): row for row in rows if row["kind"] == second}
-    own = [row for row in rows if row["kind"] == first]
-    return [(row, others[key]) for row in own if (key := (row["name"], row["temperature"])) in others]
+    chosen = [row for row in rows if row["kind"] == first]
+    return [(row, others[key]) for row in chosen if (key := (row["name"], row["temperature"])) in others]
 
 
-def _best_against(evidence: SavedResults, own: Sequence[str], others: Sequence[str]) -> list[tuple[RowJson, RowJson]]:
+def _best_against(evidence: SavedResults, ours: Sequence[str], others: Sequence[str]) -> list[tuple[RowJson, RowJson]]:
     """The best row of either group, for each kind and temperature."""
     places: dict[object, tuple[list[RowJson], list[RowJson]]] = {}
     for row in _exact_single_rows(evidence):
         sides = places.setdefault(_kind_and_batch(row), ([], []))
-        for side, names in zip(sides, (own, others), strict=True):
+        for side, names in zip(sides, (ours, others), strict=True):
             if row["drafter"] in names:
                 side.append(row)
     return [(_best(first), _best(second)) for first, second in places.values() if first and second]
 
 
-def _compared(pairs: Sequence[tuple[RowJson, RowJson]], own: str, other: str, change: str) -> JudgedClaim | None:
+def _compared(pairs: Sequence[tuple[RowJson, RowJson]], name: str, other: str, change: str) -> JudgedClaim | None:
     """Holds if every pair's intervals lie apart in favour of the first, only if some do."""
     if not pairs:
         return None
@@ -393,14 +396,14 @@ def _compared(pairs: Sequence[tuple[RowJson, RowJson]], own: str, other: str, ch
     many = "1 comparison" if len(pairs) == 1 else f"{len(pairs)} comparisons"
     undecided = len(pairs) - better - worse
     rest = f"; in {undecided} the intervals overlap" if undecided else ""
-    found = (
-        f"{own[0].upper()}{own[1:]} against {other}, {many}: the speedup is larger in {better} and smaller in {worse}"
+    result = (
+        f"{name[0].upper()}{name[1:]} against {other}, {many}: the speedup is larger in {better} and smaller in {worse}"
         f"{rest}. The median ratio is {middle:.2f}."
     )
     verdict = ClaimVerdict.FAILS if not better else ClaimVerdict.HOLDS if better == len(pairs) else ClaimVerdict.ONLY_IF
     if not better and not worse:
-        return JudgedClaim(ClaimVerdict.UNTESTED, found, "More prompts and repeats, until the intervals lie apart.")
-    return JudgedClaim(verdict, found, f"It would change with {change}.")
+        return JudgedClaim(ClaimVerdict.UNTESTED, result, "More prompts and repeats, until the intervals lie apart.")
+    return JudgedClaim(verdict, result, f"It would change with {change}.")
 
 
 def _apart(pairs: Sequence[tuple[RowJson, RowJson]], test: Callable[[RowJson, RowJson], bool]) -> int:

@@ -22,15 +22,15 @@ FILE = "claims.json"
 
 def values(claim: Claim, judged: JudgedClaim) -> dict[str, Any]:
     """A claim and its verdict as plain values."""
-    own = {"number": claim.number, "sentence": claim.sentence, "command": claim.command, "rule": claim.rule}
-    return {**own, **asdict(judged), "forecast": forecast_of_claim(claim.number)}
+    fields = {"number": claim.number, "sentence": claim.sentence, "command": claim.command, "rule": claim.rule}
+    return {**fields, **asdict(judged), "forecast": forecast_of_claim(claim.number)}
 
 
 def drawn(experiment: Experiment, evidence: SavedResults) -> dict[str, Any]:
     """An experiment and its chart as plain values; None for a chart whose results are missing."""
     chart = experiment.drawn(evidence)
-    own = {"name": experiment.name, "commands": list(experiment.commands)}
-    return {**own, "chart": asdict(chart) if chart is not None else None}
+    fields = {"name": experiment.name, "commands": list(experiment.commands)}
+    return {**fields, "chart": asdict(chart) if chart is not None else None}
 
 
 def found_in(evidence: SavedResults, claims: Iterable[Claim] = CLAIMS) -> dict[str, Any]:
@@ -39,16 +39,16 @@ def found_in(evidence: SavedResults, claims: Iterable[Claim] = CLAIMS) -> dict[s
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": dict(evidence.machine),
         "claims": [values(claim, claim.judged(evidence)) for claim in claims],
-        "experiments": [drawn(each, evidence) for each in EXPERIMENTS],
+        "experiments": [drawn(experiment, evidence) for experiment in EXPERIMENTS],
     }
 
 
 def save(path: Path, evidence: SavedResults, claims: Iterable[Claim] = CLAIMS) -> None:
     """Writes all verdicts and charts, with the date and the machine of the results. Raises `DraftscopeError` if it
     cannot."""
-    found = found_in(evidence, claims)
+    results = found_in(evidence, claims)
     try:
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise DraftscopeError(f"--save {path}: the file cannot be written ({reason}); name another.") from None
@@ -57,7 +57,7 @@ def save(path: Path, evidence: SavedResults, claims: Iterable[Claim] = CLAIMS) -
 def shipped() -> Mapping[str, Any]:
     """The latest verdicts and charts among the shipped results; without any, all claims as not measured."""
     files = sorted((assets() / "results").glob(f"*/{FILE}"))
-    found = [read(file, "claims") for file in files]
-    if found:
-        return max(found, key=lambda each: str(each["created"]))
+    results = [read(file, "claims") for file in files]
+    if results:
+        return max(results, key=lambda result: str(result["created"]))
     return found_in(SavedResults()) | {"created": ""}

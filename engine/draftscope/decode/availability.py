@@ -41,13 +41,13 @@ def availabilities(pair: LoadedPair) -> list[Availability]:
 
 
 def _availability(pair: LoadedPair, info: DrafterInfo) -> Availability:
-    found = obstacle(pair, info)
+    problem = obstacle(pair, info)
     return Availability(
         name=info.name,
         title=info.title,
         exact=info.exact,
-        available=found is None,
-        why_not="" if found is None else found.why,
+        available=problem is None,
+        why_not="" if problem is None else problem.why,
         paper=info.paper,
         uses=info.uses,
         unchecked=is_unchecked(info, pair.target.digest),
@@ -56,9 +56,9 @@ def _availability(pair: LoadedPair, info: DrafterInfo) -> Availability:
 
 def refuse_unavailable(pair: LoadedPair, info: DrafterInfo) -> None:
     """Raises `DraftscopeError` if these models cannot run the drafter."""
-    found = obstacle(pair, info)
-    if found is not None:
-        raise DraftscopeError(found.sentence)
+    problem = obstacle(pair, info)
+    if problem is not None:
+        raise DraftscopeError(problem.sentence)
 
 
 def default_drafter(pair: LoadedPair) -> str:

@@ -143,10 +143,10 @@ class DecodingEngine(LoadedPair):
         if prompts is None:
             events = self.start(cast(AnyPrompt, prompt), chosen, record=record).events()
             return Result(tuple(_watched(events, on_round)))
-        asked = [self._asked(each, chosen) for each in prompts]
+        encoded = [self._encoded(prompt, chosen) for prompt in prompts]
         size = max(1, batch) if self.batches else 1
-        with tqdm(total=len(asked), desc=name, unit="prompt", leave=False, disable=not progress) as bar:
-            return Trace(tuple(_watched(self._batches(asked, chosen, size, record, bar.update), on_round)))
+        with tqdm(total=len(encoded), desc=name, unit="prompt", leave=False, disable=not progress) as bar:
+            return Trace(tuple(_watched(self._batches(encoded, chosen, size, record, bar.update), on_round)))
 
     @takes_settings
     def rounds(
@@ -179,16 +179,16 @@ class DecodingEngine(LoadedPair):
         info = drafters.find(settings.drafter)
         availability.refuse_unavailable(self, info)
         given = [] if fork_point is None else fork_point.tokens_for(self.target.vocabulary, self.eos)
-        asked = self._asked(prompt, settings, given)
-        session = self.start_batch([asked.tokens], settings, (0,))
+        encoded = self._encoded(prompt, settings, given)
+        session = self.start_batch([encoded.tokens], settings, (0,))
         session.transcripts[0].follow(given)
         recorder = Recorder(run, lane, 0, 0, info.rule_of(settings).name, self.pieces) if record else None
-        start = run_start(self, info, settings, asked, run, lane)
+        start = run_start(self, info, settings, encoded, run, lane)
         if fork_point is not None:
             start = start.model_copy(update={"fork": fork_point.event(self.pieces)})
         return Run(session, start, recorder)
 
-    def _asked(self, prompt: AnyPrompt, settings: Settings, given: Sequence[int] = ()) -> EncodedPrompt:
+    def _encoded(self, prompt: AnyPrompt, settings: Settings, given: Sequence[int] = ()) -> EncodedPrompt:
         """The prompt's tokens and those `given` after it. Raises `DraftscopeError` if they do not fit the models."""
         most = len(given) + settings.max_new_tokens
         rendered, tokens = read_prompt(self, prompt, most, Chat.of(settings))
@@ -204,10 +204,10 @@ class DecodingEngine(LoadedPair):
         for first in range(0, len(texts), size):
             some = texts[first : first + size]
             places = tuple(range(first, first + len(some)))
-            session = self.start_batch([each.tokens for each in some], settings, places)
+            session = self.start_batch([text.tokens for text in some], settings, places)
             starts = [
-                run_start(self, info, settings, each, f"run {place}", "run")
-                for each, place in zip(some, places, strict=True)
+                run_start(self, info, settings, text, f"run {place}", "run")
+                for text, place in zip(some, places, strict=True)
             ]
             yield from batch_events(session, starts, rule, self.pieces, record)
             done(len(some))
@@ -257,10 +257,10 @@ class DecodingEngine(LoadedPair):
         if "calibration" in self.__dict__:
             return self.calibration
         together = Together(lambda: calibration_of(self, self._follow, names, one_text=one_text))
-        found = yield from self._calibrating.setdefault((tuple(names), one_text), together).steps()
+        calibration = yield from self._calibrating.setdefault((tuple(names), one_text), together).steps()
         if not names:
-            self.calibration = found
-        return found
+            self.calibration = calibration
+        return calibration
 
     def forget_costs(self) -> None:
         """Costs are read or measured again by whoever needs them next."""

@@ -52,15 +52,15 @@ def taking(call: Callable[P, LoadCall]) -> Callable[[Callable[[LoadCall], LabT]]
     """Gives a function of a `LoadCall` the fields of `LoadCall` as its arguments, so that they are declared once."""
 
     def decorate(function: Callable[[LoadCall], LabT]) -> Callable[P, LabT]:
-        own = signature(call).replace(return_annotation=signature(function).return_annotation)
+        arguments = signature(call).replace(return_annotation=signature(function).return_annotation)
 
         @wraps(function)
         def called(*args: P.args, **kwargs: P.kwargs) -> LabT:
-            for name in kwargs.keys() - own.parameters.keys():
-                raise DraftscopeError(unknown(name, own.parameters, "argument"))
+            for name in kwargs.keys() - arguments.parameters.keys():
+                raise DraftscopeError(unknown(name, arguments.parameters, "argument"))
             return function(call(*args, **kwargs))
 
-        called.__signature__ = own  # type: ignore[attr-defined]
+        called.__signature__ = arguments  # type: ignore[attr-defined]
         return called
 
     return decorate
@@ -111,9 +111,9 @@ def _models(settings: LoadCall, kind: type[LabT], threads_before: int) -> LabT:
     small = [load_model(draft, replace(options, device=big.device, device_map=None)) for draft in drafts]
     own_heads = dict(_head(spec, big) for spec in heads)
     _equip(big, small, own_heads, ballast, settings.graphs)
-    own, text_draft = ([], TextDraftModel(small[0], theirs[0])) if foreign else (small, None)
-    first = own[0] if own else None
-    return kind(big, first, tokenizer, own_heads, tuple(own[1:]), foreign=text_draft, threads_before=threads_before)
+    direct, text_draft = ([], TextDraftModel(small[0], theirs[0])) if foreign else (small, None)
+    first = direct[0] if direct else None
+    return kind(big, first, tokenizer, own_heads, tuple(direct[1:]), foreign=text_draft, threads_before=threads_before)
 
 
 def _checkpoint_options(settings: LoadCall) -> CheckpointOptions:
@@ -132,14 +132,14 @@ def _checkpoint_options(settings: LoadCall) -> CheckpointOptions:
 def _places(
     target: str | Path, draft: str | Path | None, options: CheckpointOptions, settings: LoadSettings
 ) -> tuple[Place, list[Place]]:
-    """Where the target and the drafts are. Raises what can be known without the weights."""
+    """Where the target and the drafts are. Raises every error that shows before weights are read."""
     drafts = _named(draft)
     if not drafts and settings.draft_revision is not None:
         raise DraftscopeError(
             f"draft_revision = '{settings.draft_revision}', but no draft is named; name one or leave it out."
         )
-    found = find(embedded.resolved(target), options, settings.revision)
-    return found, [find(name, options, None if i else settings.draft_revision) for i, name in enumerate(drafts)]
+    place = find(embedded.resolved(target), options, settings.revision)
+    return place, [find(name, options, None if i else settings.draft_revision) for i, name in enumerate(drafts)]
 
 
 def _named(draft: str | Path | None) -> list[str | Path]:
@@ -175,8 +175,8 @@ def _equip(
             model.add_ballast(ballast[1])
     if graphs and target.device.type == "cuda":
         recording: list[Model | Head] = [target, *drafts, *(head.network for head in heads.values())]
-        for each in recording:
-            each.record_graphs()
+        for network in recording:
+            network.record_graphs()
 
 
 def _make_ready(engine: DecodingEngine, settings: LoadSettings) -> None:

@@ -69,17 +69,17 @@ class LoadedPair:
     @property
     def limits(self) -> list[str]:
         """What these models cannot do here, a sentence each."""
-        found = [model.limits for model in self.models if model.limits]
+        sentences = [model.limits for model in self.models if model.limits]
         if self.foreign is not None:
             differing = other_tokens(self.tokenizer, self.foreign.tokenizer)
-            found.append(
+            sentences.append(
                 f"'{self.foreign.model.name}' has another tokenizer than '{self.target.name}' ({len(differing):,} "
                 f"tokens differ, for example '{differing[0]}'), so it drafts through text ('{THROUGH_TEXT}' or 'tli'). "
                 "The output has exactly the target's distribution. The draft's own distribution over the target's "
                 f"tokens is not known: '{THROUGH_TEXT}' shows a point mass, 'tli' the distribution over the tokens "
                 "that both tokenizers have."
             )
-        return found
+        return sentences
 
     def uncounted(self) -> Self:
         """The same models, but the forwards of this copy's target are not counted with the others."""

@@ -57,16 +57,16 @@ def solo_runs(
     others: dict[str, list[float]] = {lane: [] for lane in lanes}
     for _ in range(repeats):
         for lane, settings in lanes.items():
-            alone = yield from engine.opening(prompt, settings, run=run, lane=lane, record=False)
+            solo = yield from engine.opening(prompt, settings, run=run, lane=lane, record=False)
             cores = OtherCores()
-            for _ in alone.steps():
+            for _ in solo.steps():
                 yield None
-            seconds[lane].append(alone.clock_ms / 1e3)
+            seconds[lane].append(solo.clock_ms / 1e3)
             others[lane].append(cores.lap())
             yield SoloRuns(
                 run=run,
                 lane=lane,
-                tokens=len(alone.token_ids),
+                tokens=len(solo.token_ids),
                 seconds=list(seconds[lane]),
                 other_cores=list(others[lane]),
             )

@@ -178,8 +178,8 @@ class _View:
         """Greedy or deterministic children: the child with the target's own token is accepted."""
         children = self.children(slot)
         taken = next((node for node in self.path if node in children), None)
-        own = self.step.last[self.row] if taken is None else self.tokens[taken]
-        pair = _Pair(self.p[slot], self.belief_at(slot), [own, *(self.tokens[node] for node in children)])
+        drawn = self.step.last[self.row] if taken is None else self.tokens[taken]
+        pair = _Pair(self.p[slot], self.belief_at(slot), [drawn, *(self.tokens[node] for node in children)])
         verified = children if taken is None else children[: children.index(taken) + 1]
         distributions = self._distributions([pair])[0]
         return events.Decision(
@@ -187,7 +187,7 @@ class _View:
             rule="greedy" if self.greedy else "deterministic",
             distributions=[distributions],
             children=[_chosen(node, node == taken, distributions, self.tokens[node]) for node in verified],
-            draw=own,
+            draw=drawn,
             uniform=None if self.greedy else self.last_uniform[slot],
             gap=self._gap(slot) if self.greedy else None,
         )

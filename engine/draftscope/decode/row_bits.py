@@ -35,11 +35,11 @@ def row_bits(model: Model) -> Steps[None, list[RowBits]]:
     shapes = [(f"chain of {drafted}", chain(drafted, 1, model.device)) for drafted in CHAINS]
     if model.trees:
         shapes.append((f"tree of {', '.join(map(str, TREE))} children by level", full(TREE, 1, model.device)))
-    contexts = [each for each in CONTEXTS if each + max(CHAINS) < model.context] or [1]
-    found = []
+    contexts = [context for context in CONTEXTS if context + max(CHAINS) < model.context] or [1]
+    results = []
     for form, shape in shapes:
-        found.append((yield from _compared(model, form, shape, contexts[:2] if shape.is_chain else contexts)))
-    return found
+        results.append((yield from _compared(model, form, shape, contexts[:2] if shape.is_chain else contexts)))
+    return results
 
 
 def _compared(model: Model, form: str, shape: Topology, contexts: list[int]) -> Steps[None, RowBits]:
@@ -48,11 +48,11 @@ def _compared(model: Model, form: str, shape: Topology, contexts: list[int]) -> 
         prompt = [(7 * i + 3) % model.vocabulary for i in range(context)]
         tokens = torch.tensor([(5 * i + 2 + context) % model.vocabulary for i in range(shape.nodes + 1)])
         together = _together(model, prompt, shape, tokens.to(model.device))
-        singles = yield from _alone(model, prompt, shape, tokens.tolist())
-        for row, alone in singles.items():
+        singles = yield from _row_by_row(model, prompt, shape, tokens.tolist())
+        for row, single in singles.items():
             rows += 1
-            differing += not torch.equal(together[row], alone)
-            largest = max(largest, float((together[row].float() - alone.float()).abs().max()))
+            differing += not torch.equal(together[row], single)
+            largest = max(largest, float((together[row].float() - single.float()).abs().max()))
     return RowBits(form=form, branches=not shape.is_chain, width=shape.nodes + 1, rows=rows, differing=differing,
                    largest=largest)  # fmt: skip
 
@@ -63,22 +63,22 @@ def _together(model: Model, prompt: list[int], shape: Topology, tokens: Tensor) 
     return model.forward(cache, tokens[None], shape.depth, None if shape.is_chain else shape.ancestors)[0]
 
 
-def _alone(model: Model, prompt: list[int], shape: Topology, tokens: list[int]) -> Steps[None, dict[int, Tensor]]:
+def _row_by_row(model: Model, prompt: list[int], shape: Topology, tokens: list[int]) -> Steps[None, dict[int, Tensor]]:
     """The logits [V] of each row, decoded one token at a time down every path from the root."""
     cache = model.cache(1, len(prompt) + len(tokens))
     model.read(cache, [prompt])
-    found: dict[int, Tensor] = {}
+    by_row: dict[int, Tensor] = {}
     parents = shape.parents[0].tolist()
     leaves = set(range(len(tokens))) - {parent + 1 for parent in parents}
     for leaf in sorted(leaves):
-        if found:
+        if by_row:
             cache.truncate(torch.tensor([len(prompt)], device=model.device), len(prompt))
             cache.table.know_least(len(prompt))
         path: list[int] = shape.ancestors[0, leaf].nonzero()[:, 0].tolist()
         for length, row in enumerate(path, len(prompt) + 1):
             token = torch.tensor([[tokens[row]]], device=model.device)
             logits = model.forward(cache, token, torch.zeros_like(token))[0, 0]
-            found.setdefault(row, logits.clone())
+            by_row.setdefault(row, logits.clone())
             cache.keep_first(torch.ones(1, dtype=torch.long, device=model.device), length)
             yield None
-    return found
+    return by_row

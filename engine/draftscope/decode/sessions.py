@@ -71,8 +71,8 @@ def target_continuation(
     pair: LoadedPair, prompts: list[list[int]], settings: Settings, streams: Streams, ends: bool
 ) -> list[list[int]]:
     """What the target alone writes after each prompt with the uniforms of `streams`; its forwards are not counted."""
-    alone = settings.model_copy(update={"drafter": "plain"})
-    session = open_session(pair.uncounted(), prompts, alone, streams, ends, NOTHING_MEASURED)
+    plain = settings.model_copy(update={"drafter": "plain"})
+    session = open_session(pair.uncounted(), prompts, plain, streams, ends, NOTHING_MEASURED)
     for _ in session.steps():
         pass
     return [list(transcript.tokens) for transcript in session.transcripts]

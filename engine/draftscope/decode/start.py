@@ -99,11 +99,11 @@ def _model_info(role: Literal["target", "draft"], model: Model) -> events.ModelI
 
 def _head_info(head: NamedHead) -> events.ModelInfo:
     """A head's own weights: those that it shares with the target count there."""
-    own = list(head.network.parameters())
+    weights = list(head.network.parameters())
     return events.ModelInfo(
         role="head",
         name=head.name,
-        parameters=sum(weight.numel() for weight in own),
+        parameters=sum(weight.numel() for weight in weights),
         layers=head.network.depth,
         hidden=head.network.shared.hidden,
         graphs=head.network.graphs.state if head.network.graphs is not None else "",

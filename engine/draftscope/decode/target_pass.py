@@ -119,9 +119,9 @@ class TargetPass:
         ranks = None if greedy or tree.drawn == "none" else form.ranks
         key = form.width, form.height, form.is_chain, tree.drawn, ranks, self._sampling, self._rule
         names = key, self._drafter.layers, self._drafter.reads_argmax
-        more = [each for each in (q, mask) if each is not None]
-        found = self._target.loop(self._cache, call, (names, len(more)), (*given, *more), [tree.nodes + 1])
-        logits, features, p, result, following, length, *parts = found
+        more = [tensor for tensor in (q, mask) if tensor is not None]
+        outputs = self._target.loop(self._cache, call, (names, len(more)), (*given, *more), [tree.nodes + 1])
+        logits, features, p, result, following, length, *parts = outputs
         return JudgedTrees(logits, features, p, Verification.of_parts(tuple(parts)), result, following, length)
 
     def _forward(self, tree: DraftTree, pending: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -132,11 +132,11 @@ class TargetPass:
         return self._target.forward_with_features(self._cache, rows, form.depth, sees, self._drafter.layers)
 
     def _judged(self, logits: Tensor, features: Tensor | None, tree: DraftTree, uniforms: Uniforms) -> JudgedTrees:
-        p, found = self.accept(logits, tree, uniforms)
+        p, verification = self.accept(logits, tree, uniforms)
         argmax = [logits.argmax(-1)] if self._drafter.reads_argmax else []
-        last = found.last[:, None]
-        result = torch.cat([found.path, last, tree.tokens, *argmax], 1) if tree.nodes or argmax else last
-        return JudgedTrees(logits, features, p, found, result, last.clamp(min=0))
+        last = verification.last[:, None]
+        result = torch.cat([verification.path, last, tree.tokens, *argmax], 1) if tree.nodes or argmax else last
+        return JudgedTrees(logits, features, p, verification, result, last.clamp(min=0))
 
     def _verify(self, p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
         drawn_chain = tree.nodes > 0 and tree.drawn == "all" and tree.topology.is_chain

@@ -188,8 +188,8 @@ class PerSequence(Lengths):
 
     def go_on(self, going: list[bool], q: Sequence[float], entropy: Entropies) -> list[bool]:
         flat = entropy() if any(rule.reads_entropy for rule in self._rules) else [0.0] * len(q)
-        each = zip(going, self._rules, q, flat, strict=True)
-        return [more and rule.goes_on(likely, nats) for more, rule, likely, nats in each]
+        sequences = zip(going, self._rules, q, flat, strict=True)
+        return [more and rule.goes_on(likely, nats) for more, rule, likely, nats in sequences]
 
     def observe(self, accepted: Sequence[int]) -> None:
         for rule, count in zip(self._rules, accepted, strict=True):
@@ -249,7 +249,7 @@ class Cost(Lengths):
         accepted, expected = [row.accepted for row in self._rows], sum(row.expected for row in self._rows)
         now = expected / self._costs[self._drafted]
         for cost in self._costs[self._drafted + 1 :]:
-            accepted = [own * row.ahead.value for own, row in zip(accepted, self._rows, strict=True)]
+            accepted = [reached * row.ahead.value for reached, row in zip(accepted, self._rows, strict=True)]
             expected += sum(accepted)
             if expected / cost > worth * now:
                 return True

@@ -98,12 +98,12 @@ class MixedChain:
             with_guesses += guess
             if (rate := with_guesses / self._costs.of(already + count, 0)) > best:
                 best, self.guesses_on = rate, True
-        found = self._index.continuation(self._limit - already, self.guesses)
-        for count, (_, match) in enumerate(found, 1):
+        copies = self._index.continuation(self._limit - already, self.guesses)
+        for count, (_, match) in enumerate(copies, 1):
             copy *= self._copying[_kind(match)].value
             with_copies += copy
             if (rate := with_copies / self._costs.of(already, count)) > best:
-                best, self.guesses_on, self.copied = rate, False, found[:count]
+                best, self.guesses_on, self.copied = rate, False, copies[:count]
 
 
 def _kind(match: int) -> int:

@@ -311,14 +311,14 @@ def _survey(entries: tuple[EntryPoint, ...], given: tuple[Plugin, ...]) -> Surve
     used: list[Plugin] = []
     problems: dict[str, str] = {}
     every: list[EntryPoint | Plugin] = [*entries, *given]
-    for each in every:
+    for source in every:
         try:
-            plugin = each if isinstance(each, Plugin) else plugins.loaded(each)
+            plugin = source if isinstance(source, Plugin) else plugins.loaded(source)
             known |= plugin_options(plugin, known)
             plugin.give_head()
             used.append(plugin)
         except DraftscopeError as error:
-            problems[each.name] = str(error)
+            problems[source.name] = str(error)
             warn(f"{error} It was left out.", PluginWarning, stacklevel=4)
     return Survey(known, tuple(used), problems)
 
@@ -357,10 +357,10 @@ def validated(values: Mapping[str, Any]) -> dict[str, Any]:
             raise DraftscopeError(unknown(name, names))
         by_class.setdefault(known[name].declared_in, {})[name] = value
     try:
-        made = [(declaring(**own), own) for declaring, own in by_class.items()]
+        made = [(declaring(**given), given) for declaring, given in by_class.items()]
     except ValidationError as error:
         raise DraftscopeError(sentence(error, names)) from None
-    return {name: getattr(options, name) for options, own in made for name in own}
+    return {name: getattr(options, name) for options, given in made for name in given}
 
 
 def without_tree(drafter: str) -> str:

@@ -21,11 +21,11 @@ from draftscope.drafters.text import slem, tli
 
 
 def known() -> dict[str, DrafterInfo]:
-    """Every drafter by name; those from elsewhere last, as far as they can be used. `problems` says why others not."""
-    found = {info.name: info for info in OWN}
+    """Every drafter by name, usable plug-ins last. `problems` says why the other plug-ins cannot be used."""
+    infos = {info.name: info for info in OWN}
     plugins = survey().plugins
-    found |= {plugin.name: info_of(plugin) for plugin in plugins if plugin.name not in _taken(plugins)}
-    return found
+    infos |= {plugin.name: info_of(plugin) for plugin in plugins if plugin.name not in _taken(plugins)}
+    return infos
 
 
 def problems() -> dict[str, str]:

@@ -95,8 +95,8 @@ class SettingValues(TypedDict, total=False):
 def takes_settings(method: Method) -> Method:
     """Names every setting and its default in the signature of a method with `**settings: Unpack[SettingValues]`, so
     that a notebook completes them and `help` lists them."""
-    own = inspect.signature(method)
-    kept = [parameter for parameter in own.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    signature = inspect.signature(method)
+    kept = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
     options = {name: field for kind in DECLARING for name, field in kind.model_fields.items()}
     known = GeneralSettings.model_fields | options
     names = set(known) - {parameter.name for parameter in kept} - {"drafter"}
@@ -105,5 +105,5 @@ def takes_settings(method: Method) -> Method:
         for name, field in known.items()
         if name in names
     ]
-    method.__signature__ = own.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]
+    method.__signature__ = signature.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]
     return method

@@ -77,19 +77,19 @@ def checked(engine: DecodingEngine, settings: Settings, samples: int = 2048) -> 
         findings=[],
     )
     findings: list[Finding] = []
-    told = monotonic()
+    reported_at = monotonic()
     yield so_far
     for step in steps(engine, info.name, samples, settings.seed, rule=rule, like=settings):
         if isinstance(step, Progress):
             so_far = so_far.model_copy(update=asdict(step))
-            if monotonic() - told < PROGRESS_S:
+            if monotonic() - reported_at < PROGRESS_S:
                 yield None
                 continue
         else:
             findings.append(step)
             done = verdict(findings, so_far.exact, not info.source) if len(findings) == so_far.tests else ""
             so_far = so_far.model_copy(update={"findings": [asdict(finding) for finding in findings], "verdict": done})
-        told = monotonic()
+        reported_at = monotonic()
         yield so_far
 
 
@@ -141,18 +141,18 @@ def steps(
         finding = yield from mapped(_guarded(test, case, now.doing), partial(_still, now))
         passed = passed and finding.passed
         yield finding
-    for after, each in enumerate(rules, 1):
+    for after, tested in enumerate(rules, 1):
         settings = Settings.of(
-            drafter=drafter, rule=each, gamma=3, shape=TREE, typed=" the", top_k=3, seed=seed,
+            drafter=drafter, rule=tested, gamma=3, shape=TREE, typed=" the", top_k=3, seed=seed,
             temperature=CHAIN_T if chooses else TREE_T, lenience=lossy.lenience, agreement=lossy.agreement,
             draft_length=length.draft_length, confidence=length.confidence,
         )  # fmt: skip
         runs = _ended(
-            run_on_active_texts(case, engine.with_tree(even(TREE)), settings, samples), names_of_findings(each)
+            run_on_active_texts(case, engine.with_tree(even(TREE)), settings, samples), names_of_findings(tested)
         )
-        for found in _timed(runs, f"joint distribution, {samples} samples", len(rules) - after):
-            passed = passed and (isinstance(found, Progress) or (found.passed and not found.undecided))
-            yield found
+        for result in _timed(runs, f"joint distribution, {samples} samples", len(rules) - after):
+            passed = passed and (isinstance(result, Progress) or (result.passed and not result.undecided))
+            yield result
     if passed and rule not in LOSSY:
         keep_passed(drafters.find(drafter), engine.target.digest)
 

@@ -46,9 +46,9 @@ class GreedyTest:
         run = engine.decode(prompt, drafter, max_new_tokens=tokens, seed=self.seed, typed=" and then the", record=False)
         return run.token_ids
 
-    def parting(self, prompt: str, expected: Sequence[int], found: Sequence[int]) -> Parting | None:
+    def parting(self, prompt: str, expected: Sequence[int], written: Sequence[int]) -> Parting | None:
         """Where a text leaves the expected one; None if the shorter is the beginning of the longer."""
-        return self.rounding.parting(self.engine.encode(prompt), expected, found)
+        return self.rounding.parting(self.engine.encode(prompt), expected, written)
 
     def where_and_why(self, prompt: str, parting: Parting) -> str:
         """Where and why a text parts."""
@@ -67,14 +67,14 @@ def greedy_identity(case: GreedyTest) -> GreedySteps:
     name, partings = "greedy identity", []
     equal, total = 0, sum(map(len, case.plain))
     for prompt, plain in zip(case.prompts, case.plain, strict=True):
-        found = case.greedy(prompt, case.drafter, case.tokens)
+        written = case.greedy(prompt, case.drafter, case.tokens)
         yield None
-        equal += _common(plain, found)
-        if found == plain:
+        equal += _common(plain, written)
+        if written == plain:
             continue
-        parting = case.parting(prompt, plain, found)
+        parting = case.parting(prompt, plain, written)
         if parting is None:
-            detail = f"'{prompt[:24]}' has {len(found)} tokens, plain's text {len(plain)}, equal as far as both go"
+            detail = f"'{prompt[:24]}' has {len(written)} tokens, plain's text {len(plain)}, equal as far as both go"
             return Finding(name, False, detail, total)
         partings.append(case.where_and_why(prompt, parting))
         if not parting.tie:
@@ -101,12 +101,12 @@ def end_inside_a_block(case: GreedyTest, tokens: int = 24) -> GreedySteps:
     wrong, partings = [], []
     for place, end in enumerate(free):
         expected = free[: free.index(end) + 1]
-        found = case.greedy(prompt, case.drafter, tokens, ends=[end])
+        written = case.greedy(prompt, case.drafter, tokens, ends=[end])
         yield None
-        if found == expected:
+        if written == expected:
             continue
-        parting = case.parting(prompt, expected, found)
-        ended = end not in found[:-1] and (found[-1] == end or len(found) == tokens)
+        parting = case.parting(prompt, expected, written)
+        ended = end not in written[:-1] and (written[-1] == end or len(written) == tokens)
         if parting is None or not parting.tie or not ended:
             wrong.append(place)
         else:
@@ -154,10 +154,10 @@ def ragged_batch(case: GreedyTest) -> GreedySteps:
     for _ in together.steps():
         yield None
     for b, prompt in enumerate(case.prompts):
-        alone = engine.start_batch([encoded[b]], settings, (b,), ends=False)
-        for _ in alone.steps():
+        single = engine.start_batch([encoded[b]], settings, (b,), ends=False)
+        for _ in single.steps():
             yield None
-        parting = case.parting(prompt, alone.transcripts[0].tokens, together.transcripts[b].tokens)
+        parting = case.parting(prompt, single.transcripts[0].tokens, together.transcripts[b].tokens)
         if parting is not None:
             partings.append(case.where_and_why(prompt, parting))
             if not parting.tie:

@@ -68,9 +68,9 @@ def distances(written: Joint, target: Joint) -> tuple[float, float]:
     """Total variation of two joint distributions, and KL(written || target) in nats, which may be infinite."""
     outcomes = written.keys() | target.keys()
     apart = sum(abs(written.get(outcome, 0.0) - target.get(outcome, 0.0)) for outcome in outcomes) / 2
-    if any(mass and not target.get(each) for each, mass in written.items()):
+    if any(mass and not target.get(outcome) for outcome, mass in written.items()):
         return apart, math.inf
-    return apart, sum(mass * math.log(mass / target[each]) for each, mass in written.items() if mass)
+    return apart, sum(mass * math.log(mass / target[outcome]) for outcome, mass in written.items() if mass)
 
 
 def expected_joint(engine: DecodingEngine, prompt: list[int], settings: Settings, length: int) -> Joint:
@@ -173,7 +173,7 @@ def sampling(
     counts: Counts = Counter()
     for start in range(0, samples, batch):
         ids = range(start, min(start + batch, samples))
-        streams = tuple(first + each for each in ids)
+        streams = tuple(first + index for index in ids)
         session = engine.start_batch([prompt] * len(ids), settings, streams, ends=False)
         for step in session.steps():
             written = [len(transcript.tokens) for transcript in session.transcripts]
@@ -208,8 +208,8 @@ def chi_square(observed: Counts, expected: Joint, samples: int) -> tuple[float, 
     from scipy import stats  # not at the top: it takes longer to import than the rest of this module
 
     seen, due = np.array(cells).T
-    found = stats.chisquare(seen, due * seen.sum() / due.sum())  # they sum to 1 except for rounding
-    return float(found.statistic), len(cells) - 1, float(found.pvalue)
+    result = stats.chisquare(seen, due * seen.sum() / due.sum())  # they sum to 1 except for rounding
+    return float(result.statistic), len(cells) - 1, float(result.pvalue)
 
 
 def detectable_variation(freedom: int, samples: int, false_alarm: float, power: float = 0.9) -> float:

@@ -65,24 +65,24 @@ def paired_table(runs: Sequence[DrafterRun], baseline: str) -> pd.DataFrame:
     by_lane: dict[str, list[DrafterRun]] = {}
     for run in runs:
         by_lane.setdefault(run.drafter, []).append(run)
-    return pd.DataFrame([_row(name, own, by_lane[baseline]) for name, own in by_lane.items()])
+    return pd.DataFrame([_row(name, runs, by_lane[baseline]) for name, runs in by_lane.items()])
 
 
-def _row(name: str, own: Sequence[DrafterRun], base: Sequence[DrafterRun]) -> dict[str, Any]:
-    groups = [run.prompt if len({each.prompt for each in own}) > 1 else run.seed for run in own]
-    logs = [np.log(_speed(run) / _speed(other)) for run, other in zip(own, base, strict=True)]
-    counted = [_summed(groups, [len(run.tokens) for run in each]) for each in (own, base)]
-    rounds = [_summed(groups, [run.rounds for run in each]) for each in (own, base)]
+def _row(name: str, runs: Sequence[DrafterRun], base: Sequence[DrafterRun]) -> dict[str, Any]:
+    groups = [run.prompt if len({run.prompt for run in runs}) > 1 else run.seed for run in runs]
+    logs = [np.log(_speed(run) / _speed(other)) for run, other in zip(runs, base, strict=True)]
+    counted = [_summed(groups, [len(run.tokens) for run in lane]) for lane in (runs, base)]
+    rounds = [_summed(groups, [run.rounds for run in lane]) for lane in (runs, base)]
     sums = counted[0], rounds[0], counted[1], rounds[1]
     means = _summed(groups, logs) / _summed(groups, [1] * len(logs))
     return {
         "drafter": name,
-        "runs": len(own),
-        "tokens_per_s": median(map(_speed, own)),
+        "runs": len(runs),
+        "tokens_per_s": median(map(_speed, runs)),
         **_interval("ratio", (means,), lambda x, axis=-1: np.exp(x.mean(axis=axis))),
         **_interval("tau", sums[:2], lambda t, r, axis=-1: t.sum(axis=axis) / r.sum(axis=axis)),
         **_interval("tau_difference", sums, _difference),
-        "equal_texts": sum(a.tokens == b.tokens for a, b in zip(own, base, strict=True)) / len(own),
+        "equal_texts": sum(a.tokens == b.tokens for a, b in zip(runs, base, strict=True)) / len(runs),
     }
 
 
@@ -100,7 +100,7 @@ def _summed(groups: Sequence[int], values: Sequence[float]) -> Numbers:
     """One sum for each group, in the groups' order."""
     order = list(dict.fromkeys(groups))
     return np.array(
-        [sum(value for group, value in zip(groups, values, strict=True) if group == each) for each in order]
+        [sum(value for group, value in zip(groups, values, strict=True) if group == current) for current in order]
     )
 
 
@@ -111,9 +111,9 @@ def _interval(name: str, samples: Sequence[Numbers], statistic: Statistic) -> di
     value = float(statistic(*samples))
     low = high = value
     if len(samples[0]) > 1:
-        found = stats.bootstrap(
+        result = stats.bootstrap(
             samples, statistic, paired=True, n_resamples=RESAMPLES, confidence_level=LEVEL, method="percentile",
             rng=np.random.default_rng(0),
         )  # fmt: skip
-        low, high = map(float, found.confidence_interval)
+        low, high = map(float, result.confidence_interval)
     return {name: value, f"{name}_low": low, f"{name}_high": high}

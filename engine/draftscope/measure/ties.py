@@ -65,9 +65,9 @@ class Rounding:
         """The largest change of a lead by rounding, and the leads of plain's tokens over the second best, in fp32."""
         largest, leads = 0.0, []
         for prompt, written in self._texts:
-            right, own = self._right(prompt, written), self._own(prompt, written)
+            right, logits = self._right(prompt, written), self._logits(prompt, written)
             best = right.topk(min(RIVALS, right.shape[-1]), -1)
-            lead, rounded = (each[:, :1] - each for each in (best.values, own.gather(-1, best.indices)))
+            lead, rounded = (values[:, :1] - values for values in (best.values, logits.gather(-1, best.indices)))
             scale = float(best.values.abs().max())
             largest = max(largest, float((lead - rounded).abs().max()), LEAST * scale)
             leads.append(lead[:, 1])
@@ -83,16 +83,16 @@ class Rounding:
         """The share of plain's tokens that lead by more than the bound: there a wrong token shows."""
         return float((self._measured[1] > self.bound).double().mean())
 
-    def parting(self, prompt: list[int], expected: Sequence[int], found: Sequence[int]) -> Parting | None:
-        """Where `found` leaves `expected`, both written after `prompt`; None if they are equal as far as both go."""
-        pairs = enumerate(zip(expected, found, strict=False))
+    def parting(self, prompt: list[int], expected: Sequence[int], written: Sequence[int]) -> Parting | None:
+        """Where `written` leaves `expected`, both written after `prompt`; None if they are equal as far as both go."""
+        pairs = enumerate(zip(expected, written, strict=False))
         at = next((i for i, (a, b) in pairs if a != b), None)
         if at is None:
             return None
-        right = self._right(prompt, list(found))[at:]
-        tokens = torch.tensor(found[at:], device=right.device)[:, None]
+        right = self._right(prompt, list(written))[at:]
+        tokens = torch.tensor(written[at:], device=right.device)[:, None]
         behind = right.amax(-1) - right.gather(-1, tokens)[:, 0]
-        gap = abs(float(right[0, expected[at]] - right[0, found[at]]))
+        gap = abs(float(right[0, expected[at]] - right[0, written[at]]))
         most = float(behind.max())
         return Parting(at, gap, most, most <= self.bound and self.judged >= ENOUGH)
 
@@ -109,7 +109,7 @@ class Rounding:
         return fp32_logits(self._lab.target, [*prompt, *written[:-1]])[len(prompt) - 1 :]
 
     @torch.inference_mode()
-    def _own(self, prompt: list[int], written: list[int]) -> Tensor:
+    def _logits(self, prompt: list[int], written: list[int]) -> Tensor:
         """The same in the target's own precision, by its own forward on an empty cache."""
         target = self._lab.target
         tokens = torch.tensor([[*prompt, *written[:-1]]], device=target.device)
@@ -127,9 +127,9 @@ def parted(
     tokens, expected = engine.encode(prompt, chat=Chat.of(lanes[plain])), runs[plain].token_ids
     rounding = Rounding(engine, [(tokens, expected)])
     for lane, run in runs.items():
-        found = rounding.parting(tokens, expected, run.token_ids)
-        if found is not None:
+        parting = rounding.parting(tokens, expected, run.token_ids)
+        if parting is not None:
             yield Divergence(
-                run=name, lane=lane, token=found.token, gap=found.gap, behind=found.behind, bound=rounding.bound,
-                tie=found.tie,
+                run=name, lane=lane, token=parting.token, gap=parting.gap, behind=parting.behind, bound=rounding.bound,
+                tie=parting.tie,
             )  # fmt: skip

@@ -28,7 +28,7 @@ class ForwardCounter:
         try:
             yield recorded
         finally:
-            self._recorded = [each for each in self._recorded if each is not recorded]
+            self._recorded = [other for other in self._recorded if other is not recorded]
 
     @contextmanager
     def counted_as(self, widths: Sequence[int]) -> Iterator[None]:

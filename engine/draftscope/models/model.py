@@ -332,12 +332,12 @@ class Model:
             return torch.zeros((len(prompts), 0, width), dtype=self.dtype, device=self.device) if layers else None
         padded = torch.tensor([prompt + [0] * (longest - len(prompt)) for prompt in prompts], device=self.device)
         keeps_state = self.recurrent or isinstance(cache, HybridCache)
-        size, found = self._read_at_once(longest), []
+        size, features = self._read_at_once(longest), []
         for start in range(0, longest, size):
             tokens = padded[:, start : start + size]
             offsets = torch.arange(tokens.shape[1], device=self.device) + (0 if keeps_state else start)
             rows = offsets.expand(len(tokens), -1)
-            found.append(self.forward_with_features(cache, tokens, rows, None, layers, last_only=True)[1])
+            features.append(self.forward_with_features(cache, tokens, rows, None, layers, last_only=True)[1])
             if keeps_state:
                 cache.keep_first((lengths - start).clamp(0, tokens.shape[1]), start + tokens.shape[1])
             if start + size < longest:
@@ -345,7 +345,7 @@ class Model:
         if not keeps_state:
             least = min(map(len, prompts))
             cache.table.commit(lengths, longest, even=least == longest, least=least)
-        return torch.cat([each for each in found if each is not None], 1) if layers else None
+        return torch.cat([part for part in features if part is not None], 1) if layers else None
 
     def _read_at_once(self, longest: int) -> int:
         """Rows of a prompt in one forward: all of them where a mask after a cached text is slow or impossible."""

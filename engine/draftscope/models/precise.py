@@ -35,15 +35,15 @@ def _in_fp32(network: Any) -> Iterator[None]:
     kept: dict[int, list[tuple[Any, Tensor]]] = {}
 
     def before(module: Any, _: Any) -> None:
-        own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-        short = [each for each in own if each.is_floating_point() and each.dtype != torch.float32]
-        kept[id(module)] = [(each, each.data) for each in short]
-        for each in short:
-            each.data = each.data.float()
+        tensors = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+        short = [tensor for tensor in tensors if tensor.is_floating_point() and tensor.dtype != torch.float32]
+        kept[id(module)] = [(tensor, tensor.data) for tensor in short]
+        for tensor in short:
+            tensor.data = tensor.data.float()
 
     def after(module: Any, *_: Any) -> None:
-        for each, data in kept.pop(id(module), []):
-            each.data = data
+        for tensor, data in kept.pop(id(module), []):
+            tensor.data = data
 
     handles = []
     for module in network.modules():

@@ -48,14 +48,14 @@ def probed(network: Any, name: str, digest: str = "", weights: str = "") -> Mode
     are not caught: they say nothing about the model.
     """
     model = Model(network, name, digest, weights, capabilities=Capabilities(trees=True))
-    found = _capabilities_of(model)
-    if found is None:
+    capabilities = _capabilities_of(model)
+    if capabilities is None:
         kind = network.config.get_text_config().model_type
         raise DraftscopeError(
             f"'{name}' ({kind}) gives other logits through this engine's cache than from scratch, so its output could "
             "not be trusted; engine/draftscope/models/README.md lists the architectures that are supported."
         )
-    return model.with_capabilities(found)
+    return model.with_capabilities(capabilities)
 
 
 def _capabilities_of(model: Model) -> Capabilities | None:
@@ -97,11 +97,11 @@ def takes_trees(model: Model) -> bool:
         for b, prompt in enumerate(prompts):
             paths = [form.ancestors[b, leaf].nonzero()[:, 0] for leaf in leaves]
             texts = torch.stack([torch.cat([rows.new_tensor(prompt), rows[b, path]]) for path in paths])
-            alone = _from_scratch(model, texts)[:, len(prompt) :]
+            separate = _from_scratch(model, texts)[:, len(prompt) :]
             in_tree = torch.stack([logits[b, path] for path in paths])  # [paths, root and 2 levels, V]
             # In the longer sequence, root and first child are at consecutive slots, so their error is only rounding.
-            noise.append(_error(in_tree[0, :2], alone[0, :2]))
-            errors.append(_error(in_tree[1:, 1:], alone[1:, 1:]))
+            noise.append(_error(in_tree[0, :2], separate[0, :2]))
+            errors.append(_error(in_tree[1:, 1:], separate[1:, 1:]))
     except UNSUPPORTED as error:
         return _refused_by(model, error)
     limit = min(WRONG, 4 * noise[0] + _floor(model))

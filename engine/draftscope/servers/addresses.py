@@ -17,7 +17,7 @@ PORTS = {"http": 80, "https": 443}
 def permitted(url: str, listed: Sequence[str] = ()) -> str:
     """The URL without a trailing slash and `/v1`. Raises `ServerError` if it is no web address or may not be called."""
     parts = _split(url)
-    origins = {_origin(_split(each)) for each in (*listed, *(url for _, url in from_environment()))}
+    origins = {_origin(_split(address)) for address in (*listed, *(url for _, url in from_environment()))}
     if not _loopback(parts.hostname or "") and _origin(parts) not in origins:
         raise ServerError(
             f"{quoted(url)} is neither a loopback address nor listed; list it in {LISTED} or on the command line."
@@ -29,7 +29,7 @@ def permitted(url: str, listed: Sequence[str] = ()) -> str:
 
 def from_environment() -> tuple[tuple[str, str], ...]:
     """(name, URL) of every server in `DRAFTSCOPE_SERVERS`; one without a name is called by its host and port."""
-    return tuple(named(each) for each in os.environ.get(LISTED, "").replace(",", " ").split())
+    return tuple(named(address) for address in os.environ.get(LISTED, "").replace(",", " ").split())
 
 
 def named(written: str) -> tuple[str, str]:

@@ -112,16 +112,18 @@ def watched(lanes: Sequence[Lane], plan: LoadPlan) -> Iterator[LoadPoint | None]
 
 def stops(points: Sequence[LoadPoint]) -> list[Stop]:
     """Where servers stop drafting: one entry at most for each lane, by what the servers counted."""
-    found = []
+    entries = []
     for lane in dict.fromkeys(point.lane for point in points):
-        own = sorted((point for point in points if point.lane == lane), key=lambda each: each.concurrency)
-        drafted = [(each.concurrency, share) for each in own if (share := each.drafted_per_token) is not None]
+        lane_points = sorted((point for point in points if point.lane == lane), key=lambda point: point.concurrency)
+        drafted = [
+            (point.concurrency, share) for point in lane_points if (share := point.drafted_per_token) is not None
+        ]
         few = [share <= ALMOST * max(before for _, before in drafted[: i + 1]) for i, (_, share) in enumerate(drafted)]
         first = len(drafted) - next((n for n, is_few in enumerate(reversed(few)) if not is_few), len(drafted))
         if 0 < first < len(drafted):
             nothing = all(share == 0 for _, share in drafted[first:])
-            found.append(Stop(lane=lane, concurrency=drafted[first][0], nothing=nothing))
-    return found
+            entries.append(Stop(lane=lane, concurrency=drafted[first][0], nothing=nothing))
+    return entries
 
 
 def predicted_ratio(point: LoadPoint, calibration: Calibration, drafter: str) -> float | None:
@@ -133,7 +135,7 @@ def predicted_ratio(point: LoadPoint, calibration: Calibration, drafter: str) ->
     counted = point.counted
     if counted is None or not counted.rounds or not counted.drafted or counted.accepted is None:
         return None
-    if point.concurrency > max(each.batch for each in calibration.verify):
+    if point.concurrency > max(measured.batch for measured in calibration.verify):
         return None
     tau, gamma = 1 + counted.accepted / counted.rounds, max(1, round(counted.drafted / counted.rounds))
     return tau / calibration.round_cost(drafter, gamma, point.concurrency)

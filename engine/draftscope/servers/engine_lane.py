@@ -49,7 +49,7 @@ class EngineLane(Server):
         )
 
     def stream(self, request: Request) -> Iterator[Chunk]:
-        session = self._lab.start_batch([list(request.ids)], self._asked(request), (0,), ends=not request.ignore_eos)
+        session = self._lab.start_batch([list(request.ids)], self._applied(request), (0,), ends=not request.ignore_eos)
         transcript = session.transcripts[0]
         tokens, characters, waiting = 0, 0, None
         drafted: list[int] = []
@@ -69,9 +69,9 @@ class EngineLane(Server):
 
     def start(self, prompt: EncodedPrompt, request: Request, run: str, lane: str) -> RunStart:
         """The first event of a lane of a trace: the drafter, its options, and the models that take part."""
-        return run_start(self._lab, self._info, self._asked(request), prompt, run, lane)
+        return run_start(self._lab, self._info, self._applied(request), prompt, run, lane)
 
-    def _asked(self, request: Request) -> Settings:
+    def _applied(self, request: Request) -> Settings:
         return Settings.of(
             **self._settings
             | {
@@ -117,7 +117,7 @@ def _counted(drafted: Sequence[int], accepted: Sequence[int]) -> Counted:
         rounds=len(drafted),
         drafted=sum(drafted),
         accepted=sum(accepted),
-        by_position=tuple(sum(each > i for each in accepted) for i in range(max(accepted, default=0))),
+        by_position=tuple(sum(length > i for length in accepted) for i in range(max(accepted, default=0))),
         accepted_per_round=tuple(accepted),
         drafted_per_round=tuple(drafted),
     )

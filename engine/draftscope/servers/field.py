@@ -24,12 +24,12 @@ from draftscope.models.loading.chat import Chat
 from draftscope.models.model import Model
 from draftscope.servers import curve, lanes
 from draftscope.servers.adapter import Request
-from draftscope.servers.audit import told
-from draftscope.servers.audit.asked import Plan
+from draftscope.servers.audit import progress
 from draftscope.servers.audit.audit import AuditReport, Watch, audit, audit_without_weights
 from draftscope.servers.audit.greedy import GREEDY_TOKENS
+from draftscope.servers.audit.plan import Plan
+from draftscope.servers.audit.progress import AuditProgress
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
-from draftscope.servers.audit.told import AuditTold
 from draftscope.servers.audit.writer import refuse_without_ids
 from draftscope.servers.curve import LoadCurve
 from draftscope.servers.inside import live
@@ -96,9 +96,9 @@ class Field:
 
         Where no server tokenizes, each request is checked: one that is read as another number of tokens fails.
         """
-        asked = [lane for lane in self.servers if lane.server.identity.offers.tokenize]
-        strangers = sum(lane.name in self.strangers for lane in asked)
-        return replace(self, engine=None, draft=None) if asked and strangers == len(asked) else self
+        tokenizing = [lane for lane in self.servers if lane.server.identity.offers.tokenize]
+        strangers = sum(lane.name in self.strangers for lane in tokenizing)
+        return replace(self, engine=None, draft=None) if tokenizing and strangers == len(tokenizing) else self
 
     def prompts(self, texts: Sequence[str], raw: bool, tokens: int) -> list[RacePrompt]:
         """The tokens of each text, in the chat template unless `raw`, with room for `tokens` more."""
@@ -139,15 +139,15 @@ class Field:
         costs = yield from self._costs()
         yield from curve.curves(start, self._kept(curve.watched(self.lanes, plan), points), costs)
 
-    def audit(self, plan: Plan) -> Iterator[AuditTold | None]:
+    def audit(self, plan: Plan) -> Iterator[AuditProgress | None]:
         """The first server against the target here, or without an engine against the second server, as it proceeds."""
         for why in self.missing.values():
             raise DraftscopeError(why)
         about, other = self.lanes[0].server.identity, self.lanes[1] if len(self.lanes) > 1 else None
         against = f"{other.name}, a server" if other is not None else f"{self._engine().target.name}, loaded here"
         program = " ".join(filter(None, (about.kind, about.version)))
-        start = told.first(self.lanes[0].name, program, against, plan)
-        yield from told.told(start, lambda watch: self.report(plan, watch=watch))
+        start = progress.initial(self.lanes[0].name, program, against, plan)
+        yield from progress.stream_audit(start, lambda watch: self.report(plan, watch=watch))
 
     def report(
         self, plan: Plan, texts: Sequence[str] = AUDIT_PROMPTS, chat: bool = False, watch: Watch = lambda _: None
@@ -157,8 +157,8 @@ class Field:
         Raises `DraftscopeError` where it is impossible.
         """
         server, plain = self.lanes[0].server, self.lanes[1].server if len(self.lanes) > 1 else None
-        for each in (server, plain):
-            refuse_without_ids(each)
+        for writer in (server, plain):
+            refuse_without_ids(writer)
         name = server.identity.sentence
         if self.engine is None and plain is not None:
             ids = [server.tokenize(text) for text in texts]

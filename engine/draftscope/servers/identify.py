@@ -21,7 +21,7 @@ def identify(
     """
     wire = Wire(permitted(url, listed), limits)
     try:
-        cards = wire.asked("/v1/models", Cards) or Cards(data=[])  # transformers serve fails there without a cache
+        cards = wire.try_get("/v1/models", Cards) or Cards(data=[])  # transformers serve fails there without a cache
         for program in registry.asked_programs():
             server = program.recognise(wire, cards, model) if program.recognise else None
             if server is not None:

@@ -23,7 +23,7 @@ def chosen(written: Sequence[str], also: Sequence[str] = ()) -> Mapping[str, str
 
     `also` are the names of other lanes. Raises `DraftscopeError` for a name that occurs twice.
     """
-    pairs = [named(each) for each in written] or list(from_environment())
+    pairs = [named(text) for text in written] or list(from_environment())
     times = Counter([name for name, _ in pairs] + list(also))
     if twice := [name for name, number in times.items() if number > 1]:
         raise DraftscopeError(f"Two lanes are called '{twice[0]}'; write NAME=URL with different names.")
@@ -35,10 +35,10 @@ def chosen(written: Sequence[str], also: Sequence[str] = ()) -> Mapping[str, str
 def served(written: Sequence[str], lanes: Collection[str]) -> Mapping[str, str]:
     """Lane -> model of `LANE=MODEL`. Raises `DraftscopeError` for another form, or a lane that there is not."""
     models = {}
-    for each in written:
-        lane, _, model = each.partition("=")
+    for text in written:
+        lane, _, model = text.partition("=")
         if lane not in lanes or not model:
-            raise DraftscopeError(f"--served-model {quoted(each)}: write LANE=MODEL with one of {', '.join(lanes)}.")
+            raise DraftscopeError(f"--served-model {quoted(text)}: write LANE=MODEL with one of {', '.join(lanes)}.")
         models[lane] = model
     return models
 

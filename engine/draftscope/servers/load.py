@@ -41,7 +41,7 @@ class LoadPlan:
     cancelled: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
-        wrong = [each for each in self.concurrency if not 1 <= each <= MOST]
+        wrong = [count for count in self.concurrency if not 1 <= count <= MOST]
         if wrong or not self.concurrency:
             raise DraftscopeError(f"concurrency {list(self.concurrency)}: give numbers from 1 to {MOST}.")
         if not 0 < self.seconds <= 3600:
@@ -118,13 +118,13 @@ def _point(lane: Lane, concurrency: int, plan: LoadPlan) -> LoadPoint:
                 return done
             index = number % len(plan.prompts)
             waited = max(0.0, time.monotonic() - due) if plan.rate else 0.0
-            asked = replace(race, request=replace(plan.request, seed=(plan.request.seed + number) % 2**31))
-            done.append(_Done(answered(lane, asked, plan.prompts[index], index, 0), waited))
+            seeded = replace(race, request=replace(plan.request, seed=(plan.request.seed + number) % 2**31))
+            done.append(_Done(answered(lane, seeded, plan.prompts[index], index, 0), waited))
             failures = failures + 1 if done[-1].answer.failure not in (None, CUT) else 0
         return done
 
     with ThreadPoolExecutor(concurrency) as pool:
-        done = [each for worker in [pool.submit(work) for _ in range(concurrency)] for each in worker.result()]
+        done = [call for worker in [pool.submit(work) for _ in range(concurrency)] for call in worker.result()]
     return _folded(lane, concurrency, plan, done, time.monotonic() - began, _between(lane, before))
 
 
@@ -142,10 +142,10 @@ def _arrivals(plan: LoadPlan, began: float, end: float) -> Iterator[tuple[int, f
 def _folded(
     lane: Lane, concurrency: int, plan: LoadPlan, done: Sequence[_Done], seconds: float, counted: Counted | None
 ) -> LoadPoint:
-    finished = [each for each in done if each.answer.failure is None]
-    failures = [each.answer.failure for each in done if each.answer.failure not in (None, CUT)]
-    firsts = [each.waited + each.answer.latency.ttft for each in finished if each.answer.latency.ttft is not None]
-    tokens = sum(each.answer.latency.tokens for each in done)
+    finished = [call for call in done if call.answer.failure is None]
+    failures = [call.answer.failure for call in done if call.answer.failure not in (None, CUT)]
+    firsts = [call.waited + call.answer.latency.ttft for call in finished if call.answer.latency.ttft is not None]
+    tokens = sum(call.answer.latency.tokens for call in done)
     return LoadPoint(
         lane=lane.name,
         concurrency=concurrency,
@@ -153,12 +153,12 @@ def _folded(
         failed=len(failures),
         tokens=tokens,
         tokens_per_second=tokens / seconds,
-        good_per_second=sum(_good(each, plan) for each in finished) / seconds,
-        latency_p50=_percentile([each.waited + each.answer.latency.total for each in finished], 50),
-        latency_p99=_percentile([each.waited + each.answer.latency.total for each in finished], 99),
+        good_per_second=sum(_good(call, plan) for call in finished) / seconds,
+        latency_p50=_percentile([call.waited + call.answer.latency.total for call in finished], 50),
+        latency_p99=_percentile([call.waited + call.answer.latency.total for call in finished], 99),
         ttft_p50=_percentile(firsts, 50),
         ttft_p99=_percentile(firsts, 99),
-        tpot_p50=_percentile([t for each in finished if (t := each.answer.latency.tpot) is not None], 50),
+        tpot_p50=_percentile([t for call in finished if (t := call.answer.latency.tpot) is not None], 50),
         counted=counted,
         failure=failures[0] if failures else None,
     )

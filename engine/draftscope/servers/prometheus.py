@@ -15,13 +15,13 @@ def spec_decode(text: str, prefix: str) -> Counted | None:
     """What `text` counts, summed over engines; None if the server does not speculate or does not count it."""
     totals: dict[str, int] = {}
     positions: dict[int, int] = {}
-    for found in LINE.finditer(text):
-        name = found["name"].removeprefix(f"{prefix}:spec_decode_num_").removesuffix("_total")
-        if not found["name"].startswith(f"{prefix}:spec_decode_num_"):
+    for match in LINE.finditer(text):
+        name = match["name"].removeprefix(f"{prefix}:spec_decode_num_").removesuffix("_total")
+        if not match["name"].startswith(f"{prefix}:spec_decode_num_"):
             continue
-        value = int(float(found["value"]))
+        value = int(float(match["value"]))
         totals[name] = totals.get(name, 0) + value
-        at = POSITION.search(found["labels"] or "")
+        at = POSITION.search(match["labels"] or "")
         if at and name == "accepted_tokens_per_pos" and int(at[1]) < MOST_POSITIONS:
             positions[int(at[1])] = positions.get(int(at[1]), 0) + value
     if "drafts" not in totals and "draft_tokens" not in totals:

@@ -172,13 +172,13 @@ def _counters(lane: Lane) -> Counted | None:
 
 def _since(lanes: Sequence[Lane], before: Mapping[str, Counted | None], standing: Standing) -> dict[str, Counted]:
     """What each lane's counters say of the counted requests. One that was started anew in between has none."""
-    found = {}
+    counts = {}
     for lane in lanes:
         first, last = before.get(lane.name), _counters(lane) if before.get(lane.name) else None
         if first is None or last is None or not last.drafted:  # one that never drafted is plain
             continue
         try:
-            found[lane.name] = last - first
+            counts[lane.name] = last - first
         except DraftscopeError as error:
             standing.dropped.setdefault(lane.name, str(error))
-    return found
+    return counts

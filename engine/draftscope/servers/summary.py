@@ -54,8 +54,10 @@ def _summary(
 ) -> LaneSummary:
     answers = standing.of(lane.name)
     good = [answer for answer in answers if not answer.failure]
-    bursts = [size for each in good for size in each.latency.bursts]
-    known = [probabilities[key] for each in good if (key := (each.lane, each.prompt, each.repeat)) in probabilities]
+    bursts = [size for answer in good for size in answer.latency.bursts]
+    known = [
+        probabilities[key] for answer in good if (key := (answer.lane, answer.prompt, answer.repeat)) in probabilities
+    ]
     log_p, best = against_target(known)
     log_p = log_p if plan.request.temperature else None  # greedy text is always more probable than sampled text
     return LaneSummary(
@@ -64,12 +66,12 @@ def _summary(
         answers=len(good),
         failed=len(answers) - len(good),
         tokens=sum(answer.latency.tokens for answer in answers),
-        ttft=_over(good, lambda each: each.latency.ttft),
-        tpot=_over(good, lambda each: each.latency.tpot),
-        speed=_over(good, lambda each: each.latency.speed),
+        ttft=_over(good, lambda answer: answer.latency.ttft),
+        tpot=_over(good, lambda answer: answer.latency.tpot),
+        speed=_over(good, lambda answer: answer.latency.speed),
         ratio=None if is_first else _ratio(good, first),
         burst=sum(bursts) / len(bursts) if bursts else None,
-        counted=standing.counted.get(lane.name) or added([each.counted for each in good if each.counted]),
+        counted=standing.counted.get(lane.name) or added([answer.counted for answer in good if answer.counted]),
         log_p=log_p,
         best=best,
         notes=(*_notes(lane, answers, first, plan, standing, log_p), *_outside(known)),
@@ -81,7 +83,7 @@ def against_target(known: Sequence[Forced]) -> tuple[float | None, float | None]
 
     Tokens that the target's top-k, top-p or min-p rules out are left out of the mean; `outside` counts them.
     """
-    said = [row for each in known for row in zip(each.p, each.expected, each.best, strict=True)]
+    said = [row for text in known for row in zip(text.p, text.expected, text.best, strict=True)]
     inside = [math.log(p) - expected for p, expected, _ in said if p > 0]
     best = sum(is_best for *_, is_best in said) / len(said) if said else None
     return sum(inside) / len(inside) if inside else None, best
@@ -89,23 +91,23 @@ def against_target(known: Sequence[Forced]) -> tuple[float | None, float | None]
 
 def outside(known: Sequence[Forced]) -> int:
     """Tokens that the target would not have sampled at all."""
-    return sum(p <= 0 for each in known for p in each.p)
+    return sum(p <= 0 for text in known for p in text.p)
 
 
 def _over(answers: Sequence[Answer], value: Callable[[Answer], float | None]) -> Interval | None:
     groups: dict[int, list[float]] = {}
     for answer in answers:
-        if (found := value(answer)) is not None:
-            groups.setdefault(answer.prompt, []).append(found)
+        if (measured := value(answer)) is not None:
+            groups.setdefault(answer.prompt, []).append(measured)
     return bootstrap(list(groups.values())) if groups else None
 
 
 def _ratio(answers: Sequence[Answer], first: Sequence[Answer]) -> Interval | None:
-    speeds = {(each.prompt, each.repeat): each.latency.speed for each in first if not each.failure}
+    speeds = {(answer.prompt, answer.repeat): answer.latency.speed for answer in first if not answer.failure}
 
     def ratio(answer: Answer) -> float | None:
-        base, own = speeds.get((answer.prompt, answer.repeat)), answer.latency.speed
-        return own / base if own and base else None
+        base, speed = speeds.get((answer.prompt, answer.repeat)), answer.latency.speed
+        return speed / base if speed and base else None
 
     return _over(answers, ratio)
 
@@ -113,12 +115,12 @@ def _ratio(answers: Sequence[Answer], first: Sequence[Answer]) -> Interval | Non
 def added(counted: Sequence[Counted]) -> Counted | None:
     if not counted:
         return None
-    positions = max(len(each.by_position) for each in counted)
+    positions = max(len(counts.by_position) for counts in counted)
     return Counted(
-        rounds=_total([each.rounds for each in counted]),
-        drafted=_total([each.drafted for each in counted]),
-        accepted=_total([each.accepted for each in counted]),
-        by_position=tuple(sum(sum(each.by_position[i : i + 1]) for each in counted) for i in range(positions)),
+        rounds=_total([counts.rounds for counts in counted]),
+        drafted=_total([counts.drafted for counts in counted]),
+        accepted=_total([counts.accepted for counts in counted]),
+        by_position=tuple(sum(sum(counts.by_position[i : i + 1]) for counts in counted) for i in range(positions)),
     )
 
 
@@ -153,13 +155,13 @@ def _notes(
 
 
 def _outside(known: Sequence[Forced]) -> list[str]:
-    strange, every = outside(known), sum(len(each.p) for each in known)
+    strange, every = outside(known), sum(len(text.p) for text in known)
     return [f"{strange} of {every} tokens are outside the target's top-k, top-p or min-p here."] if strange else []
 
 
 def first_difference(answers: Sequence[Answer], first: Sequence[Answer]) -> str | None:
     """Where greedy answers leave the first lane's: by tokens, or by text where a lane sends no ids."""
-    others = {(each.prompt, each.repeat): each for each in first if not each.failure}
+    others = {(answer.prompt, answer.repeat): answer for answer in first if not answer.failure}
     for answer in answers:
         other = others.get((answer.prompt, answer.repeat))
         if other is None or answer.failure or answer.lane == other.lane:

@@ -62,7 +62,7 @@ class Wire:
     def post(self, path: str, body: Mapping[str, Any], shape: type[Answer]) -> Answer:
         return self._shaped(path, self._body("POST", path, body), shape)
 
-    def asked(self, path: str, shape: type[Answer]) -> Answer | None:
+    def try_get(self, path: str, shape: type[Answer]) -> Answer | None:
         """As `get`; None if the server lacks the path or answers it in another shape."""
         body = self.text(path)
         try:
@@ -166,9 +166,9 @@ class Wire:
 def _reason(body: bytes) -> str:
     """The message in an error's JSON, or its first characters."""
     try:
-        found = json.loads(body)
-        found = found.get("error", found) if isinstance(found, dict) else found
-        found = (found.get("message") or found.get("detail") or found) if isinstance(found, dict) else found
+        content = json.loads(body)
+        content = content.get("error", content) if isinstance(content, dict) else content
+        content = (content.get("message") or content.get("detail") or content) if isinstance(content, dict) else content
     except (ValueError, RecursionError):
-        found = body.decode("utf-8", "replace")
-    return quoted(" ".join((found if isinstance(found, str) else json.dumps(found)).split()), 300)
+        content = body.decode("utf-8", "replace")
+    return quoted(" ".join((content if isinstance(content, str) else json.dumps(content)).split()), 300)

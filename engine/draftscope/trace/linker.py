@@ -80,8 +80,9 @@ def _read(root: Path, name: str) -> _Module:
         if not names or not all(names):
             raise DraftscopeError(f"{name}:{line} imports something unnamed; write `{{ a, b as c }}`.")
         needs.extend((other, part[1], line) for part in names if part)
-        own = re.sub(r"(\w+) as (\w+)", r"\1: \2", match[1])  # its line breaks stay, and so do later lines' numbers
-        return f"const {{{own}}} = modules[{json.dumps(other)}];"
+        # its line breaks stay, and so do later lines' numbers
+        bindings = re.sub(r"(\w+) as (\w+)", r"\1: \2", match[1])
+        return f"const {{{bindings}}} = modules[{json.dumps(other)}];"
 
     def sheet(match: re.Match[str]) -> str:
         file = root / posixpath.normpath(posixpath.join(folder, match[2]))

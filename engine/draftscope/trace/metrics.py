@@ -93,8 +93,8 @@ def _conditional(drafts: Sequence[Round]) -> list[float | None]:
     longest = max((event.depth for event in drafts), default=0)
     rates: list[float | None] = []
     for k in range(longest):
-        asked = [event for event in drafts if event.depth > k and event.accepted >= k and not _cut_before(event, k)]
-        rates.append(sum(event.accepted > k for event in asked) / len(asked) if asked else None)
+        reached = [event for event in drafts if event.depth > k and event.accepted >= k and not _cut_before(event, k)]
+        rates.append(sum(event.accepted > k for event in reached) / len(reached) if reached else None)
     return rates
 
 

@@ -25,9 +25,9 @@ TableRow = dict[str, Any]
 
 @dataclass
 class RoundTable:
-    """Of one lane; of a server's lane its bursts, with the probabilities that were computed of its tokens."""
+    """A lane's rounds, or a server's bursts with the probabilities that were computed for its tokens."""
 
-    own: list[Round | Burst] = field(default_factory=list)
+    events: list[Round | Burst] = field(default_factory=list)
     p: list[float] = field(default_factory=list)
     q: list[float] = field(default_factory=list)
     labels: TableRow = field(default_factory=dict)
@@ -128,8 +128,8 @@ def frame(events: Iterable[AnyEvent], what: str = "tokens") -> pd.DataFrame:
     if what not in TABLES:
         raise DraftscopeError(f"what = '{what}': choose {', '.join(TABLES)}.")
     rows, columns = TABLES[what]
-    found = [row | rounds.labels for rounds in _lanes(events) for row in rows(rounds)]
-    table = pandas.DataFrame(found, columns=list(columns))
+    records = [row | rounds.labels for rounds in _lanes(events) for row in rows(rounds)]
+    table = pandas.DataFrame(records, columns=list(columns))
     lacking = {name for name in columns if table[name].isna().any()}  # a server does not say what it drafted
     kinds = {name: "Int64" if kind == "int64" and name in lacking else kind for name, kind in columns.items()}
     typed: pd.DataFrame = table.astype(kinds)
@@ -165,7 +165,7 @@ def _lanes(events: Iterable[AnyEvent]) -> Iterable[RoundTable]:
         if isinstance(event, RunStart):
             rounds.labels = _labels(event)
         elif isinstance(event, Round | Burst):
-            rounds.own.append(event)
+            rounds.events.append(event)
         elif isinstance(event, TargetProbs):
             rounds.p = event.p
         elif isinstance(event, DraftProbs):
@@ -197,14 +197,14 @@ def _text(raw: str) -> str:
 
 def _tokens(rounds: RoundTable) -> Iterator[TableRow]:
     index, before = 0, float("nan")
-    for event in rounds.own:
+    for event in rounds.events:
         for place, (token, raw) in enumerate(zip(event.emitted, event.emitted_raw, strict=True)):
-            own = {"index": index, "token": token, "text": _text(raw), "depth": place + 1, "arrival_ms": event.end}
+            arrival = {"index": index, "token": token, "text": _text(raw), "depth": place + 1, "arrival_ms": event.end}
             if isinstance(event, Round):
                 origin = _origin(event, place)
             else:
                 origin = {name: values[index] for name, values in (("p", rounds.p), ("q", rounds.q)) if values}
-            yield _keys(event) | own | origin | {"gap_ms": event.end - before}
+            yield _keys(event) | arrival | origin | {"gap_ms": event.end - before}
             index, before = index + 1, event.end
 
 
@@ -230,7 +230,7 @@ def _probabilities(distributions: Distributions | None, token: int) -> TableRow:
 
 
 def _rounds(rounds: RoundTable) -> Iterator[TableRow]:
-    for event in rounds.own:
+    for event in rounds.events:
         times = {"start_ms": event.start, "end_ms": event.end}
         columns: TableRow = {"emitted": len(event.emitted), "text": event.text_delta}
         if isinstance(event, Burst):
@@ -246,12 +246,12 @@ def _rounds(rounds: RoundTable) -> Iterator[TableRow]:
 
 
 def _decisions(rounds: RoundTable) -> Iterator[TableRow]:
-    for event in (event for event in rounds.own if isinstance(event, Round)):
+    for event in (event for event in rounds.events if isinstance(event, Round)):
         for number, decision in enumerate(event.decisions):
             for order, child in enumerate(decision.children):
-                own = {"decision": number, "slot": decision.slot, "rule": decision.rule, "order": order}
+                decided = {"decision": number, "slot": decision.slot, "rule": decision.rule, "order": order}
                 drawn = {"draw": decision.draw, "draw_uniform": decision.uniform, "logit_gap": decision.gap}
-                yield _keys(event) | own | drawn | _verified(event, child)
+                yield _keys(event) | decided | drawn | _verified(event, child)
 
 
 def _verified(event: Round, child: Verified) -> TableRow:

@@ -255,11 +255,11 @@ def _check_fates(event: Round) -> None:
 
 def _siblings(nodes: Sequence[Node]) -> Mapping[int, list[int]]:
     """The drafted children of each slot that has some."""
-    found: dict[int, list[int]] = {}
+    by_slot: dict[int, list[int]] = {}
     for node in nodes:
         if node.fate != NEVER:
-            found.setdefault(node.parent, []).append(node.id)
-    return found
+            by_slot.setdefault(node.parent, []).append(node.id)
+    return by_slot
 
 
 def _check_decision(

@@ -17,6 +17,6 @@ def tensors_on(device: torch.device | str, *arrays: np.ndarray[Any, Any]) -> lis
     flat = torch.from_numpy(np.concatenate([array.reshape(-1).view(np.uint8) for array in arrays])).to(device)
     parts = zip(torch.split(flat, [array.nbytes for array in arrays]), here, strict=True)
     return [
-        part.view(own.dtype).view(own.shape) if own.numel() else torch.empty(own.shape, dtype=own.dtype, device=device)
-        for part, own in parts
+        part.view(cpu.dtype).view(cpu.shape) if cpu.numel() else torch.empty(cpu.shape, dtype=cpu.dtype, device=device)
+        for part, cpu in parts
     ]

@@ -60,7 +60,7 @@ def _ranks(most: tuple[int, ...], width: int, device: torch.device) -> tuple[tup
     slots = [[slot for slot, count in enumerate(most) if count > rank] for rank in range(width)]
     pairs = zip([list(range(len(most))), *slots], slots, strict=False)
     among = [[previous.index(slot) for slot in current] for previous, current in pairs]
-    tensors = [[torch.tensor(indices, device=device) for indices in each] for each in (slots, among)]
+    tensors = [[torch.tensor(indices, device=device) for indices in lists] for lists in (slots, among)]
     return tuple(zip(*tensors, strict=True))
 
 

@@ -121,7 +121,7 @@ def _read(given: Path | None, default: Path | None, field: str) -> RowJson | Non
 
 def _show_one(claim: Claim, judged: JudgedClaim, evidence: SavedResults) -> None:
     print(f"{claim.number}. {claim.sentence}\n{_machine(evidence)}")
-    print(f"Verdict: {judged.verdict}. {judged.found}")
+    print(f"Verdict: {judged.verdict}. {judged.measured}")
     print(f"How it is computed: {claim.rule}. Measured by: {claim.command}")
     from draftscope.forecast.economics import forecast_of_claim
 
@@ -132,7 +132,7 @@ def _show_one(claim: Claim, judged: JudgedClaim, evidence: SavedResults) -> None
 
 
 def _show_all(judged: list[tuple[Claim, JudgedClaim]], evidence: SavedResults) -> None:
-    rows = [(str(claim.number), claim.sentence, str(found.verdict), found.found) for claim, found in judged]
+    rows = [(str(claim.number), claim.sentence, str(found.verdict), found.measured) for claim, found in judged]
     terminal.show(terminal.Table(("", "claim", "verdict", "found"), rows, frozenset({0}), _machine(evidence)))
 
 

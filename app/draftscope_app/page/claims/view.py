@@ -71,7 +71,7 @@ def _shown(claim: Values) -> dict[str, Any]:
         "label": label[0].upper() + label[1:],
         "choices": [] if open_ else [(choice, SHORT.get(choice, choice)) for choice in CHOICES],
         "findings": [
-            ("Why" if open_ else "Measured", claim["found"]),
+            ("Why" if open_ else "Measured", claim["measured"]),
             ("The formula", claim.get("formula", "")),
             ("Forecast", claim.get("forecast") or forecast_of_claim(claim["number"])),
             ("What would change it", "" if open_ else claim["change"]),

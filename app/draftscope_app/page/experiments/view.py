@@ -91,7 +91,7 @@ def _claim(experiment: Experiment, saved: Values) -> str:
     verdict = SHORT.get(claim["verdict"], claim["verdict"])
     return (
         f"Claim {claim['number']}, “{escape(claim['sentence'])}”: <strong>{escape(verdict)}</strong>. "
-        f"{escape(claim['found'])}"
+        f"{escape(claim['measured'])}"
     )
 
 

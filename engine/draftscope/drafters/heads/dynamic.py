@@ -75,9 +75,9 @@ class DynamicTree(Drafter):
             offsets = torch.full_like(tokens, level - 1)
             distribution, features = self._rows.below(tokens, features, offsets, sees)
             growth.expand(distribution)
-        found = growth.best(self._nodes)
+        tree = growth.best(self._nodes)
         times.append((perf_counter() - began) * 1e3)
-        return found
+        return tree
 
     def observe(self, outcome: Outcome) -> None:
         self._rows.observe(outcome)
@@ -126,8 +126,8 @@ class _Growth:
 
     def best(self, count: int) -> Outputs:
         """The `count` most probable nodes. A child is never more probable than its parent, so they form a tree: tokens,
-        distributions, the row of each slot's, which nodes are impossible, and the tensors of its topology."""
-        values, tokens, parents = (torch.cat(each, 1) for each in (self._values, self._tokens, self._parents))
+        distributions, the row of each slot's distribution, which nodes are impossible, and its topology's tensors."""
+        values, tokens, parents = (torch.cat(levels, 1) for levels in (self._values, self._tokens, self._parents))
         order = torch.arange(values.shape[1], device=values.device)
         key = values.double() - 1e-9 * order  # of equal nodes the earlier one, so a parent before its child
         chosen = key.topk(min(count, values.shape[1])).indices.sort().values

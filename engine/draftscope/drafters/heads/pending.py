@@ -38,7 +38,7 @@ class PendingFeatures:
         states = self._joined()
         longest = states.shape[1]
         real = [min(len(row), room) for row, room in zip(self._tokens, most, strict=True)]
-        rows = [[*row, *[0] * (longest - len(row)), own] for row, own in zip(self._tokens, real, strict=True)]
+        rows = [[*row, *[0] * (longest - len(row)), count] for row, count in zip(self._tokens, real, strict=True)]
         given = torch.tensor(rows, dtype=torch.long, device=states.device)  # one copy to the device
         self._tokens = [[] for _ in self._tokens]
         self._chunks, self._real = [states[:, :0]], [[0] * len(states)]
@@ -58,8 +58,8 @@ class PendingFeatures:
             return self._chunks[0][:, : max(self._real[0])]
         of_each = zip(*self._real, strict=True)
         rows = [
-            torch.cat([chunk[b, :n] for chunk, n in zip(self._chunks, own, strict=True)])
-            for b, own in enumerate(of_each)
+            torch.cat([chunk[b, :n] for chunk, n in zip(self._chunks, counts, strict=True)])
+            for b, counts in enumerate(of_each)
         ]
         return pad_sequence(rows, batch_first=True)
 

@@ -65,8 +65,8 @@ class PositionSource(ABC):
 
         None for `uniforms` takes the most probable ones.
         """
-        found = self.distributions(logits)
-        return _chosen(found, uniforms if uniforms is None else uniforms[:, : found.shape[1]]), found
+        q = self.distributions(logits)
+        return _chosen(q, uniforms if uniforms is None else uniforms[:, : q.shape[1]]), q
 
     @abstractmethod
     def observe(self, outcome: Outcome) -> None:
@@ -151,13 +151,13 @@ class BlockSource(PositionSource):
 
         graphs, given = self._head.graphs, (states, kept, pending, *more)
         if graphs is None:
-            _, *found = whole(*given)
+            _, *outputs = whole(*given)
         else:
             rows = states.shape[1] + 1 + count
-            length, *found = graphs.loop(self._cache, whole, (form, count, self._sampling), given, [rows])
+            length, *outputs = graphs.loop(self._cache, whole, (form, count, self._sampling), given, [rows])
             table.commit(length, bound, least=table.least)
         table.know_least(min(self._rows))
-        return tuple(found)
+        return tuple(outputs)
 
     def _read(self, states: Tensor, kept: Tensor, pending: Tensor, count: int, bound: int) -> Tensor:
         """Hidden states [B, count, hidden] of a block: one forward reads it together with the features that are new.
@@ -246,10 +246,10 @@ class PositionsChain(Drafter):
             return self._source.drawn(logits, pending, uniforms[0] if uniforms else None)
 
         drafts = depth and (not going or any(going))
-        found = self._source.run(state.texts, count, "chain", uniforms, call) if drafts else None
-        if found is None:
+        outputs = self._source.run(state.texts, count, "chain", uniforms, call) if drafts else None
+        if outputs is None:
             return empty(batch, self._device)
-        tokens, distributions = found
+        tokens, distributions = outputs
         kept = self._kept(going, tokens, distributions) if going else [count] * batch
         count = max(kept)
         tokens, distributions = tokens[:, :count], distributions[:, :count]
@@ -316,13 +316,13 @@ class PositionsTree(Drafter):
             top = distributions.topk(width, -1)
             return distributions, *((top.indices, top.values) if plan is None else plan.nodes(top.indices, top.values))
 
-        found = self._source.run(state.texts, count, (plan, width), (), call) if depth else None
-        if found is None:
+        outputs = self._source.run(state.texts, count, (plan, width), (), call) if depth else None
+        if outputs is None:
             return empty(batch, self._device)
-        distributions, tokens, other = found
+        distributions, tokens, other = outputs
         if plan is None:
-            each = tuple(tuple(best_first(row, nodes)) for row in other.clamp(min=1e-30).log().tolist())
-            plan = rank_plan(each, width, count, self._device)
+            grown = tuple(tuple(best_first(row, nodes)) for row in other.clamp(min=1e-30).log().tolist())
+            plan = rank_plan(grown, width, count, self._device)
             tokens, other = plan.nodes(tokens, other)
         tree = plan.tree(tokens, other, distributions, self._source.name)
         return replace(tree, forward_ms=((perf_counter() - began) * 1e3,))

@@ -27,17 +27,17 @@ def best_first(log_distributions: Sequence[Sequence[float]], count: int) -> list
     log_distributions[k]: the log probabilities of position k's tokens, largest first.
     """
     heap: list[tuple[float, Path]] = [(-log_distributions[0][0], (0,))]
-    found: list[Path] = []
-    while heap and len(found) < count:
+    prefixes: list[Path] = []
+    while heap and len(prefixes) < count:
         cost, path = heapq.heappop(heap)
-        found.append(path)
+        prefixes.append(path)
         position, rank = len(path) - 1, path[-1]
         if rank + 1 < len(log_distributions[position]):  # the next sibling
             sibling = cost + log_distributions[position][rank] - log_distributions[position][rank + 1]
             heapq.heappush(heap, (sibling, (*path[:-1], rank + 1)))
         if position + 1 < len(log_distributions):  # the first child
             heapq.heappush(heap, (cost - log_distributions[position + 1][0], (*path, 0)))
-    return found
+    return prefixes
 
 
 @lru_cache(maxsize=64)
@@ -83,8 +83,8 @@ class RankPlan:
 @lru_cache(maxsize=256)
 def rank_plan(paths: tuple[tuple[Path, ...], ...], width: int, positions: int, device: torch.device) -> RankPlan:
     """Trees [B] of these prefixes, of equal numbers, by the `width` most likely tokens of each of `positions`."""
-    place = [{path: node for node, path in enumerate(own)} for own in paths]
-    parents = [[at.get(path[:-1], -1) for path in own] for own, at in zip(paths, place, strict=True)]
-    places = [[(len(path) - 1) * width + path[-1] for path in own] for own in paths]
-    belief = [[0, *(len(path) if len(path) < positions else -1 for path in own)] for own in paths]
+    place = [{path: node for node, path in enumerate(prefixes)} for prefixes in paths]
+    parents = [[at.get(path[:-1], -1) for path in prefixes] for prefixes, at in zip(paths, place, strict=True)]
+    places = [[(len(path) - 1) * width + path[-1] for path in prefixes] for prefixes in paths]
+    belief = [[0, *(len(path) if len(path) < positions else -1 for path in prefixes)] for prefixes in paths]
     return RankPlan(topology(parents, device), torch.tensor(places, device=device), torch.tensor(belief, device=device))

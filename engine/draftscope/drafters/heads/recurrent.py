@@ -95,8 +95,8 @@ class HeadRows:
             return ahead, length, *call(self._distribution(self._head.logits(ahead)), ahead, *more)
 
         given, widths = (*fresh, self._ahead, *more), [fresh[0].shape[1], fed]
-        self._ahead, self._length, *found = graphs.loop(self._cache, loop, (form, self._sampling), given, widths)
-        return tuple(found)
+        self._ahead, self._length, *outputs = graphs.loop(self._cache, loop, (form, self._sampling), given, widths)
+        return tuple(outputs)
 
     def below(self, tokens: Tensor, features: Tensor, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor]:
         """Distributions [B, n, V] after drafted `tokens` [B, n], and their features. `features` are their parents'.

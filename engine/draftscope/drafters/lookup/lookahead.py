@@ -61,13 +61,13 @@ class Window:
                 nodes.append(TrieNode(parent, token, f"window level {j}", never_accepted=True))
         return nodes
 
-    def move(self, found: Sequence[int], emitted: int) -> list[Ngram]:
-        """Appends the tokens that the target `found` after each column as the newest level; returns all columns.
+    def move(self, following: Sequence[int], emitted: int) -> list[Ngram]:
+        """Appends the target's tokens `following` each column as the newest level; returns all columns.
 
         The oldest level is dropped. The text grew by `emitted` tokens, one of which this drop accounts for; columns
         that the text has passed move to the far end.
         """
-        levels = [*self.levels, list(found)]
+        levels = [*self.levels, list(following)]
         past = (emitted - 1) % self.width
         self.levels = [level[past:] + level[:past] for level in levels[1:]]
         return list(zip(*levels, strict=True))

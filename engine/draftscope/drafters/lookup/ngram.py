@@ -30,10 +30,10 @@ class Ngram(Drafter):
     def propose(self, state: State, depth: int) -> DraftTree:
         for index, text in zip(self._indexes, state.texts, strict=True):
             index.read(text)
-        found = [index.find(text) for index, text in zip(self._indexes, state.texts, strict=True)]
+        matches = [index.find(text) for index, text in zip(self._indexes, state.texts, strict=True)]
         limit = min(self._gamma, depth)
-        drafts = [list(text[at : at + limit]) if at else [] for (at, _), text in zip(found, state.texts, strict=True)]
-        origin = [f"{length}-gram, seen at token {at}" for at, length in found]
+        drafts = [list(text[at : at + limit]) if at else [] for (at, _), text in zip(matches, state.texts, strict=True)]
+        origin = [f"{length}-gram, seen at token {at}" for at, length in matches]
         return deterministic_chains(drafts, origin, self._device)
 
     def select_rows(self, rows: list[int]) -> bool:

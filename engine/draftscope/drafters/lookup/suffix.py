@@ -68,14 +68,14 @@ class SuffixIndex:
     def continuation(self, count: int, more: Sequence[int] = ()) -> list[tuple[int, int]]:
         """Up to `count` tokens that may follow, each the most frequent after the longest suffix that has one, and the
         length of that suffix. `more` continues the text but is not counted."""
-        found: list[tuple[int, int]] = []
+        following: list[tuple[int, int]] = []
         end = self._ends[-1]
         for token in more:
             end = after(end, token)
-        while len(found) < count and (match := followed(end)).length:
+        while len(following) < count and (match := followed(end)).length:
             token, end = max(match.below.items(), key=lambda item: (item[1].times, item[1].latest))
-            found.append((token, match.length))
-        return found
+            following.append((token, match.length))
+        return following
 
     def grow(self, count: int, depth: int, width: int, more: Sequence[int] = ()) -> list[TrieNode]:
         """Up to `count` nodes, the most probable first, at most `width` children each, `depth` levels; parents first.

@@ -64,8 +64,8 @@ def _tiers(parts: Parts[CascadeOptions]) -> list[Tier]:
         streams.append(streams[-1].below(TIER))
     below: Tier | Copier = Copier(parts.options.inner, parts.options.ngram)
     tiers: list[Tier] = []
-    for model, own in zip(reversed(models), reversed(streams), strict=True):
-        below = Tier(model, below, parts.sampling, own, parts.options.gamma, parts.capacity, parts.vocabulary)
+    for model, stream in zip(reversed(models), reversed(streams), strict=True):
+        below = Tier(model, below, parts.sampling, stream, parts.options.gamma, parts.capacity, parts.vocabulary)
         tiers.insert(0, below)
     return tiers
 

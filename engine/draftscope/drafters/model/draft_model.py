@@ -59,8 +59,8 @@ class DraftModel(Levels):
             return *self.grown(distribution, plan, uniforms, [], 0.0).parts, self._cache.table.length
 
         form = plan, self._sampling, self.draws, self._vocabulary
-        found = self._model.loop(self._cache, loop, form, (tokens, state.uniforms.draft), [rows, *plan.fed])
-        *parts, length = found
+        outputs = self._model.loop(self._cache, loop, form, (tokens, state.uniforms.draft), [rows, *plan.fed])
+        *parts, length = outputs
         self._cache.truncate(length, max(lengths))
         self._cache.table.open = sum(plan.fed)
         self._cached = lengths
@@ -140,8 +140,8 @@ class DraftModel(Levels):
         lacking = [max(0, length - cached) for length, cached in zip(lengths, self._cached, strict=True)]
         rows = max(lacking)
         padded = [
-            [*text[length - own :], *[0] * (rows - own)]
-            for text, length, own in zip(texts, lengths, lacking, strict=True)
+            [*text[length - missing :], *[0] * (rows - missing)]
+            for text, length, missing in zip(texts, lengths, lacking, strict=True)
         ]
         count = torch.tensor(lacking, device=self._device)
         offsets = torch.arange(rows, device=self._device).expand(len(texts), -1)

@@ -106,8 +106,8 @@ class Levels(Drafter):
         tokens: list[Tensor] = []
         distributions, never_accepted, times = [], [], []
         start = 0
-        for level, (own, places) in enumerate(zip(plan.counts, plan.places, strict=True)):
-            children, real = self._children(distribution, own, places, uniforms[:, start : start + sum(own)])
+        for level, (counts, places) in enumerate(zip(plan.counts, plan.places, strict=True)):
+            children, real = self._children(distribution, counts, places, uniforms[:, start : start + sum(counts)])
             distributions.append(distribution)
             tokens.append(children)
             never_accepted.append(_stopped(going, real) if going else real.logical_not_())
@@ -185,7 +185,7 @@ def _plan(counts: Counts, batch: int, device: torch.device) -> LevelPlan:
 
 def _places(counts: tuple[int, ...], device: torch.device) -> Tensor | None:
     most = max(counts)
-    places = [slot * most + rank for slot, own in enumerate(counts) for rank in range(own)]
+    places = [slot * most + rank for slot, count in enumerate(counts) for rank in range(count)]
     return torch.tensor(places, device=device) if len(places) < len(counts) * most else None
 
 

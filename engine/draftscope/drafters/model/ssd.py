@@ -100,8 +100,8 @@ class Ssd(DraftModel):
         self._note = self._ready = None
         if tree.nodes < self._gamma or tree.distributions is None:
             return  # the text is about to end
-        found = fan_out(self._fan, tree.nodes, self._accepted / self._verified)
-        fan = [min(own, self._vocabulary - 1) for own in found]
+        counts = fan_out(self._fan, tree.nodes, self._accepted / self._verified)
+        fan = [min(count, self._vocabulary - 1) for count in counts]
         uniforms = (
             None if self._greedy else self._streams.uniforms(self._round, sum(fan) * self._gamma, self._device).draft
         )
@@ -132,7 +132,7 @@ class Ssd(DraftModel):
         read = torch.cat([ready.next, real[:, None]], 1).tolist()
         self._learn(outcome.paths, [row[-1] for row in read])
         ends = zip([row[:-1] for row in read], outcome.paths, outcome.last, strict=True)
-        self._hits = [_found(ready.slots, own, len(path), last) for own, path, last in ends]
+        self._hits = [_hit(ready.slots, row, len(path), last) for row, path, last in ends]
         self._keep(outcome.paths)
         self._note = Prefetch(
             outcomes=len(ready.slots),
@@ -143,8 +143,8 @@ class Ssd(DraftModel):
         )
 
     def annotations(self, row: int) -> Sequence[Annotation]:
-        own = self._note.model_copy(update={"hit": self._hits[row] is not None}) if self._note is not None else None
-        return (*super().annotations(row), *([own] if own is not None else []))
+        note = self._note.model_copy(update={"hit": self._hits[row] is not None}) if self._note is not None else None
+        return (*super().annotations(row), *([note] if note is not None else []))
 
     def _learn(self, paths: Sequence[Sequence[int]], real: Sequence[int]) -> None:
         """How many of its `real` drafted tokens each sequence had verified and accepted."""
@@ -180,22 +180,22 @@ class Ssd(DraftModel):
             self._cache.truncate(table.length, table.bound)
             offsets = torch.arange(gamma, device=self._device).expand(len(drafted), -1)
             last = self._distribution(self._model.forward(self._cache, self._readable(drafted), offsets))[:, -1:]
-            slots = [slot for slot, own in enumerate(fan) for _ in range(own)]
+            slots = [slot for slot, count in enumerate(fan) for _ in range(count)]
             outcomes = _outcomes(torch.cat([distributions[:, :gamma], last], 1), drafted, fan)
-            tokens, found = self._chains(outcomes, slots, uniforms)
+            tokens, q = self._chains(outcomes, slots, uniforms)
             if self._side is not None:
                 self._side.synchronize()
-        return Prepared(slots, outcomes, tokens, found, (perf_counter() - began) * 1e3)
+        return Prepared(slots, outcomes, tokens, q, (perf_counter() - began) * 1e3)
 
     def _chains(self, outcomes: Tensor, slots: list[int], uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
         """Tokens [B, n, G] after each of `outcomes` [B, n], and the distributions [B, n, G, V] that they came from."""
         gamma, n = self._gamma, len(slots)
         above = torch.arange(gamma, device=self._device) < torch.tensor(slots, device=self._device)[:, None]
-        own = torch.eye(n, dtype=torch.bool, device=self._device)
+        diagonal = torch.eye(n, dtype=torch.bool, device=self._device)
         place = torch.tensor(slots, device=self._device)
         token, tokens, distributions = outcomes, [], []
         for level in range(gamma):
-            sees = torch.cat([above, *[own] * (level + 1)], 1)
+            sees = torch.cat([above, *[diagonal] * (level + 1)], 1)
             offsets = (place + level).expand(len(outcomes), -1)
             distribution = self._distribution(
                 self._model.forward(self._cache, self._readable(token), offsets, sees[None])
@@ -236,25 +236,25 @@ def fan_out(budget: int, gamma: int, alpha: float) -> list[int]:
     alpha = min(max(alpha, 0.05), 0.95)
     weights = [alpha ** (k / (1 + SPREAD)) for k in range(gamma + 1)]
     weights[gamma] *= (1 - alpha) ** (-1 / (1 + SPREAD))
-    found = [0] * (gamma + 1)
+    counts = [0] * (gamma + 1)
     for _ in range(budget):  # the next outcome goes to the k with the largest weight for each outcome that it has
-        found[max(range(gamma + 1), key=lambda k: weights[k] / (found[k] + 1))] += 1
-    return found
+        counts[max(range(gamma + 1), key=lambda k: weights[k] / (counts[k] + 1))] += 1
+    return counts
 
 
 def _outcomes(distributions: Tensor, drafted: Tensor, fan: list[int]) -> Tensor:
     """[B, n]: the `fan[slot]` most likely tokens at each slot of `distributions` [B, G + 1, V], without the drafted
     one."""
-    found = []
-    for slot, own in enumerate(fan):
+    likeliest = []
+    for slot, count in enumerate(fan):
         distribution = distributions[:, slot]
         if slot < drafted.shape[1]:  # an outcome at this slot means that its drafted token is rejected
             distribution = distribution.scatter(1, drafted[:, slot : slot + 1], -1.0)
-        found.append(distribution.topk(own, -1).indices)
-    return torch.cat(found, 1)
+        likeliest.append(distribution.topk(count, -1).indices)
+    return torch.cat(likeliest, 1)
 
 
-def _found(slots: list[int], following: list[int], accepted: int, last: int) -> int | None:
+def _hit(slots: list[int], following: list[int], accepted: int, last: int) -> int | None:
     """The prepared outcome that occurred: `accepted` tokens and `last` after them. None if it was not prepared."""
     pairs = enumerate(zip(slots, following, strict=True))
     return next((j for j, pair in pairs if pair == (accepted, last)), None)

@@ -39,7 +39,7 @@ class Chains:
         """The chains as a draft tree [B, N], padded with never-accepted nodes. Tokens with distributions count as drawn
         unless `greedy`."""
         bare = deterministic_chains(self.tokens, [""] * len(self.tokens), device)
-        origin = tuple(tuple(own + [""] * (bare.nodes - len(own))) for own in self.origin)
+        origin = tuple(tuple(labels + [""] * (bare.nodes - len(labels))) for labels in self.origin)
         if self.distributions is None or bare.nodes == 0:
             return DraftTree(
                 bare.topology, bare.tokens, None, bare.proposal_row, bare.belief, bare.never_accepted, origin

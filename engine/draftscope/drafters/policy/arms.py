@@ -74,14 +74,14 @@ def _arm(written: str, settings: Settings, find: Find) -> BanditArm:
         raise DraftscopeError(
             f"arms: '{name}' cannot be an arm, as it is typed, synthetic or a bandit itself; leave it out."
         )
-    own: dict[str, Any] = {"drafter": name, "draft_length": "fixed"}
+    changes: dict[str, Any] = {"drafter": name, "draft_length": "fixed"}
     if form and "shape" in info.uses:
-        own["shape"] = tuple(form.split("x"))
+        changes["shape"] = tuple(form.split("x"))
     elif form and "gamma" in info.uses:
-        own["gamma"] = form
+        changes["gamma"] = form
     elif form:
         raise DraftscopeError(f"arms: '{written[:40]}', but '{name}' has neither gamma nor shape; write '{name}'.")
     try:
-        return BanditArm(written.strip(), info, Settings.of(**settings.model_dump() | own))
+        return BanditArm(written.strip(), info, Settings.of(**settings.model_dump() | changes))
     except DraftscopeError as error:
         raise DraftscopeError(f"arms: '{written[:40]}', {error} Write NAME, NAME:GAMMA or NAME:2x1x1.") from None

@@ -90,13 +90,13 @@ class Bandit(Drafter):
         for drafter in self._drafters:
             if drafter is play.drafter or drafter.layers:
                 drafter.observe(replace(outcome, features=self._own_features(drafter, outcome.features)))
-        found = [
+        lengths = [
             [len(path) for path in outcome.paths]
             if arm == self._round.chosen
             else accepted(outcome, self._round.state.uniforms, self._plays[arm].arm.shape or ())
             for arm in self._policy.implied[self._round.chosen]
         ]
-        self._round = replace(self._round, accepted=found)
+        self._round = replace(self._round, accepted=lengths)
 
     def annotations(self, row: int) -> Sequence[events.Annotation]:
         assert self._round is not None  # the policy receives its result when the next round begins
@@ -109,7 +109,7 @@ class Bandit(Drafter):
             return
         before = self._round
         live = [len(text) > length for text, length in zip(state.texts, before.lengths, strict=True)]
-        tokens = [sum(n + 1 for n, alive in zip(own, live, strict=True) if alive) for own in before.accepted]
+        tokens = [sum(n + 1 for n, alive in zip(counts, live, strict=True) if alive) for counts in before.accepted]
         ms = max(state.clock - before.state.clock, LEAST_MS)
         self._policy.observe(before.chosen, tokens, ms)
 
@@ -125,12 +125,12 @@ class Bandit(Drafter):
         arms = [
             events.Arm(
                 name=play.arm.name,
-                pulls=own.pulls,
-                tokens_per_round=own.tokens.mean if own.tokens.count else None,
-                ms_per_round=own.ms.mean if own.pulls else None,
-                tokens_per_s=1e3 * own.rate if own.pulls else None,
+                pulls=stats.pulls,
+                tokens_per_round=stats.tokens.mean if stats.tokens.count else None,
+                ms_per_round=stats.ms.mean if stats.pulls else None,
+                tokens_per_s=1e3 * stats.rate if stats.pulls else None,
             )
-            for play, own in zip(self._plays, self._policy.arms, strict=True)
+            for play, stats in zip(self._plays, self._policy.arms, strict=True)
         ]
         return events.PolicyNote(
             policy=self._options.policy, chosen=chosen, probability=self._policy.probability, arms=arms

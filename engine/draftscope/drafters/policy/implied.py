@@ -59,14 +59,14 @@ class SmallRounds:
         self._open: int | None = None  # tokens accepted so far in a round that has not ended
 
     def add(self, outcome: Outcome, uniforms: Uniforms) -> list[int]:
-        """Accepted tokens of the rounds that end with this one of the large draft, which is of one sequence."""
+        """Accepted tokens of each small round that ends within this round of the large draft, for one sequence."""
         if outcome.verification is not None and outcome.verification.block is not None:
             return accepted(outcome, uniforms, self._small)
         (ranks,), height, small = _ranks(outcome), outcome.tree.topology.height, self._small
-        found, begin, took = [], 0, self._open
+        lengths, begin, took = [], 0, self._open
         if took is None:
-            found.append(accepted(outcome, uniforms, small)[0])
-            begin, took = found[0] + 1, 0  # each round also writes a token of the target's own
+            lengths.append(accepted(outcome, uniforms, small)[0])
+            begin, took = lengths[0] + 1, 0  # each round also writes a token of the target's own
         self._open = None
         while begin <= len(ranks):
             more = _beginning(ranks[begin:], small[took:])
@@ -74,15 +74,15 @@ class SmallRounds:
             if begin == len(ranks) == height > 0 and took < len(small):
                 self._open = took + 1
                 break
-            found.append(took)
+            lengths.append(took)
             begin, took = begin + 1, 0
-        return found
+        return lengths
 
 
 def _ranks(outcome: Outcome) -> list[list[int]]:
     """[B]: of each node of the accepted path, how many siblings come before it."""
     parents = outcome.tree.topology.parents.tolist()
-    return [[own[:node].count(own[node]) for node in path] for path, own in zip(outcome.paths, parents, strict=True)]
+    return [[row[:node].count(row[node]) for node in path] for path, row in zip(outcome.paths, parents, strict=True)]
 
 
 def _beginning(ranks: Sequence[int], small: TreeShape) -> int:
@@ -101,5 +101,5 @@ def _block(block: tuple[torch.Tensor, torch.Tensor], uniforms: Uniforms, length:
     bounds = torch.cat([thresholds[:, : length - 1], weights[:, length : length + 1]], 1)
     passed = uniforms.accept[:, :length] < bounds
     steps = torch.arange(1, length + 1, device=bounds.device)
-    found: list[int] = (passed * steps).amax(-1).tolist()
-    return found
+    lengths: list[int] = (passed * steps).amax(-1).tolist()
+    return lengths

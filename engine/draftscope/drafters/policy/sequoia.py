@@ -34,9 +34,9 @@ def best_shape(rates: Sequence[float], nodes: int, depth: int) -> tuple[float, C
     for below in range(depth, 0, -1):
         if not any(level):
             break
-        children = [_worth(rates, own, below, 0)[1] for own in level]
-        counts.append(tuple(len(each) for each in children))
-        level = [own - 1 for each in children for own in each]
+        children = [_worth(rates, size, below, 0)[1] for size in level]
+        counts.append(tuple(len(sizes) for sizes in children))
+        level = [size - 1 for sizes in children for size in sizes]
     return 1 + value, tuple(counts)
 
 
@@ -60,9 +60,9 @@ def _worth(rates: tuple[float, ...], count: int, levels: int, rank: int) -> tupl
     if levels == 0 or rank == len(rates):
         return float("-inf"), ()
     options = []
-    for own in range(1, count + 1):
-        child, rest = _worth(rates, own - 1, levels - 1, 0), _worth(rates, count - own, levels, rank + 1)
-        options.append((rates[rank] * (1 + child[0]) + rest[0], (own, *rest[1])))
+    for size in range(1, count + 1):
+        child, rest = _worth(rates, size - 1, levels - 1, 0), _worth(rates, count - size, levels, rank + 1)
+        options.append((rates[rank] * (1 + child[0]) + rest[0], (size, *rest[1])))
     return max(options)
 
 

@@ -56,21 +56,21 @@ class RealignedDraft:
         last = self.vocabulary - 1  # an added token may have no row in the embedding
         ids = [[min(token, last) for token in text.ids] if self.fits(text) else [0] for text in texts]
         held = zip(self._read, torch.cat(self._fed, 1).tolist(), strict=True) if self._fed else ()
-        self._read, self._fed = [[*own, *fed] for own, fed in held] or self._read, []
-        common = [min(_common(own, held), len(own) - 1) for own, held in zip(ids, self._read, strict=True)]
+        self._read, self._fed = [[*earlier, *fed] for earlier, fed in held] or self._read, []
+        common = [min(_common(new, held), len(new) - 1) for new, held in zip(ids, self._read, strict=True)]
         self.read_again = [max(0, len(held) - same) for held, same in zip(self._read, common, strict=True)]
-        needed = max(map(len, ids)) + max(len(own) - same for own, same in zip(ids, common, strict=True)) + self._gamma
+        needed = max(map(len, ids)) + max(len(new) - same for new, same in zip(ids, common, strict=True)) + self._gamma
         if needed > self._cache.table.capacity:
             self._cache = self._model.cache(len(ids), SPARE * needed)
             common = [0] * len(ids)
-        rows = [own[same:] for own, same in zip(ids, common, strict=True)]
+        rows = [new[same:] for new, same in zip(ids, common, strict=True)]
         most = max(map(len, rows))
         tokens = torch.tensor([row + [0] * (most - len(row)) for row in rows], device=self.device)
         count = torch.tensor([len(row) for row in rows], device=self.device)
         self._cache.truncate(torch.tensor(common, device=self.device), max(common))
         logits = self._model.forward(self._cache, tokens, torch.arange(most, device=self.device).expand(len(ids), -1))
         self._cache.keep_first(count, max(map(len, ids)))
-        self._read = [list(own) for own in ids]
+        self._read = [list(new) for new in ids]
         return logits.gather(1, (count - 1)[:, None, None].expand(-1, 1, logits.shape[2]))
 
     def feed(self, tokens: Tensor) -> Tensor:

@@ -46,9 +46,9 @@ class Slem(Drafter):
             began = perf_counter()
             token = self._draft.feed(token).argmax(-1)
             drafted.append(token)
-        own = torch.cat(drafted, 1).tolist()
+        ids = torch.cat(drafted, 1).tolist()
         times.append((perf_counter() - began) * 1e3)
-        chains = [self._draft.realigner.write(o, s)[: min(self._gamma, depth)] for o, s in zip(own, texts, strict=True)]
+        chains = [self._draft.realigner.write(o, s)[: min(self._gamma, depth)] for o, s in zip(ids, texts, strict=True)]
         self._notes = [
             Realignment(drafted=self._gamma, proposed=len(chain), read_again=again)
             for chain, again in zip(chains, self._draft.read_again, strict=True)

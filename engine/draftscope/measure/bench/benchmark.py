@@ -17,7 +17,7 @@ from draftscope.measure.bench.report import BenchReport, kept, machine, method
 from draftscope.measure.bench.report_tables import markdown
 from draftscope.measure.bench.rows import headlines, rows
 from draftscope.measure.bench.runner import Bench
-from draftscope.measure.bench.systems import Label, own
+from draftscope.measure.bench.systems import Label, drafter_systems
 from draftscope.measure.bench.woken import woken
 from draftscope.measure.greedy import PROMPTS
 from draftscope.measure.joint import Distance, joint_distance
@@ -33,7 +33,7 @@ def benchmark(
     Raises `DraftscopeError` for a context that is too long for the models, or if nothing could be measured.
     """
     todo, unreadable = cases(engine, plan, texts)
-    systems, unable = own(engine, plan)
+    systems, unable = drafter_systems(engine, plan)
     with ExitStack() as until_done:
         missing: list[str] = []
         if plan.peers:
@@ -79,10 +79,10 @@ def measure_distances(
     computed.
     """
     prompt = engine.encode(PROMPTS[0], TOKENS + 2)
-    found = {}
+    distances = {}
     for label in labels:
         for temperature in temperatures:
             if label.lossy and temperature:
                 settings = Settings.of(**label.settings, temperature=temperature, top_k=TOP_K)
-                found[label, temperature] = joint_distance(engine, prompt, settings, TOKENS, SAMPLES)
-    return found
+                distances[label, temperature] = joint_distance(engine, prompt, settings, TOKENS, SAMPLES)
+    return distances

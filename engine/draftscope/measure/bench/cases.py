@@ -23,15 +23,15 @@ def cases(
     """
     _refuse_contexts(engine, plan)
     encoded, notes = _encoded(engine, plan, prompts)
-    pool = [token for own in encoded.values() for tokens in own for token in tokens]
-    found = []
+    pool = [token for several in encoded.values() for tokens in several for token in tokens]
+    made = []
     for context, batch, temperature in product(plan.contexts or (None,), plan.batches, plan.temperatures):
-        for kind, own in encoded.items():
-            texts = own if context is None else [_filled(tokens, context, pool) for tokens in own]
+        for kind, several in encoded.items():
+            texts = several if context is None else [_filled(tokens, context, pool) for tokens in several]
             for number in range(len(texts)):
                 together = tuple(islice(cycle(texts), number, number + batch))
-                found.append(Case(kind, number, together, temperature, context))
-    return found, notes
+                made.append(Case(kind, number, together, temperature, context))
+    return made, notes
 
 
 def _encoded(
@@ -39,13 +39,13 @@ def _encoded(
 ) -> tuple[dict[str, list[Tokens]], list[str]]:
     encoded: dict[str, list[Tokens]] = {}
     notes: list[str] = []
-    for kind, own in prompts.items():
-        for number, prompt in enumerate(own, 1):
+    for kind, several in prompts.items():
+        for number, prompt in enumerate(several, 1):
             try:
                 encoded.setdefault(kind, []).append(tuple(engine.encode(prompt.text, plan.tokens)))
             except DraftscopeError as error:
                 notes.append(f"Prompt {number} of '{kind}' was skipped: {error}")
-    kept = {kind: own for kind, own in encoded.items() if own}
+    kept = {kind: several for kind, several in encoded.items() if several}
     if not kept:
         raise DraftscopeError(f"No prompt can be used. {notes[0]}")
     return kept, notes

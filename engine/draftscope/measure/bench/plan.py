@@ -56,8 +56,8 @@ def texts(plan: BenchPlan, file: Path | None = None) -> tuple[dict[str, list[Pro
 
     Raises `DraftscopeError` for a file that cannot be read or an unknown kind.
     """
-    found, notes = (prompts.shipped(), []) if file is None else prompts.read(file)
-    return prompts.select(found, plan.kinds, plan.prompts_per_kind), notes
+    by_kind, notes = (prompts.shipped(), []) if file is None else prompts.read(file)
+    return prompts.select(by_kind, plan.kinds, plan.prompts_per_kind), notes
 
 
 def where(temperature: float, batch: int, context: int | None) -> str:

@@ -53,15 +53,15 @@ def _headline_tables(headlines: Sequence[Headline]) -> list[str]:
     by_size: dict[tuple[int, int | None], list[Headline]] = {}
     for headline in headlines:
         by_size.setdefault((headline.batch, headline.context), []).append(headline)
-    return [_headline_table(own) for own in by_size.values()]
+    return [_headline_table(group) for group in by_size.values()]
 
 
 def _headline_table(headlines: Sequence[Headline]) -> str:
     cells = list(dict.fromkeys(_cell(headline) for headline in headlines))
     rows = []
     for system in dict.fromkeys(headline.name for headline in headlines):
-        own = {_cell(headline): _said(headline) for headline in headlines if headline.name == system}
-        rows.append([system, *(own.get(cell, "-") for cell in cells)])
+        by_cell = {_cell(headline): _said(headline) for headline in headlines if headline.name == system}
+        rows.append([system, *(by_cell.get(cell, "-") for cell in cells)])
     title = f"Headline: tokens/s divided by plain's, median over kinds [{LEVEL:.0%} interval], without looping runs:"
     return _titled(title, table(["system", *(where(*cell) for cell in cells)], rows, "l" + "r" * len(cells)))
 
@@ -72,10 +72,10 @@ def _kinds_table(cell: Cell, rows: Sequence[BenchRow]) -> str:
     kinds = list(dict.fromkeys(row.kind for row in rows))
     batched = "; after the slash: until the first sequence of the batch ends, without prefill" if cell[1] > 1 else ""
     lines = []
-    for own in _by_system(rows):
-        by_kind = {row.kind: _ratio(row) for row in own}
-        speed = f"{median(row.tokens_per_s for row in own):.0f}"
-        lines.append([own[0].name, *(by_kind.get(kind, "-") for kind in kinds), speed, _compared(own)])
+    for group in _by_system(rows):
+        by_kind = {row.kind: _ratio(row) for row in group}
+        speed = f"{median(row.tokens_per_s for row in group):.0f}"
+        lines.append([group[0].name, *(by_kind.get(kind, "-") for kind in kinds), speed, _compared(group)])
     title = f"By kind of text, {where(*cell)} (mean acceptance length; ~ if every run loops{batched}):"
     head = ["system", *kinds, "tokens/s", "tokens vs plain"]
     return _titled(title, table(head, lines, "l" + "r" * (len(kinds) + 1) + "l"))
@@ -86,9 +86,9 @@ def _alpha_table(cell: Cell, rows: Sequence[BenchRow]) -> str:
     rows = [row for row in rows if _cell(row) == cell and row.conditional_alpha]
     kinds = list(dict.fromkeys(row.kind for row in rows))
     lines = []
-    for own in _by_system(rows):
-        by_kind = {row.kind: " ".join(map(_share, row.conditional_alpha[:POSITIONS])) for row in own}
-        lines.append([own[0].name, *(by_kind.get(kind, "-") for kind in kinds)])
+    for group in _by_system(rows):
+        by_kind = {row.kind: " ".join(map(_share, row.conditional_alpha[:POSITIONS])) for row in group}
+        lines.append([group[0].name, *(by_kind.get(kind, "-") for kind in kinds)])
     title = (
         f"Conditional alpha by position, {where(*cell)}: accepted / rounds that reached the position and drafted it, "
         f"the first {POSITIONS} positions:"
@@ -101,9 +101,9 @@ def _lossy_table(rows: Sequence[BenchRow]) -> str:
     apart = [row.distance for row in rows if row.distance is not None]
     over = f"{apart[0].tokens} tokens, top-k {apart[0].top_k}, {apart[0].samples} samples" if apart else "none sampled"
     lines = []
-    for own in _by_system([row for row in rows if row.lossy]):
-        ratio = f"{median(row.ratio_to_plain.median for row in own):.2f}"
-        lines.append([own[0].name, where(*_cell(own[0])), ratio, *_distance(own[0].distance)])
+    for group in _by_system([row for row in rows if row.lossy]):
+        ratio = f"{median(row.ratio_to_plain.median for row in group):.2f}"
+        lines.append([group[0].name, where(*_cell(group[0])), ratio, *_distance(group[0].distance)])
     title = (
         "Lossy rules do not write the target's distribution. Tokens/s over plain's, median over kinds, including "
         f"loops; distance of the joint distribution from the target's ({over}; in brackets the distance due to "
@@ -155,12 +155,12 @@ def _compared(rows: Sequence[BenchRow]) -> str:
 def _prediction_table(rows: Sequence[BenchRow]) -> str:
     """Predicted and measured speedup, medians over kinds, a row for each of our systems in each cell."""
     lines = []
-    for own in _by_system([row for row in rows if row.prediction is not None]):
-        terms = [asdict(row.prediction) for row in own if row.prediction is not None]
-        measured = median(row.ratio_to_plain.median for row in own)
-        predicted = median(row.predicted_ratio or 0.0 for row in own)
+    for group in _by_system([row for row in rows if row.prediction is not None]):
+        terms = [asdict(row.prediction) for row in group if row.prediction is not None]
+        measured = median(row.ratio_to_plain.median for row in group)
+        predicted = median(row.predicted_ratio or 0.0 for row in group)
         shown = [measured, predicted, *(median(term[key] for term in terms) for key in TERMS)]
-        lines.append([own[0].name, where(*_cell(own[0])), *(f"{value:.2f}" for value in shown)])
+        lines.append([group[0].name, where(*_cell(group[0])), *(f"{value:.2f}" for value in shown)])
     title = (
         "Predicted and measured speedup, medians over kinds, including loops. Predicted is S = tau / (gamma c + v + o) "
         "with set-up and prefill (before) added on both sides; gamma c, v, o and before in units of one plain round, "
@@ -173,9 +173,9 @@ def _prediction_table(rows: Sequence[BenchRow]) -> str:
 def _stages_table(rows: Sequence[BenchRow]) -> str:
     """The time of each stage of a round, medians over kinds."""
     lines = []
-    for own in _by_system([row for row in rows if row.stage_ms]):
-        stages = (f"{median(row.stage_ms[stage] for row in own):.2f}" for stage in STAGES)
-        lines.append([own[0].name, where(*_cell(own[0])), *stages])
+    for group in _by_system([row for row in rows if row.stage_ms]):
+        stages = (f"{median(row.stage_ms[stage] for row in group):.2f}" for stage in STAGES)
+        lines.append([group[0].name, where(*_cell(group[0])), *stages])
     title = "Milliseconds of a round, medians over kinds:"
     return _titled(title, table(["system", "at", *STAGES], lines, "ll" + "r" * len(STAGES)))
 
@@ -184,9 +184,11 @@ def _limit_tables(limit: MemoryLimit, rows: Sequence[BenchRow]) -> str:
     """Who decodes plainly how close to the limit that memory sets, and the cost of more rows."""
     plainly = [row for row in rows if row.name in PLAIN_DECODING and row.batch == 1]
     lines = []
-    for own in _by_system(plainly):
-        speed = median(row.tokens_per_s for row in own)
-        lines.append([own[0].name, where(*_cell(own[0])), f"{speed:.1f}", f"{100 * speed / limit.tokens_per_s:.0f}%"])
+    for group in _by_system(plainly):
+        speed = median(row.tokens_per_s for row in group)
+        lines.append(
+            [group[0].name, where(*_cell(group[0])), f"{speed:.1f}", f"{100 * speed / limit.tokens_per_s:.0f}%"]
+        )
     title = (
         f"Plain decoding beside the memory limit. A token reads {limit.weight_bytes / 1e6:.1f} MB of weights and "
         f"{limit.cache_bytes / 1e6:.1f} MB of cache behind {limit.context} tokens; a copy reads and writes "
@@ -203,20 +205,20 @@ def _limit_tables(limit: MemoryLimit, rows: Sequence[BenchRow]) -> str:
 def _woken_table(times: Sequence[Woken]) -> str:
     """Distinct experts that a verify forward reads, beside uniform routing."""
     of, active = times[0].of, times[0].active
-    uniform = [of * (1 - (1 - active / of) ** each.rows) for each in times]
+    uniform = [of * (1 - (1 - active / of) ** measured.rows) for measured in times]
     lines = [
-        ["counted", *(f"{each.touched:.1f}" for each in times)],
-        ["uniform routing", *(f"{each:.1f}" for each in uniform)],
+        ["counted", *(f"{measured.touched:.1f}" for measured in times)],
+        ["uniform routing", *(f"{expected:.1f}" for expected in uniform)],
     ]
     title = f"Distinct experts of a layer in a verify forward of n tokens, of {of} with {active} a token, means:"
-    return _titled(title, table(["n", *(str(each.rows) for each in times)], lines, "l" + "r" * len(times)))
+    return _titled(title, table(["n", *(str(measured.rows) for measured in times)], lines, "l" + "r" * len(times)))
 
 
 def _by_system(rows: Sequence[BenchRow]) -> list[list[BenchRow]]:
-    found: dict[Any, list[BenchRow]] = {}
+    groups: dict[Any, list[BenchRow]] = {}
     for row in rows:
-        found.setdefault((_cell(row), row.name), []).append(row)
-    return list(found.values())
+        groups.setdefault((_cell(row), row.name), []).append(row)
+    return list(groups.values())
 
 
 def _titled(title: str, rows: str) -> str:

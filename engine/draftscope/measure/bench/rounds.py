@@ -68,30 +68,30 @@ class MeasuredRounds:
         """From at least one step, of which the first has all sequences."""
         form = len(kept), len(kept[0].rows)
         emitted, accepted, depth = (np.zeros(form, dtype=np.int64) for _ in range(3))
-        for index, each in enumerate(kept):
-            levels = (each.depth[:, 1:] * each.never_accepted.logical_not()).tolist()
-            for row, path, fed, own in zip(each.rows, each.paths, each.fed, levels, strict=True):
+        for index, step in enumerate(kept):
+            levels = (step.depth[:, 1:] * step.never_accepted.logical_not()).tolist()
+            for row, path, fed, depths in zip(step.rows, step.paths, step.fed, levels, strict=True):
                 if fed is not None:
                     emitted[index, row] = fed.count
                     accepted[index, row] = min(len(path), fed.count)
-                    depth[index, row] = max(own, default=0)
+                    depth[index, row] = max(depths, default=0)
         return cls(
-            width=np.array([each.nodes + 1 for each in kept]),
-            stages=np.array([[each.stages[stage] for stage in STAGES] for each in kept]),
+            width=np.array([step.nodes + 1 for step in kept]),
+            stages=np.array([[step.stages[stage] for stage in STAGES] for step in kept]),
             emitted=emitted,
             accepted=accepted,
             depth=depth,
-            between=np.array([each.between for each in kept]),
+            between=np.array([step.between for step in kept]),
         )
 
     @classmethod
     def joined(cls, several: Sequence[MeasuredRounds]) -> MeasuredRounds:
         """The rounds of several runs, one after the other."""
-        return cls(*(np.concatenate([getattr(own, each.name) for own in several]) for each in fields(cls)))
+        return cls(*(np.concatenate([getattr(rounds, field.name) for rounds in several]) for field in fields(cls)))
 
     def only(self, chosen: NDArray[np.bool_]) -> MeasuredRounds:
         """The rounds [R] that are chosen."""
-        return MeasuredRounds(*(getattr(self, each.name)[chosen] for each in fields(self)))
+        return MeasuredRounds(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     @property
     def ms(self) -> NDArray[np.float64]:
@@ -112,8 +112,8 @@ class MeasuredRounds:
         """Milliseconds of each stage of a round: medians by width, weighted by how often each width occurred."""
         total = np.zeros(len(STAGES))
         for width in np.unique(self.width):
-            own = self.stages[self.width == width]
-            total += len(own) * np.median(own, axis=0)
+            times = self.stages[self.width == width]
+            total += len(times) * np.median(times, axis=0)
         return dict(zip(STAGES, (total / len(self.width)).tolist(), strict=True))
 
     def mean_acceptance_length(self) -> float:
@@ -129,9 +129,9 @@ class MeasuredRounds:
         rates: list[float | None] = []
         for position in range(int(self.depth.max())):
             cut = (self.emitted == self.accepted) & (self.accepted == position)
-            asked = (self.depth > position) & (self.accepted >= position) & ~cut
+            reached = (self.depth > position) & (self.accepted >= position) & ~cut
             stood = self.accepted > position
-            rates.append(float(stood[asked].mean()) if asked.any() else None)
+            rates.append(float(stood[reached].mean()) if reached.any() else None)
         return rates
 
     def tokens_per_round(self) -> float:

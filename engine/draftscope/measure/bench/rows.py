@@ -131,7 +131,7 @@ def rows(runs: Sequence[BenchRun], distances: Distances = NO_DISTANCES) -> list[
     for pair in _paired(runs):
         case = pair.run.case
         by_row.setdefault((case.cell, case.kind, pair.run.label), []).append(pair)
-    return [_row(own, distances) for own in by_row.values()]
+    return [_row(pairs, distances) for pairs in by_row.values()]
 
 
 def headlines(runs: Sequence[BenchRun]) -> list[Headline]:
@@ -139,7 +139,7 @@ def headlines(runs: Sequence[BenchRun]) -> list[Headline]:
     by_cell: dict[object, list[Paired]] = {}
     for pair in _paired(runs):
         by_cell.setdefault((pair.run.case.cell, pair.run.label), []).append(pair)
-    return [_headline(own) for own in by_cell.values()]
+    return [_headline(pairs) for pairs in by_cell.values()]
 
 
 def _paired(runs: Sequence[BenchRun]) -> list[Paired]:
@@ -185,10 +185,10 @@ def _row(pairs: Sequence[Paired], distances: Distances) -> BenchRow:
 
 def _with_rounds(row: BenchRow, pairs: Sequence[Paired]) -> BenchRow:
     """Adds what can only be known of our own rounds."""
-    own, plain = _timings([pair.run for pair in pairs]), _timings([pair.plain for pair in pairs])
-    if own is None or plain is None:
+    ours, plain = _timings([pair.run for pair in pairs]), _timings([pair.plain for pair in pairs])
+    if ours is None or plain is None:
         return row
-    rounds, prediction = own.rounds, predict(own, plain, row.tokens)
+    rounds, prediction = ours.rounds, predict(ours, plain, row.tokens)
     return replace(
         row,
         mean_acceptance_length=rounds.mean_acceptance_length(),
@@ -197,7 +197,7 @@ def _with_rounds(row: BenchRow, pairs: Sequence[Paired]) -> BenchRow:
         prediction=prediction,
         stage_ms=rounds.stage_ms(),
         between_ms=rounds.between_ms,
-        before_ms=own.before_ms,
+        before_ms=ours.before_ms,
         gap_ms=rounds.gap_ms() if row.batch == 1 else {},
         ms_per_token=_medians(
             [pair.run.rounds.ms_per_token(min(PARTS, row.tokens)) for pair in pairs if pair.run.rounds is not None]
@@ -218,7 +218,7 @@ def _headline(pairs: Sequence[Paired]) -> Headline:
         kept = by_kind.setdefault(pair.run.case.kind, [])
         if not pair.loops:
             kept.append(pair.ratio)
-    ratios = [own for own in by_kind.values() if own]
+    ratios = [kind_ratios for kind_ratios in by_kind.values() if kind_ratios]
     return Headline(
         name=label.name,
         system=label.system,

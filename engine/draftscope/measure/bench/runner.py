@@ -38,10 +38,10 @@ class Bench:
     """Runs a plan. Afterwards `notes` says what was skipped and why."""
 
     def __init__(self, plan: BenchPlan, systems: Sequence[System], cases: Sequence[Case], bar: bool = True) -> None:
-        alone = [system.label.name for system in systems if not system.batches and max(plan.batches) > 1]
+        single = [system.label.name for system in systems if not system.batches and max(plan.batches) > 1]
         self.notes = (
-            [f"{', '.join(alone)} decode one sequence at a time, so larger batches were skipped for them."]
-            if alone
+            [f"{', '.join(single)} decode one sequence at a time, so larger batches were skipped for them."]
+            if single
             else []
         )
         self._plan = plan

@@ -38,9 +38,9 @@ def bootstrap(groups: Sequence[Sequence[float]]) -> Interval:
 
     samples = [np.repeat(values, 2) if len(values) == 1 else np.asarray(values, dtype=float) for values in groups]
     draws = np.random.default_rng(0)
-    found = stats.bootstrap(samples, _median_of_medians, n_resamples=RESAMPLES, method="percentile", rng=draws)
+    result = stats.bootstrap(samples, _median_of_medians, n_resamples=RESAMPLES, method="percentile", rng=draws)
     # numpy's quantile of equal values is that value; SciPy's own interval may miss it by its last bit.
-    low, high = np.quantile(found.bootstrap_distribution, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(result.bootstrap_distribution, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(_median_of_medians(*samples)), float(low), float(high))
 
 

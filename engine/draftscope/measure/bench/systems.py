@@ -129,8 +129,8 @@ class DrafterSystem(System):
             session.prefill()
             before_ms = 1e3 * (perf_counter() - began)
             kept = []
-            for _, own in timed_steps(session):
-                kept.append(own)
+            for _, step in timed_steps(session):
+                kept.append(step)
                 if self._watch is not None:
                     self._watch()
             return WrittenBatch([transcript.tokens for transcript in session.transcripts], kept, *sizes, before_ms)
@@ -167,15 +167,15 @@ def _sensible(info: DrafterInfo, engine: DecodingEngine) -> bool:
     return engine.foreign is not None or not info.needs_text_draft
 
 
-def own(engine: DecodingEngine, plan: BenchPlan) -> tuple[list[System], list[str]]:
-    """Plain decoding first, then the plan's drafters; and what is to be said of those that this pair cannot run.
+def drafter_systems(engine: DecodingEngine, plan: BenchPlan) -> tuple[list[System], list[str]]:
+    """Plain decoding first, then the plan's drafters; and a note that names those that this pair cannot run.
 
-    Without a plan all are taken but synthetic ones, since what they know in advance is paid for in the whole run's
-    time, and those that draft through text where the draft has the target's own tokenizer.
+    A plan without drafters takes all but synthetic ones, whose advance knowledge costs time in a whole run, and those
+    that draft through text although the draft has the target's tokenizer.
     """
     known = drafters.known()
-    asked = plan.drafters or [name for name, info in known.items() if not info.synthetic and _sensible(info, engine)]
-    named = [info for info in engine.drafters() if info.name in asked]
+    names = plan.drafters or [name for name, info in known.items() if not info.synthetic and _sensible(info, engine)]
+    named = [info for info in engine.drafters() if info.name in names]
     able = [info for info in named if info.available and "typed" not in info.uses]
     labels = [PLAIN]
     for info in able:
@@ -185,7 +185,7 @@ def own(engine: DecodingEngine, plan: BenchPlan) -> tuple[list[System], list[str
         lengths = [None if length == "fixed" else length for length in plan.lengths]
         combined = product(gammas, rules, lengths if "draft_length" in info.uses else [None])
         labels += [
-            Label(OWN, info.name, gamma, shape, *each) for gamma, *each in combined if info.name != PLAIN.drafter
+            Label(OWN, info.name, gamma, shape, *rest) for gamma, *rest in combined if info.name != PLAIN.drafter
         ]
     unable = ", ".join(f"{info.name} ({info.why_not})" for info in named if not info.available)
     return [DrafterSystem(engine, label) for label in labels], [f"Drafters left out: {unable}."] if unable else []

@@ -43,7 +43,7 @@ def woken(engine: DecodingEngine, cases: Sequence[Case]) -> list[Woken]:
             for note in _notes(engine, case, gamma):
                 if note.rows == gamma + 1:
                     notes.setdefault(gamma + 1, []).append(note)
-    return [_woken(rows, own) for rows, own in sorted(notes.items())]
+    return [_woken(rows, seen) for rows, seen in sorted(notes.items())]
 
 
 def _notes(engine: DecodingEngine, case: Case, gamma: int) -> list[Experts]:
@@ -59,8 +59,8 @@ def _notes(engine: DecodingEngine, case: Case, gamma: int) -> list[Experts]:
     session.prefill()
     with closing(watch):
         session.experts = watch
-        found = [watch.note() for _ in islice(session.steps(), ROUNDS)]
-    return [note for note in found if note is not None]
+        notes = [watch.note() for _ in islice(session.steps(), ROUNDS)]
+    return [note for note in notes if note is not None]
 
 
 def _woken(rows: int, notes: Sequence[Experts]) -> Woken:

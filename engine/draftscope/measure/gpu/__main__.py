@@ -55,20 +55,20 @@ def run(out: Path, device: str, size: Size, pair: tuple[str | None, str | None])
     """Runs all sections. Returns how many rows say that something is wrong."""
     out.mkdir(parents=True, exist_ok=True)
     fresh = partial(load, *pair, device=device)
-    found: dict[str, list[GpuRow]] = {}
+    sections: dict[str, list[GpuRow]] = {}
     engine, end = fresh(), monotonic() + size.seconds
 
     def keep(name: str, row: GpuRow) -> None:
-        found[name].append(row)
-        text = json.dumps({"machine": machine(engine), "sections": found}, indent=1)
+        sections[name].append(row)
+        text = json.dumps({"machine": machine(engine), "sections": sections}, indent=1)
         (out / "gpu.json").write_text(text, encoding="utf-8")
-        (out / "gpu.md").write_text(_markdown(engine, found), encoding="utf-8")
+        (out / "gpu.md").write_text(_markdown(engine, sections), encoding="utf-8")
 
     for name, rows in _sections(fresh, engine, size, out).items():
-        found[name] = []
+        sections[name] = []
         _within(partial(rows, min(end, monotonic() + SHARES[name])), partial(keep, name), end)
-        print(f"{_section(name, found[name])}\n", flush=True)
-    return sum(row.get("wrong") is True for rows in found.values() for row in rows)
+        print(f"{_section(name, sections[name])}\n", flush=True)
+    return sum(row.get("wrong") is True for rows in sections.values() for row in rows)
 
 
 def _sections(
@@ -121,9 +121,9 @@ def _large(fresh: Callable[..., DecodingEngine], pairs: tuple[str, ...]) -> Deco
     return fresh()
 
 
-def _markdown(engine: DecodingEngine, found: dict[str, list[GpuRow]]) -> str:
+def _markdown(engine: DecodingEngine, sections: dict[str, list[GpuRow]]) -> str:
     head = machine_words(machine(engine))
-    return "\n\n".join([head, *(_section(name, rows) for name, rows in found.items())]) + "\n"
+    return "\n\n".join([head, *(_section(name, rows) for name, rows in sections.items())]) + "\n"
 
 
 def _section(name: str, rows: list[GpuRow]) -> str:

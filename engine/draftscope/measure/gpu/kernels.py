@@ -46,7 +46,7 @@ def waits(engine: DecodingEngine, names: Sequence[str], tokens: int, end: float)
         with profile(activities=supported_activities()) as profiled:  # type: ignore[no-untyped-call]
             rounds = sum(1 for _ in session.steps())
         calls = {event.key: event.count for event in profiled.key_averages()}
-        counts = {what: sum(calls.get(each, 0) for each in own) / rounds for what, own in CALLS.items()}
+        counts = {what: sum(calls.get(key, 0) for key in keys) / rounds for what, keys in CALLS.items()}
         yield {"drafter": name, "rounds": rounds, **{f"{what} a round": count for what, count in counts.items()}}
 
 

@@ -64,13 +64,13 @@ def plain(engine: DecodingEngine, tokens: int, repeats: int) -> Iterator[GpuRow]
     """Plain decoding and transformers' `generate` in turn, and both against the rate at which memory is copied."""
     theirs = Transformers(engine, "transformers-generate").prepare(_case(engine, tokens), tokens, seed=1)
     ours = DrafterSystem(engine, PLAIN).prepare(_case(engine, tokens), tokens, seed=1)
-    (own, _), (other, _) = last(interleaved([ours, theirs], engine.target.device, repeats))
+    (our_ms, _), (their_ms, _) = last(interleaved([ours, theirs], engine.target.device, repeats))
     read = sum(parameter.nbytes for parameter in engine.target.network.parameters()) / 1e9
     copied = machine(engine.target).copy_gb_s
     yield {
-        "target": engine.target.name, "tokens/s": 1e3 * tokens / own, "generate tokens/s": 1e3 * tokens / other,
-        "ratio to generate": other / own, "GB a token": read, "copy GB/s": copied,
-        "of the copy": read / copied * 1e3 * tokens / own, "graphs": engine.target.graph_state,
+        "target": engine.target.name, "tokens/s": 1e3 * tokens / our_ms, "generate tokens/s": 1e3 * tokens / their_ms,
+        "ratio to generate": their_ms / our_ms, "GB a token": read, "copy GB/s": copied,
+        "of the copy": read / copied * 1e3 * tokens / our_ms, "graphs": engine.target.graph_state,
     }  # fmt: skip
 
 
@@ -119,8 +119,8 @@ def _paired_row(
     texts: dict[str, list[int]],
 ) -> GpuRow:
     names = list(labs)
-    speed = {name: statistics.median(own[0] for own in taken[name]) for name in names}
-    propose = {name: statistics.median(own[1] for own in taken[name]) for name in names}
+    speed = {name: statistics.median(pair[0] for pair in taken[name]) for name in names}
+    propose = {name: statistics.median(pair[1] for pair in taken[name]) for name in names}
     row: GpuRow = {"drafter": drafter, "wrong": texts[names[0]] != texts[names[1]]}
     for name in names:
         row |= {f"{name} tokens/s": speed[name], f"{name} propose ms": propose[name]}
@@ -172,9 +172,9 @@ def ballast(
         drafter = "eagle3" if name.endswith("eagle3") else "draft"
         speeds: dict[str, list[float]] = {"plain": [], drafter: []}
         for repeat in range(repeats + 1):
-            for each, own in speeds.items():
-                run = engine.decode(PROMPT, each, gamma=4, temperature=0.0, max_new_tokens=tokens)
-                own += [run.metrics.tokens_per_s or 0.0] if repeat else []
+            for lane, rates in speeds.items():
+                run = engine.decode(PROMPT, lane, gamma=4, temperature=0.0, max_new_tokens=tokens)
+                rates += [run.metrics.tokens_per_s or 0.0] if repeat else []
         plain, fast = (statistics.median(speed) for speed in speeds.values())
         yield {"pair": name, "drafter": drafter, "plain tokens/s": plain, "ratio to plain": fast / plain}
         del engine
@@ -194,7 +194,7 @@ def sweep(
         for row in _measured(engine, plan, kinds).rows:
             if row.name != PLAIN.name:
                 yield {
-                    **{name: each for name, (each,) in cell.items()}, "kind": row.kind, "system": row.name,
+                    **{name: value for name, (value,) in cell.items()}, "kind": row.kind, "system": row.name,
                     "ratio to plain": row.ratio_to_plain.median,
                 }  # fmt: skip
 

@@ -76,8 +76,8 @@ def reaches(config: Any, name: str) -> Reaches:
     kinds = sorted(set(getattr(config, "layer_types", None) or []))
     kinds = [kind for kind in kinds if kind not in STATES] or kinds
     if kinds:
-        found = {kind: _reach(config, kind, name) for kind in kinds}
-        return found if len(found) > 1 else found[kinds[0]]
+        by_kind = {kind: _reach(config, kind, name) for kind in kinds}
+        return by_kind if len(by_kind) > 1 else by_kind[kinds[0]]
     if getattr(config, "sliding_window", None):
         return _reach(config, "sliding_attention", name)
     if getattr(config, "attention_chunk_size", None):
@@ -109,8 +109,8 @@ def attention_mask(
     seen = _ancestry(table, sees)
     if isinstance(reach, Reach):
         return _finished(table, reach, seen, additive)
-    masks = {each: _finished(table, each, seen, additive) for each in set(reach.values())}
-    return {kind: masks[each] for kind, each in reach.items()}
+    masks = {span: _finished(table, span, seen, additive) for span in set(reach.values())}
+    return {kind: masks[span] for kind, span in reach.items()}
 
 
 def _ancestry(table: SlotTable, sees: Tensor | None) -> Tensor:

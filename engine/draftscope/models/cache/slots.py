@@ -100,7 +100,7 @@ class Store:
 
     def place(self, layer: int, capacity: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, bool]:
         """A layer's keys and values, [B, H, capacity, D] each, and whether they are in the common block."""
-        shapes = [(*each.shape[:2], capacity, each.shape[3]) for each in (keys, values)]
+        shapes = [(*tensor.shape[:2], capacity, tensor.shape[3]) for tensor in (keys, values)]
         if self.rows is None and shapes[0] == shapes[1]:
             self.rows = keys.new_zeros((self._layers, 2, *shapes[0]))
         if self.rows is not None and all(self._fits(shape, keys) for shape in shapes):

@@ -36,7 +36,7 @@ class Rows:
     def at(self, rows: Tensor) -> Rows:
         """The rows `rows` [B, R'], in that order."""
         batch = torch.arange(len(rows), device=rows.device)[:, None]
-        return Rows(*(each[batch, rows] for each in vars(self).values()))
+        return Rows(*(tensor[batch, rows] for tensor in vars(self).values()))
 
 
 class LayerState:
@@ -78,7 +78,7 @@ class StateCache(SlotCache):
     @property
     def sequence_bytes(self) -> int:
         """Bytes of one sequence's states in all layers."""
-        tensors = (each for layer in self.states for each in (layer.state, layer.window))
+        tensors = (tensor for layer in self.states for tensor in (layer.state, layer.window))
         return sum(tensor[0].numel() * tensor.element_size() for tensor in tensors)
 
     def keep_first(self, count: Tensor, bound: int) -> None:

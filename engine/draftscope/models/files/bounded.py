@@ -52,13 +52,13 @@ class BoundedProcess:
         """The result of one of the acts of `bounded_child.py`. Raises RefusedError."""
         with self._lock:
             try:
-                found = self._asked({"act": act, "seconds": seconds, "given": given})
+                reply = self._exchange({"act": act, "seconds": seconds, "given": given})
             except BaseException:  # with an interrupt, say: the next one must not read this answer
                 self._end()
                 raise
-        if "error" in found:
-            raise RefusedError(found["error"].strip().split("\n")[0][:160].rstrip(".") or found["kind"])
-        return found["result"]
+        if "error" in reply:
+            raise RefusedError(reply["error"].strip().split("\n")[0][:160].rstrip(".") or reply["kind"])
+        return reply["result"]
 
     def close(self) -> None:
         """Ends the process, if there is one, whoever waits for its answer."""
@@ -66,20 +66,20 @@ class BoundedProcess:
             process.kill()
             process.wait()
 
-    def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer of `bounded_child.py`, or one that says which bound was passed, with a new process after it."""
         process, seconds = self._started(), request["seconds"]
         if not self._ready:
             self._wait_ready(process)
         began = time.monotonic()
         reply = _answer(process, seconds, json.dumps(request) + "\n")
-        found: dict[str, Any] = json.loads(reply) if reply else {"error": _reason(seconds, time.monotonic() - began)}
-        if found.get("kind") == "MemoryError":
-            found["error"] = TOO_MUCH
-        if not reply or found.get("error") == TOO_MUCH:
+        answer: dict[str, Any] = json.loads(reply) if reply else {"error": _reason(seconds, time.monotonic() - began)}
+        if answer.get("kind") == "MemoryError":
+            answer["error"] = TOO_MUCH
+        if not reply or answer.get("error") == TOO_MUCH:
             self._end()
             self._started()
-        return found
+        return answer
 
     def _started(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:

@@ -56,10 +56,10 @@ def refuse_layers(path: Path) -> None:
     before any weight is looked at. A file that is no JSON is left to whoever reads it."""
     refuse_size(path)
     try:
-        found = json.loads(path.read_bytes())
+        config = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return
-    parts = [found, *found.values()] if isinstance(found, dict) else []
+    parts = [config, *config.values()] if isinstance(config, dict) else []
     for key, value in [item for part in parts if isinstance(part, dict) for item in part.items()]:
         if isinstance(value, int) and value > MOST_MODULES and COUNTED.search(key):
             raise DraftscopeError(

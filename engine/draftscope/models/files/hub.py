@@ -85,8 +85,8 @@ def gated(repo: str) -> str:
 
 def cached(repo: str, revision: str | None) -> Path | None:
     """The folder of a model in the hub's cache on this machine; None if it is not cached."""
-    found = try_to_load_from_cache(repo, "config.json", revision=revision)
-    return Path(found).parent if isinstance(found, str) else None
+    path = try_to_load_from_cache(repo, "config.json", revision=revision)
+    return Path(path).parent if isinstance(path, str) else None
 
 
 def file(repo: str, name: str, revision: str | None, online: bool) -> Path | None:

@@ -79,7 +79,7 @@ def _free_in_container() -> int | None:
 def refuse_weights(name: str, weights: int, cache: int, devices: list[torch.device], what: str) -> None:
     """Raises DraftscopeError if weights and a cache of `CONTEXT` tokens do not fit on `devices` together."""
     by_device = [free_bytes(device) for device in devices]
-    free = sum(each for each in by_device if each is not None)
+    free = sum(size for size in by_device if size is not None)
     if None in by_device or weights + cache <= free:
         return
     raise DraftscopeError(

@@ -118,10 +118,10 @@ def _bias(mask: Tensor, known: Common, rows: int, dtype: torch.dtype) -> Tensor:
 def _unmasked(query: Tensor, keys: Tensor, values: Tensor, scale: float | None) -> tuple[Tensor, Tensor]:
     """Attention [B, K, R, D] to all columns, and the log-sum-exp [B, K, R] of its scores in float32."""
     if query.device.type == "cuda":
-        found = torch.ops.aten._scaled_dot_product_flash_attention(query, keys, values, scale=scale)
+        output = torch.ops.aten._scaled_dot_product_flash_attention(query, keys, values, scale=scale)
     else:
-        found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, keys, values, scale=scale)
-    return found[0], found[1]
+        output = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, keys, values, scale=scale)
+    return output[0], output[1]
 
 
 def _masked(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor, scale: float | None) -> tuple[Tensor, Tensor]:
@@ -131,12 +131,12 @@ def _masked(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor, scale: fl
     """
     bias = bias.expand(-1, query.shape[1], -1, -1)
     if query.device.type == "cuda":
-        found = torch.ops.aten._scaled_dot_product_efficient_attention(query, keys, values, bias, True, scale=scale)
+        output = torch.ops.aten._scaled_dot_product_efficient_attention(query, keys, values, bias, True, scale=scale)
     else:
-        found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        output = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query, keys, values, attn_mask=bias, scale=scale
         )
-    return found[0], found[1][..., : query.shape[2]]  # the sums are padded to whole tiles
+    return output[0], output[1][..., : query.shape[2]]  # the sums are padded to whole tiles
 
 
 def use(network: Any) -> None:
@@ -154,8 +154,8 @@ def _layer(
     """A layer's attention as transformers calls it: `attend`, or transformers' own for what it does not know."""
     special = any(more.get(name) is not None for name in SPECIAL)
     if special or more.get("dropout") or way_of(query, key, value, attention_mask) == "plain":
-        found: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **more)
-        return found
+        output: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **more)
+        return output
     mixed = attend(query, key, value, attention_mask, scale=more.get("scaling"))
     return mixed.transpose(1, 2).contiguous(), None
 

@@ -115,8 +115,8 @@ def _width(attention: Any) -> int:
 
 def _reaches(network: Any) -> dict[str, Reach]:
     """How far back each type of layer attends."""
-    found = reaches(network.config, type(network).__name__)
-    return dict.fromkeys(sorted(set(_types(network.config))), found) if isinstance(found, Reach) else found
+    reach = reaches(network.config, type(network).__name__)
+    return dict.fromkeys(sorted(set(_types(network.config))), reach) if isinstance(reach, Reach) else reach
 
 
 def _types(config: Any) -> list[str]:
@@ -126,8 +126,8 @@ def _types(config: Any) -> list[str]:
 
 def _ropes(config: Any) -> dict[str, Any]:
     """The rotary parameters by type of layer; of models with the same in all layers by the empty one."""
-    found = config.rope_parameters
-    return {"": found} if "rope_type" in found else {kind: found[kind] for kind in set(_types(config))}
+    parameters = config.rope_parameters
+    return {"": parameters} if "rope_type" in parameters else {kind: parameters[kind] for kind in set(_types(config))}
 
 
 def _decoder(
@@ -145,8 +145,8 @@ def _decoder(
     return Decoder(
         layers=tuple(layers),
         types=types,
-        kinds=tuple(types.index(each) for each in _types(config)),
-        windows=tuple(each.size for each in reach.values()),
+        kinds=tuple(types.index(kind) for kind in _types(config)),
+        windows=tuple(span.size for span in reach.values()),
         embed=network.get_input_embeddings(),
         angles=_angles(network, types),
         norm=_norm(norm),
@@ -170,8 +170,8 @@ def _angles(network: Any, types: tuple[str, ...]) -> Callable[[int], tuple[Tenso
 
     def angles(positions: int) -> tuple[Tensor, Tensor]:
         like, every = torch.empty(0), torch.arange(positions)[None]
-        found = [rotary(like, every, each) if by_type else rotary(like, every) for each in types]
-        cos, sin = (torch.cat(each) for each in zip(*found, strict=True))
+        pairs = [rotary(like, every, kind) if by_type else rotary(like, every) for kind in types]
+        cos, sin = (torch.cat(part) for part in zip(*pairs, strict=True))
         return cos, sin
 
     return angles
@@ -184,8 +184,8 @@ def _norm(module: Any) -> Tensor:
 
 def _bias(*modules: Any) -> Tensor | None:
     """The biases of modules whose products are joined, in float32."""
-    found = [module.bias.detach().float() for module in modules if getattr(module, "bias", None) is not None]
-    return torch.cat(found) if found else None
+    biases = [module.bias.detach().float() for module in modules if getattr(module, "bias", None) is not None]
+    return torch.cat(biases) if biases else None
 
 
 def _llama(network: Any) -> Decoder:

@@ -39,14 +39,14 @@ class Watch:
         if not self._chosen:
             return None
         # an index after the last expert stands for an expert on another device
-        touched = [int((torch.unique(each) < self._of).sum()) for each in self._chosen]
+        touched = [int((torch.unique(indices) < self._of).sum()) for indices in self._chosen]
         rows, active = self._chosen[0].shape
         return events.Experts(touched=touched, of=self._of, active=active, rows=rows)
 
     def _record(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG002
         if self.recording:
             inputs = (*args, *kwargs.values())
-            indices = (each for each in inputs if isinstance(each, Tensor) and each.dtype in (torch.int64, torch.int32))
+            indices = (item for item in inputs if isinstance(item, Tensor) and item.dtype in (torch.int64, torch.int32))
             self._chosen += [index.flatten(0, -2) for index in indices][:1]
 
 

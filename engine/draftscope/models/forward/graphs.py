@@ -172,7 +172,7 @@ class Graphs:
         block = self._lent.get(cache)
         if self.off or block is None:
             return call(*inputs)
-        key_and_shapes = (key, *(each.shape for each in inputs))
+        key_and_shapes = (key, *(tensor.shape for tensor in inputs))
         graph = block.graphs.get(key_and_shapes)
         if graph is None:
             if self._waits(key_and_shapes) or len(block.graphs) >= MOST:
@@ -225,10 +225,10 @@ class Graphs:
 
     def _like(self, use: str, given: Outputs) -> Outputs:
         """Memory for such tensors, the same for all graphs: each replay first copies into it, or is copied from it."""
-        keys = [None if each is None else (use, i, each.shape, each.dtype) for i, each in enumerate(given)]
-        for key, each in zip(keys, given, strict=True):
+        keys = [None if tensor is None else (use, i, tensor.shape, tensor.dtype) for i, tensor in enumerate(given)]
+        for key, tensor in zip(keys, given, strict=True):
             if key is not None and key not in self._buffers:
-                self._buffers[key] = each.new_empty(each.shape)
+                self._buffers[key] = tensor.new_empty(tensor.shape)
         return tuple(None if key is None else self._buffers[key] for key in keys)
 
     def _refuse(self, why: str) -> None:
@@ -250,18 +250,18 @@ def copy_all(into: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     groups: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
     for one, other in zip(into, values, strict=True):
         if one.numel():
-            whole = all(each.nbytes % 4 == 0 == each.storage_offset() * each.itemsize % 4 for each in (one, other))
+            whole = all(part.nbytes % 4 == 0 == part.storage_offset() * part.itemsize % 4 for part in (one, other))
             unit = torch.int32 if whole else torch.uint8  # bits have no dtype
-            for group, each in zip(groups.setdefault(unit, ([], [])), (one, other), strict=True):
-                group.append(each.contiguous().as_strided((each.numel(),), (1,)).view(unit))
+            for group, tensor in zip(groups.setdefault(unit, ([], [])), (one, other), strict=True):
+                group.append(tensor.contiguous().as_strided((tensor.numel(),), (1,)).view(unit))
     for ones, others in groups.values():
         torch._foreach_copy_(ones, others)
 
 
 def _copies(given: Outputs) -> Outputs:
     """The same values in new memory."""
-    made = tuple(None if each is None else torch.empty_like(each) for each in given)
-    copy_all([each for each in made if each is not None], [each for each in given if each is not None])
+    made = tuple(None if tensor is None else torch.empty_like(tensor) for tensor in given)
+    copy_all([tensor for tensor in made if tensor is not None], [tensor for tensor in given if tensor is not None])
     return made
 
 

@@ -45,7 +45,9 @@ class HybridCache(SlotCache):
     def sequence_bytes(self) -> int:
         """Bytes of one sequence's states, without keys and values."""
         layers = [layer for layer in self.layers if isinstance(layer, LinearAttentionLayer)]
-        states = (each for layer in layers for each in (*layer.conv_states.values(), *layer.recurrent_states.values()))
+        states = (
+            state for layer in layers for state in (*layer.conv_states.values(), *layer.recurrent_states.values())
+        )
         return sum(state[0].numel() * state.element_size() for state in states if state is not None)
 
     def begin_write(self, tokens: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,7 +63,7 @@ class HybridCache(SlotCache):
         """Saves the current state of a layer, unless it was saved since the last `keep_first`."""
         if layer not in self._saved:
             current = self.layers[layer]
-            copies = ({i: None if each is None else each.clone() for i, each in states.items()}
+            copies = ({i: None if state is None else state.clone() for i, state in states.items()}
                       for states in (current.conv_states, current.recurrent_states))  # fmt: skip
             self._saved[layer] = (*copies, dict(current.has_previous_state))  # type: ignore[assignment]
 
@@ -108,7 +110,7 @@ class HybridCache(SlotCache):
 
 def _restored(saved: dict[int, Tensor | None], now: dict[int, Tensor | None]) -> dict[int, Tensor | None]:
     """The saved states; zeros for a state that did not exist yet when it was saved."""
-    return {i: torch.zeros_like(each) if each is not None and saved[i] is None else saved[i] for i, each in now.items()}
+    return {i: torch.zeros_like(new) if new is not None and saved[i] is None else saved[i] for i, new in now.items()}
 
 
 class Hybrid:

@@ -96,7 +96,7 @@ def covers(network: Any) -> bool:
 def _biased(layer: Any) -> bool:
     """Whether a product has a bias that is not computed here."""
     attention, mlp = layer.self_attn, layer.mlp
-    return any(each.bias is not None for each in (attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj))
+    return any(product.bias is not None for product in (attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj))
 
 
 class LeanLlama:
@@ -210,7 +210,7 @@ def _fused(layer: Any) -> Weights:
         mlp_norm=layer.post_attention_layernorm.weight,
         gate_up=joined([mlp.gate_proj, mlp.up_proj]),
         down=mlp.down_proj.weight,
-        qkv_bias=None if first[0].bias is None else torch.cat([each.bias for each in first]),
+        qkv_bias=None if first[0].bias is None else torch.cat([product.bias for product in first]),
         query_norm=query_norm,
         key_norm=key_norm,
     )

@@ -102,7 +102,7 @@ def _mixed(mixer: Any, x: Tensor, layer: LayerState, sees: Tensor, above: Tensor
     state = groups * mixer.ssm_state_size
     value, key, query = torch.split(inner.float(), [mixer.intermediate_size, state, state], -1)
     value = value.view(batch, count, heads, -1)
-    key, query = (each.view(batch, count, groups, -1) for each in (key, query))
+    key, query = (tensor.view(batch, count, groups, -1) for tensor in (key, query))
     dt = F.softplus(dt.float() + mixer.dt_bias.float()).clamp(*mixer.time_step_limit)
     step = -mixer.A_log.float().exp() * dt
     steps = step if before is None else torch.cat([before.step, step], 1)

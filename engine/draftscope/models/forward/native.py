@@ -109,7 +109,7 @@ class NativeDecoder:
     def _mask(self, mask: Mask | None) -> Tensor | None:
         """[kinds, B, 1, T, columns], or None."""
         if isinstance(mask, dict):
-            return torch.stack([mask[each] for each in self.decoder.types])
+            return torch.stack([mask[kind] for kind in self.decoder.types])
         return None if mask is None else mask.contiguous()
 
 

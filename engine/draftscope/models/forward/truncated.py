@@ -21,7 +21,9 @@ def truncated(network: Any, count: int) -> Any:
     forward of a module on the path.
     """
     layers = network.config.get_text_config().num_hidden_layers
-    lists = (path for path, each in network.named_modules() if isinstance(each, ModuleList) and len(each) == layers)
+    lists = (
+        path for path, module in network.named_modules() if isinstance(module, ModuleList) and len(module) == layers
+    )
     *parents, last = next(lists, "").split(".")
     cut = module = _shallow(network, count)
     for name in parents:

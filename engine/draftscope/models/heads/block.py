@@ -26,14 +26,14 @@ class BlockConfig:
     size: int
     mask_token: int
     layers: tuple[int, ...]
-    own: OwnWeights = SHARES_ALL
+    own_weights: OwnWeights = SHARES_ALL
 
 
 class Block(Head):
     """Drafts up to `config.size` - 1 tokens. Here a feature is not paired with the next token."""
 
     def __init__(self, config: BlockConfig, shared: SharedWeights) -> None:
-        super().__init__(shared, config.own, config.shape.hidden, config.layers, config.depth)
+        super().__init__(shared, config.own_weights, config.shape.hidden, config.layers, config.depth)
         self.config = config
         shape = config.shape
         self.fc = nn.Linear(len(config.layers) * shared.hidden, shape.hidden, bias=False)

@@ -25,7 +25,7 @@ class Eagle1Config:
     """`bias`: whether the projection of (embedding, feature) has one."""
 
     shape: HeadShape
-    own: OwnWeights = SHARES_ALL
+    own_weights: OwnWeights = SHARES_ALL
     bias: bool = True
 
 
@@ -33,7 +33,7 @@ class Eagle1(RecurrentHead):
     """Reads the output of the target's final norm and predicts it for the next position."""
 
     def __init__(self, config: Eagle1Config, shared: SharedWeights) -> None:
-        super().__init__(shared, config.own, config.shape, (shared.layers,))
+        super().__init__(shared, config.own_weights, config.shape, (shared.layers,))
         self.config = config
         hidden = config.shape.hidden
         self.fc = nn.Linear(2 * hidden, hidden, bias=config.bias)
@@ -72,7 +72,7 @@ class Eagle3Config:
 
     shape: HeadShape
     layers: tuple[int, ...]
-    own: OwnWeights = OUTPUT
+    own_weights: OwnWeights = OUTPUT
     norm_before_residual: bool = False
     norm_before_fc: bool = False
     fc_norm: bool = False
@@ -83,7 +83,7 @@ class Eagle3(RecurrentHead):
     """Reads the hidden states `config.layers`; the paper's choice for a target of L layers is `default_layers(L)`."""
 
     def __init__(self, config: Eagle3Config, shared: SharedWeights) -> None:
-        super().__init__(shared, config.own, config.shape, config.layers)
+        super().__init__(shared, config.own_weights, config.shape, config.layers)
         self.config = config
         shape, states = config.shape, len(config.layers)
         self.input_norm = nn.RMSNorm(states * shared.hidden, shape.eps) if config.norm_before_fc else None

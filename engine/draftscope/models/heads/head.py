@@ -67,17 +67,17 @@ class Head(nn.Module, ABC):
     d2t: Tensor | None  # [D], only if its vocabulary is a subset of the target's
 
     def __init__(
-        self, shared: SharedWeights, own: OwnWeights, hidden: int, layers: tuple[int, ...], depth: int
+        self, shared: SharedWeights, weights: OwnWeights, hidden: int, layers: tuple[int, ...], depth: int
     ) -> None:
         super().__init__()
         self.layers = layers
-        self.vocabulary = own.vocabulary or shared.vocabulary
+        self.vocabulary = weights.vocabulary or shared.vocabulary
         self.depth = depth
         self.shared = shared  # not a module, so it is neither trained nor saved with the head
-        self.embed_tokens = nn.Embedding(shared.vocabulary, hidden) if own.embedding else None
-        self.lm_head = nn.Linear(hidden, self.vocabulary, bias=False) if own.lm_head else None
+        self.embed_tokens = nn.Embedding(shared.vocabulary, hidden) if weights.embedding else None
+        self.lm_head = nn.Linear(hidden, self.vocabulary, bias=False) if weights.lm_head else None
         self.graphs: Graphs | None = None
-        pruned = own.vocabulary is not None
+        pruned = weights.vocabulary is not None
         self.register_buffer("d2t", torch.zeros(self.vocabulary, dtype=torch.long) if pruned else None)
 
     @property
@@ -129,8 +129,8 @@ class RecurrentHead(Head):
     predict token i + 2. Row i's position is i.
     """
 
-    def __init__(self, shared: SharedWeights, own: OwnWeights, shape: HeadShape, layers: tuple[int, ...]) -> None:
-        super().__init__(shared, own, shape.hidden, layers, depth=1)
+    def __init__(self, shared: SharedWeights, weights: OwnWeights, shape: HeadShape, layers: tuple[int, ...]) -> None:
+        super().__init__(shared, weights, shape.hidden, layers, depth=1)
         self._rotary, self._eps = Rotary(shape), shape.eps
         self.step: CompiledStep | None = None  # reads and writes caches instead of the modules
 
@@ -139,8 +139,8 @@ class RecurrentHead(Head):
 
         The weights must stay where they are.
         """
-        parts, own = self.parts(), self.embed_tokens
-        if CompiledStep.covers(parts, self.shared.embedding if own is None else own.weight):
+        parts, embedding = self.parts(), self.embed_tokens
+        if CompiledStep.covers(parts, self.shared.embedding if embedding is None else embedding.weight):
             self.step = CompiledStep(parts, self._eps, self._rotary)
 
     def fuse(self, states: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ class CompiledStep:
         attention = parts.attention
         extras = (attention.q_norm, attention.q_proj.bias, attention.o_proj.bias)
         weights = [embedding, parts.output, *attention.parameters(), *parts.mlp.parameters()]
-        weights += [each.weight for each in (parts.fusion, parts.state_fusion) if each is not None]
+        weights += [linear.weight for linear in (parts.fusion, parts.state_fusion) if linear is not None]
         plain = all(w.dtype == torch.bfloat16 and w.device.type == "cpu" and w.is_contiguous() for w in weights)
         sizes = [attention.head_width, *(w.shape[-1] for w in weights)]
         hidden = parts.mlp.gate_proj.in_features
@@ -132,7 +132,7 @@ class CompiledStep:
         embeds, features = embeds.contiguous(), features.contiguous()
         cached = cache.rows(self._kv_heads, self._width, features.dtype)
         following, every = features.new_empty((batch, rows, hidden)), torch.arange(count)
-        found = torch.empty((batch, rows, len(self._output))) if logits else None
+        scores = torch.empty((batch, rows, len(self._output))) if logits else None
         seen = None if mask is None else mask.contiguous()
         positions, slots = position_ids.contiguous(), table.slots.contiguous()
         a = self._fixed.copy()
@@ -144,9 +144,9 @@ class CompiledStep:
         a[at.MASK] = 0 if seen is None else seen.data_ptr()
         a[at.CACHE], a[at.SEQUENCES], a[at.CAPACITY] = cached.data_ptr(), batch, table.capacity
         a[at.LOGIT_ROWS], a[at.LOGITS_OF] = every.data_ptr(), count
-        a[at.LOGITS] = 0 if found is None else found.data_ptr()
+        a[at.LOGITS] = 0 if scores is None else scores.data_ptr()
         with crowd.team(torch.get_num_threads(), (int(a[at.WEIGHTS]), batch, rows, logits)) as threads:
             memory = scratch(a, threads)
             programs().run(programs().head, a.ctypes.data, threads, 0)
             del memory
-        return found, following
+        return scores, following

@@ -67,7 +67,7 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
     """Loads the causal language model of a checkpoint that was found."""
     source = place.source
     _refuse_memory(place, options)
-    network, found = loaded(
+    network, info = loaded(
         AutoModelForCausalLM,
         source,
         progress=options.progress,
@@ -78,7 +78,7 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
         **place.origin,
         **_placing(place.config, options),
     )
-    if missing := sorted(found["missing_keys"]):
+    if missing := sorted(info["missing_keys"]):
         raise DraftscopeError(
             f"'{source}' lacks {len(missing)} weights, for example '{missing[0]}', which would be random; choose a "
             "complete checkpoint."
@@ -138,8 +138,8 @@ def find(source: str | Path, options: CheckpointOptions, revision: str | None = 
 
     Models of the table `known` are downloaded whole if the hub does not have them, and GGUF files are converted.
     """
-    found = source_of(source, revision, options.progress)
-    name = found.location
+    checkpoint = source_of(source, revision, options.progress)
+    name = checkpoint.location
     stored, online = _look(name, revision, options.allow_pickle)
     origin: dict[str, Any] = {"trust_remote_code": options.trust_remote_code, "local_files_only": not online}
     if revision is not None:
@@ -149,7 +149,7 @@ def find(source: str | Path, options: CheckpointOptions, revision: str | None = 
         contents.refuse_layers(path)
     config = loaded(AutoConfig, name, **origin)
     _refuse_kind(config, name)
-    return Place(name, found.name, found.weights, config, stored, origin)
+    return Place(name, checkpoint.name, checkpoint.weights, config, stored, origin)
 
 
 def _look(source: str, revision: str | None, allow_pickle: bool) -> tuple[Counter[str], bool]:
@@ -162,13 +162,13 @@ def _look(source: str, revision: str | None, allow_pickle: bool) -> tuple[Counte
         return _stored_in(folder, allow_pickle), False
     if folder.is_absolute() or source.startswith((".", "~")):
         raise DraftscopeError(f"There is no model folder '{source}'; check the path.")
-    found = hub.listing(source, revision)
-    if found is not None:
-        if not allow_pickle and not any(file.endswith(".safetensors") for file in found.files):
+    listing = hub.listing(source, revision)
+    if listing is not None:
+        if not allow_pickle and not any(file.endswith(".safetensors") for file in listing.files):
             raise DraftscopeError(_pickled(source, "its weights"))
-        for index in hub.indices(source, revision, found.files):
+        for index in hub.indices(source, revision, listing.files):
             contents.refuse_index(index, allow_pickle)
-        return found.stored, True
+        return listing.stored, True
     cached = hub.cached(source, revision)
     if cached is None:
         raise DraftscopeError(

@@ -38,7 +38,7 @@ def converted_once(digest: str, file: Callable[[], Path], progress: bool = False
     home = home_of(digest)
     if home.is_dir():
         return home
-    with alone(home):
+    with locked(home):
         if not home.is_dir():
             _convert(file(), home, progress)
     return home
@@ -62,7 +62,7 @@ def weights_of(folder: Path) -> str:
 
 
 @contextmanager
-def alone(home: Path) -> Iterator[None]:
+def locked(home: Path) -> Iterator[None]:
     """No other process works on this folder. Raises DraftscopeError if its place cannot be written."""
     try:
         home.parent.mkdir(parents=True, exist_ok=True)

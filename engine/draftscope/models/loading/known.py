@@ -57,34 +57,39 @@ def known(source: str | Path | None) -> KnownModel | None:
 def same_name(load: LoadSettings) -> str:
     """What is said if a known model is loaded and there is a file or folder of its name; else empty."""
     models = (known(source) for source in (load.target, load.draft))
-    found = next((model for model in models if model is not None and Path(model.name).exists()), None)
+    match = next((model for model in models if model is not None and Path(model.name).exists()), None)
     return (
-        f"'{found.name}' is {found.title}; for the file or folder of that name here, write './{found.name}'."
-        if found is not None
+        f"'{match.name}' is {match.title}; for the file or folder of that name here, write './{match.name}'."
+        if match is not None
         else ""
     )
 
 
+def _target_alone(load: LoadSettings) -> KnownModel | None:
+    """The known target, where nothing else that drafts for it is named."""
+    return known(load.target) if load.draft is None and not load.heads else None
+
+
 def heads_for(load: LoadSettings) -> list[str]:
-    """The heads that come with a known target, as 'kind:folder', where nothing else that drafts for it is named."""
-    found = known(load.target) if load.draft is None and not load.heads else None
-    pairs = [head.split(":") for head in found.heads] if found is not None else []
+    """The heads that come with a known target that is loaded alone, as 'kind:folder'."""
+    model = _target_alone(load)
+    pairs = [head.split(":") for head in model.heads] if model is not None else []
     folders = [(kind, model_folder(folder)) for kind, folder in pairs]
     return [f"{kind}:{folder}" for kind, folder in folders if folder.is_dir()]
 
 
 def draft_for(load: LoadSettings) -> Path | None:
-    """The draft model that comes with a known target, where nothing else that drafts for it is named."""
-    found = known(load.target) if load.draft is None and not load.heads else None
-    folder = model_folder(found.draft) if found is not None and found.draft is not None else None
+    """The draft model that comes with a known target that is loaded alone."""
+    model = _target_alone(load)
+    folder = model_folder(model.draft) if model is not None and model.draft is not None else None
     return folder if folder is not None and folder.is_dir() else None
 
 
 def usual_drafter(load: LoadSettings) -> str | None:
     """The drafter for a known target that is loaded alone; None for other models, whose drafter is the usual one."""
-    found = known(load.target)
-    if found is None or load.draft is not None or load.heads:
+    model = _target_alone(load)
+    if model is None:
         return None
     if heads_for(load):
-        return found.drafter
+        return model.drafter
     return "ngram" if draft_for(load) is None else "draft"

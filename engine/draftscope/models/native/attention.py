@@ -53,8 +53,8 @@ def see(a, row):  # type: ignore[no-untyped-def]
                 columns[column - start] = column
             counts[2 * place] = counts[2 * place + 1] = end - start
         else:
-            found = pieces.seen_columns(flags(a[MASK] + place * a[COLUMNS]), a[COLUMNS], seen)
-            counts[2 * place], counts[2 * place + 1] = found
+            columns_seen = pieces.seen_columns(flags(a[MASK] + place * a[COLUMNS]), a[COLUMNS], seen)
+            counts[2 * place], counts[2 * place + 1] = columns_seen
 
 
 @njit(nogil=True)

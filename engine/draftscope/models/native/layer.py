@@ -117,8 +117,8 @@ def _activate(a, x, w, t, n):  # type: ignore[no-untyped-def]
     first, last = part(mlp, BLOCK, t, n)
     products = 2 if a[GATED] else 1
     step = 4 * products * mlp  # bytes of a row of gate and up
-    for each in range(products):
-        start, end = each * mlp + first, each * mlp + last
+    for index in range(products):
+        start, end = index * mlp + first, index * mlp + last
         product(x, 4 * hidden, w[W_UP], hidden, rows, a[JOINED], step, start, end)
         if w[W_UP_BIAS] != 0:
             for row in range(rows):

@@ -31,13 +31,13 @@ def start() -> Any:
     maps = Path("/proc/self/maps")
     lines = maps.read_text().splitlines() if maps.exists() else []
     paths = {line.split(maxsplit=5)[5] for line in lines if "gomp" in line or "libomp" in line or "iomp" in line}
-    found = sorted(path for path in paths if ".so" in Path(path).name)
-    if len(found) != 1:
-        raise OSError(f"there must be exactly one OpenMP library in this process, and there are {len(found)}")
-    library = ctypes.CDLL(found[0])
+    libraries = sorted(path for path in paths if ".so" in Path(path).name)
+    if len(libraries) != 1:
+        raise OSError(f"there must be exactly one OpenMP library in this process, and there are {len(libraries)}")
+    library = ctypes.CDLL(libraries[0])
     if not all(hasattr(library, name) for name in ("GOMP_parallel", "GOMP_barrier", "omp_get_thread_num")):
-        raise OSError(f"'{Path(found[0]).name}' does not have GNU OpenMP's interface")
-    llvm.load_library_permanently(found[0])
+        raise OSError(f"'{Path(libraries[0]).name}' does not have GNU OpenMP's interface")
+    llvm.load_library_permanently(libraries[0])
     parallel = library.GOMP_parallel
     parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
     parallel.restype = None

@@ -65,7 +65,7 @@ def tile(rows: int, outputs: int) -> Any:
                         values = _load(builder, _plus(builder, row, _i64(half * 4 * LANES)), _VECTOR)
                         for o in range(outputs):
                             _add_product(builder, sums[r][o], values, weights[o][half])
-            totals = _totals(builder, [builder.load(each) for row in sums for each in row])
+            totals = _totals(builder, [builder.load(cell) for row in sums for cell in row])
             for place, total in enumerate(totals):
                 row = _plus(builder, out, builder.mul(out_step, _i64(place // outputs)))
                 at = _plus(builder, row, _i64(4 * (place % outputs)))
@@ -100,9 +100,9 @@ def mix(blocks: int) -> Any:
                     halves = _widened(builder, _plus(builder, row, _i64(2 * BLOCK * block)))
                     for half in range(2):
                         _add_product(builder, sums[2 * block + half], every, halves[half])
-            for place, each in enumerate(sums):
+            for place, total in enumerate(sums):
                 at = _plus(builder, out, _i64(4 * LANES * place))
-                builder.store(builder.load(each), _pointer(builder, at, _VECTOR), align=4)
+                builder.store(builder.load(total), _pointer(builder, at, _VECTOR), align=4)
             return context.get_dummy_value()
 
         return types.void(*[_ADDRESS] * 6), generate

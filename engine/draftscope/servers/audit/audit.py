@@ -10,10 +10,10 @@ from typing import Any
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.ties import Rounding
-from draftscope.servers.audit.asked import LEAST_TOLERANCE, Allowance, Plan
 from draftscope.servers.audit.greedy import GREEDY_TOKENS, GreedyResult, decoded_by, greedy, written_by
 from draftscope.servers.audit.missed import missed
 from draftscope.servers.audit.pairs import END, Compared, NoTarget, compared, least_accuracy, pairs_sentence
+from draftscope.servers.audit.plan import LEAST_TOLERANCE, Allowance, Plan
 from draftscope.servers.audit.reported import REPORTED_TOKENS, ReportedResult, reported
 from draftscope.servers.audit.rounds import Audited, sampled
 from draftscope.servers.audit.target import LabTarget
@@ -152,8 +152,8 @@ def always_asked(prompts: int) -> int:
 
 
 def _named(greedy_differs: bool, logprobs_differ: bool, state: Audited | Compared | None) -> list[str]:
-    found = {"greedy": greedy_differs, "log-probabilities": logprobs_differ, "sampled": bool(state and state.different)}
-    return [name for name, differs in found.items() if differs]
+    tests = {"greedy": greedy_differs, "log-probabilities": logprobs_differ, "sampled": bool(state and state.different)}
+    return [name for name, differs in tests.items() if differs]
 
 
 def _left(plan: Plan, began: float) -> Plan:

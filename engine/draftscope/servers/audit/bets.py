@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from draftscope.servers.audit.asked import Allowance
 from draftscope.servers.audit.facts import TILTS, Facts
+from draftscope.servers.audit.plan import Allowance
 from draftscope.servers.audit.warp import Floats
 
 BINS = 8  # of the ranks

@@ -82,12 +82,12 @@ def _status(name: str, report: Mapping[str, Any]) -> tuple[Status, str]:
         greedy = report["greedy"]
         if greedy["untold"]:
             return "undecided", f"{greedy['untold']} texts part, and without weights a tie cannot be told"
-        return _found(greedy["differs"], f"{greedy['equal']} of {greedy['tokens']} tokens equal, {greedy['ties']} ties")
+        return _judge(greedy["differs"], f"{greedy['equal']} of {greedy['tokens']} tokens equal, {greedy['ties']} ties")
     if name == "log-probabilities":
         logprobs = report["reported"] or {"untested": "without weights here there is nothing to compare with"}
         if logprobs["untested"]:
             return "not tested", logprobs["untested"]
-        return _found(logprobs["differs"], f"{logprobs['tokens']} tokens, {logprobs['worst']:.2g} nats off at most")
+        return _judge(logprobs["differs"], f"{logprobs['tokens']} tokens, {logprobs['worst']:.2g} nats off at most")
     sampled, sampling = report["sampled"], report["settings"]["sampling"]
     if sampled is None:
         return "not tested", "nothing was sampled at temperature 0"
@@ -101,9 +101,9 @@ def _status(name: str, report: Mapping[str, Any]) -> tuple[Status, str]:
         return ("undecided", f"{amount}: too few") if report["undecided"] else ("no difference", amount)
     if name == "fresh random numbers" and "evidence_by_test" in sampled:
         parts = sampled["evidence_by_test"]
-        return _found("texts repeat" if parts["repetition"] == max(parts.values()) else "", amount)
+        return _judge("texts repeat" if parts["repetition"] == max(parts.values()) else "", amount)
     return "different", f"{amount}: see the verdict"
 
 
-def _found(differs: str, otherwise: str) -> tuple[Status, str]:
+def _judge(differs: str, otherwise: str) -> tuple[Status, str]:
     return ("different", differs) if differs else ("no difference", otherwise)

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from draftscope.servers.audit.asked import Allowance
 from draftscope.servers.audit.bets import BINS, ContextBet, RankBet, RepetitionBet, ScoreBet, TokenBet
 from draftscope.servers.audit.facts import Facts
+from draftscope.servers.audit.plan import Allowance
 from draftscope.servers.audit.warp import Floats
 
 WEIGHTS = {"score": 0.25, "ranks": 0.2, "tokens": 0.1, "contexts": 0.1, "repetition": 0.15, "positions": 0.2}
@@ -131,5 +131,5 @@ class Evidence:
 
         if not self.counted:
             return 0.0, BINS - 1, 1.0
-        found = stats.chisquare(self.ranks.counts[0])
-        return float(found.statistic), BINS - 1, float(found.pvalue)
+        result = stats.chisquare(self.ranks.counts[0])
+        return float(result.statistic), BINS - 1, float(result.pvalue)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from draftscope.servers.audit.asked import Allowance
+from draftscope.servers.audit.plan import Allowance
 from draftscope.servers.audit.warp import Flags, Floats, Ints, warped
 from draftscope.servers.programs.program import Step
 from draftscope.verify.sampling import Sampling

@@ -69,17 +69,17 @@ def greedy(
     equal = ties = untold = 0
     differs = ""
     for number, (prompt, plain) in enumerate(zip(prompts, expected, strict=True), 1):
-        found = written_by(writer, target)(prompt)
-        pairs = enumerate(zip(plain, found, strict=False))
-        at = next((t for t, (a, b) in pairs if a != b), min(len(plain), len(found)))
+        written = written_by(writer, target)(prompt)
+        pairs = enumerate(zip(plain, written, strict=False))
+        at = next((t for t, (a, b) in pairs if a != b), min(len(plain), len(written)))
         equal += at
-        if found == plain:
+        if written == plain:
             continue
-        if at == min(len(plain), len(found)):
-            differs = differs or f"text {number} has {len(found)} tokens and plain's {len(plain)}"
+        if at == min(len(plain), len(written)):
+            differs = differs or f"text {number} has {len(written)} tokens and plain's {len(plain)}"
         elif rounding is None:
             untold += 1
-        elif (parting := rounding.parting(list(prompt), plain, found)) is not None and parting.tie:
+        elif (parting := rounding.parting(list(prompt), plain, written)) is not None and parting.tie:
             ties += 1
         else:
             differs = differs or _sentence(number, at, parting)

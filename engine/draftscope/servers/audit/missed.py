@@ -66,8 +66,8 @@ def _variation(evidence: Evidence, false_alarm: float) -> float | None:
     if n < BINS:
         return None
     need = math.log(len(SHARES) / (WEIGHTS["ranks"] * false_alarm))
-    found = [d for share in SHARES if (d := _least(n, share, need, evidence.allowance.eta)) is not None]
-    return min(found, default=None)
+    variations = [d for share in SHARES if (d := _least(n, share, need, evidence.allowance.eta)) is not None]
+    return min(variations, default=None)
 
 
 def _least(n: int, share: float, need: float, eta: float) -> float | None:

@@ -25,9 +25,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from draftscope.servers.adapter import ServerError
-from draftscope.servers.audit.asked import Allowance, Plan
 from draftscope.servers.audit.bets import mean_wealth
 from draftscope.servers.audit.missed import DEVIATIONS
+from draftscope.servers.audit.plan import Allowance, Plan
 from draftscope.servers.audit.rounds import Ended, request_of
 from draftscope.servers.audit.writer import Writer, write
 
@@ -125,14 +125,14 @@ def compared(
     """Yields the state after each wave; the last one has `ended`. The two servers' seeds differ: with equal seeds equal
     servers might write equal texts, which says nothing."""
     allowance = Allowance() if plan.tolerance is None else Allowance(plan.tolerance)
-    state, began, asked, wave = Compared(plan, allowance), clock(), 0, 0
+    state, began, requested, wave = Compared(plan, allowance), clock(), 0, 0
     with ThreadPoolExecutor(2 * plan.concurrency) as pool:
         while state.ended is None:
             number = wave % len(prompts)
-            numbers = range(asked, min(asked + plan.concurrency, plan.samples))
+            numbers = range(requested, min(requested + plan.concurrency, plan.samples))
             both = [
-                [pool.submit(write, each, request_of(plan, prompts[number], start + n)) for n in numbers]
-                for each, start in ((writer, 0), (other, plan.samples))
+                [pool.submit(write, side, request_of(plan, prompts[number], start + n)) for n in numbers]
+                for side, start in ((writer, 0), (other, plan.samples))
             ]
             for ours, theirs in zip(*both, strict=True):
                 try:
@@ -141,21 +141,21 @@ def compared(
                     state.failures.append(str(error))
                 else:
                     state.take(number, *texts)
-            asked, wave = asked + len(numbers), wave + 1
+            requested, wave = requested + len(numbers), wave + 1
             state.seconds = clock() - began
-            state.ended = _ended(state, asked)
+            state.ended = _ended(state, requested)
             yield state
 
 
-def _ended(state: Compared, asked: int) -> Ended | None:
+def _ended(state: Compared, requested: int) -> Ended | None:
     failed = len(state.failures)
     if state.different:
         return "difference"
-    if failed == asked:
+    if failed == requested:
         raise ServerError(state.failures[-1])
-    if asked >= FEWEST_PAIRS and failed > MOST_FAILURES * asked:
+    if requested >= FEWEST_PAIRS and failed > MOST_FAILURES * requested:
         return "failures"
-    if asked >= state.plan.samples:
+    if requested >= state.plan.samples:
         return "samples"
     return "time" if state.seconds >= state.plan.seconds else None
 
@@ -177,9 +177,9 @@ def least_accuracy(state: Compared) -> float | None:
 
 
 def pairs_sentence(state: Compared) -> str:
-    told = f"{state.right} of {state.guessed} pairs of texts told apart"
+    result = f"{state.right} of {state.guessed} pairs of texts told apart"
     if state.different:
-        return f"differs from the plain server: {told}, {state.pairs} pairs"
+        return f"differs from the plain server: {result}, {state.pairs} pairs"
     least = least_accuracy(state)
     seen = "too few pairs to find even large differences"
     if least is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from draftscope.servers.adapter import Request, ServerError
-from draftscope.servers.audit.asked import Allowance
+from draftscope.servers.audit.plan import Allowance
 from draftscope.servers.audit.target import Target, refuse_unknown
 from draftscope.servers.audit.warp import log_softmax
 from draftscope.servers.audit.writer import Writer

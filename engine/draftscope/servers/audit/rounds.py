@@ -12,9 +12,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from draftscope.servers.adapter import Request, ServerError
-from draftscope.servers.audit.asked import Allowance, Plan
 from draftscope.servers.audit.evidence import Evidence
 from draftscope.servers.audit.facts import facts_of
+from draftscope.servers.audit.plan import Allowance, Plan
 from draftscope.servers.audit.target import Target, refuse_unknown
 from draftscope.servers.audit.writer import Writer, Written, write
 from draftscope.servers.programs.program import Step
@@ -75,15 +75,15 @@ def sampled(
     audited = Audited(plan, Evidence(allowance, plan.tokens + 1))
     dice, began = np.random.default_rng(plan.seed), clock()
     with ThreadPoolExecutor(plan.concurrency) as pool:
-        asked, wave = 0, 0
+        requested, wave = 0, 0
         while audited.ended is None:
             number = wave % len(prompts)
-            count = min(plan.concurrency, plan.samples - asked)
-            texts = _wave(pool, writer, plan, prompts[number], range(asked, asked + count), audited.failures)
-            asked, wave = asked + count, wave + 1
+            count = min(plan.concurrency, plan.samples - requested)
+            texts = _wave(pool, writer, plan, prompts[number], range(requested, requested + count), audited.failures)
+            requested, wave = requested + count, wave + 1
             _add(audited, target, number, prompts[number], texts, allowance, order, dice)
             audited.seconds = clock() - began
-            audited.ended = _ended(audited, asked)
+            audited.ended = _ended(audited, requested)
             yield audited
 
 
@@ -96,11 +96,11 @@ def _wave(
     failures: list[str],
 ) -> list[Written]:
     """The texts in the order in which they were asked for: that in which they arrive may depend on what they say."""
-    asked = [pool.submit(write, writer, request_of(plan, prompt, number)) for number in numbers]
+    requests = [pool.submit(write, writer, request_of(plan, prompt, number)) for number in numbers]
     texts = []
-    for each in asked:
+    for request in requests:
         try:
-            texts.append(each.result())
+            texts.append(request.result())
         except ServerError as error:
             failures.append(str(error))
     return texts
@@ -117,26 +117,26 @@ def _add(
     dice: np.random.Generator,
 ) -> None:
     tokens = [ended for text in texts if (ended := text.with_end(target.ends))]
-    for each in tokens:
-        refuse_unknown(target, each)
+    for ids in tokens:
+        refuse_unknown(target, ids)
     if not tokens:
         return
-    for each, logits in zip(tokens, target.logits(prompt, tokens), strict=True):
-        facts = facts_of(number, each, logits, audited.plan.sampling, order, allowance, dice, target.ends)
+    for ids, logits in zip(tokens, target.logits(prompt, tokens), strict=True):
+        facts = facts_of(number, ids, logits, audited.plan.sampling, order, allowance, dice, target.ends)
         audited.evidence.take(facts)
         score = float(facts.score.sum()) - 1e6 * int(facts.outside.sum())
         if score < audited.lowest:
-            audited.lowest, audited.example = score, (number, each)
+            audited.lowest, audited.example = score, (number, ids)
 
 
-def _ended(audited: Audited, asked: int) -> Ended | None:
+def _ended(audited: Audited, requested: int) -> Ended | None:
     if audited.different:
         return "difference"
     failed = len(audited.failures)
-    if failed == asked:
+    if failed == requested:
         raise ServerError(audited.failures[-1])
-    if asked >= FEWEST_REQUESTS and failed > MOST_FAILURES * asked:
+    if requested >= FEWEST_REQUESTS and failed > MOST_FAILURES * requested:
         return "failures"
-    if asked >= audited.plan.samples:
+    if requested >= audited.plan.samples:
         return "samples"
     return "time" if audited.seconds >= audited.plan.seconds else None

@@ -12,7 +12,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.precise import fp32_rows
 from draftscope.servers.adapter import HERE
-from draftscope.servers.audit.asked import LEAST_TOLERANCE, MOST_TOLERANCE
+from draftscope.servers.audit.plan import LEAST_TOLERANCE, MOST_TOLERANCE
 from draftscope.servers.audit.warp import Floats
 from draftscope.verify.sampling import Sampling
 
@@ -40,14 +40,14 @@ class LabTarget:
 
     def logits(self, prompt: Sequence[int], texts: Sequence[Sequence[int]]) -> list[Floats]:
         """Texts are padded behind their ends, which a causal model does not see before them."""
-        found: list[Floats] = []
+        by_text: list[Floats] = []
         for first in range(0, len(texts), ROWS):
             chosen = texts[first : first + ROWS]
             longest = max(map(len, chosen))
             rows = [[*prompt, *text, *([0] * (longest - len(text)))][:-1] for text in chosen]
             logits = fp32_rows(self.engine.target, rows)[:, len(prompt) - 1 :]
-            found += [logits[b, : len(text)].double().cpu().numpy() for b, text in enumerate(chosen)]
-        return found
+            by_text += [logits[b, : len(text)].double().cpu().numpy() for b, text in enumerate(chosen)]
+        return by_text
 
     @torch.inference_mode()
     def rounding(self, prompt: Sequence[int], text: Sequence[int]) -> Floats:
@@ -55,8 +55,8 @@ class LabTarget:
         target = self.engine.target
         tokens = torch.tensor([[*prompt, *text[:-1]]], device=target.device)
         offsets = torch.arange(tokens.shape[1], device=target.device)[None]
-        own = target.forward(target.cache(1, tokens.shape[1]), tokens, offsets)[0, len(prompt) - 1 :]
-        return own.double().cpu().numpy() - self.logits(prompt, [text])[0]
+        logits = target.forward(target.cache(1, tokens.shape[1]), tokens, offsets)[0, len(prompt) - 1 :]
+        return logits.double().cpu().numpy() - self.logits(prompt, [text])[0]
 
     def measured_tolerance(self, texts: Sequence[tuple[Sequence[int], Sequence[int]]], sampling: Sampling) -> float:
         """Nats a token that rounding alone may cost, measured on texts of (prompt, written); see `asked.Allowance`.

@@ -48,20 +48,20 @@ def failures_sentence(audited: Audited | Compared) -> str:
 
 def _differences(evidence: Evidence, place: PositionResult | None) -> list[str]:
     """The differences that are clear, those that a person can check most easily first."""
-    found, parts = [], evidence.parts
+    clear, parts = [], evidence.parts
     if evidence.outside:
-        found.append(f"{evidence.outside} of its tokens are excluded by the settings")
+        clear.append(f"{evidence.outside} of its tokens are excluded by the settings")
     if parts["repetition"] > CLEAR_AT_POSITION:
-        found.append(_repeated(evidence.repetition))
+        clear.append(_repeated(evidence.repetition))
     score, z = evidence.scored(place.position if place else 1)
     if abs(z) >= CLEAR_Z:
-        found.append(f"mean log-probability {abs(score):.2g} nats {'low' if score < 0 else 'high'}, z = {abs(z):.0f}")
-    if not found and parts["ranks"] > CLEAR_AT_POSITION:
+        clear.append(f"mean log-probability {abs(score):.2g} nats {'low' if score < 0 else 'high'}, z = {abs(z):.0f}")
+    if not clear and parts["ranks"] > CLEAR_AT_POSITION:
         statistic, freedom, _ = evidence.chi_square
-        found.append(f"ranks are not those of samples, chi-square {statistic:.0f} with {freedom} degrees of freedom")
-    if not found:
-        found.append("some tokens come more often than they should")
-    return found
+        clear.append(f"ranks are not those of samples, chi-square {statistic:.0f} with {freedom} degrees of freedom")
+    if not clear:
+        clear.append("some tokens come more often than they should")
+    return clear
 
 
 def _repeated(repetition: RepetitionBet) -> str:

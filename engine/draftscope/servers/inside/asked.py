@@ -17,7 +17,7 @@ NO_RECORDER = (
 
 def read_state(wire: Wire, request: str = "", after: int = -1) -> InsideRecording:
     """Raises `ServerError` where nothing is recorded, and says why."""
-    state = wire.asked(f"{ROUNDS}?request={quote(request)}&after={after}", InsideRecording)
+    state = wire.try_get(f"{ROUNDS}?request={quote(request)}&after={after}", InsideRecording)
     if state is None:
         raise ServerError(f"{wire.url} {NO_RECORDER}")
     if not state.on:

@@ -102,8 +102,8 @@ def audit_inside(url: str, prompts: Sequence[str], plan: InsidePlan) -> InsideRe
     finally:
         wire.close()
     rounds = [step for _, recorded in texts for step in recorded]
-    parted = [each for each in texts if each[0] != _written(each[1])[: len(each[0])]]
-    gaps = sum(lost > 0 and has_gaps(*each) for each in parted)
+    parted = [pair for pair in texts if pair[0] != _written(pair[1])[: len(pair[0])]]
+    gaps = sum(lost > 0 and has_gaps(*pair) for pair in parted)
     return InsideReport(
         server=wire.url,
         requests=len(texts),
@@ -122,10 +122,10 @@ def has_gaps(written: list[int], rounds: Sequence[RecordedRound]) -> bool:
     place = 0
     for tokens in (step.written for step in rounds):
         starts = range(place, len(written))
-        found = [at for at in starts if written[at : at + len(tokens)] == tokens[: len(written) - at]]
-        if starts and not found:
+        places = [at for at in starts if written[at : at + len(tokens)] == tokens[: len(written) - at]]
+        if starts and not places:
             return False
-        place = len(written) if not found else found[0] + len(tokens)
+        place = len(written) if not places else places[0] + len(tokens)
     return True
 
 

@@ -10,7 +10,7 @@ from transformers import __version__ as transformers_version
 from transformers.generation.utils import _speculative_sampling as transformers_verifies
 
 from draftscope.servers.audit.warp import Floats, log_softmax
-from draftscope.servers.museum.server import Dice, DraftedRound, Told, Verify, by_rejection
+from draftscope.servers.museum.server import Dice, DraftedRound, Reporter, Verify, by_rejection
 
 LEFT_BEHIND = (float("nan"), 0.25, 4.0, float("nan"), 1.0, 0.6)  # what memory held before, as temperatures
 
@@ -73,8 +73,8 @@ class Exhibit:
     title: str
     story: str
     rebuilt: str  # what of it is real here
-    wrong: tuple[Verify, Told]
-    mended: tuple[Verify, Told]
+    wrong: tuple[Verify, Reporter]
+    mended: tuple[Verify, Reporter]
     greedy: bool = False
 
 

@@ -14,7 +14,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.servers.adapter import Request
 from draftscope.servers.audit.warp import Floats
 from draftscope.servers.museum.exhibits import Exhibit
-from draftscope.servers.museum.server import Kept, MuseumServer, Told, Verify
+from draftscope.servers.museum.server import Kept, MuseumServer, Reporter, Verify
 
 PROMPT = "The old man walked down to the sea. The old man"
 DRAWS = 4000
@@ -46,9 +46,9 @@ class Picture:
 
 def picture(engine: DecodingEngine, exhibit: Exhibit, kept: Kept) -> Picture:
     """Where both sides write alike, the difference is in what they report."""
-    (wrong, told), (mended, mended_told) = exhibit.wrong, exhibit.mended
+    (wrong, report), (mended, mended_report) = exhibit.wrong, exhibit.mended
     if wrong is mended:
-        return _reported(engine, exhibit, (told, mended_told), kept)
+        return _reported(engine, exhibit, (report, mended_report), kept)
     p = np.exp(_server(engine, mended, exhibit.greedy, kept).round(engine.encode(PROMPT), 0, 1.0, _dice(0)).logp[0])
     before, after = (_shares(engine, verify, exhibit.greedy, kept, len(p)) for verify in (wrong, mended))
     shown = np.argsort(-np.maximum(p, before), kind="stable")[:ROWS]
@@ -66,15 +66,15 @@ def _shares(engine: DecodingEngine, verify: Verify, greedy: bool, kept: Kept, vo
     return np.array([written[token] for token in range(vocabulary)]) / DRAWS
 
 
-def _reported(engine: DecodingEngine, exhibit: Exhibit, told: tuple[Told, Told], kept: Kept) -> Picture:
+def _reported(engine: DecodingEngine, exhibit: Exhibit, reporters: tuple[Reporter, Reporter], kept: Kept) -> Picture:
     """The tokens of one text, each with its probability; its first one has no draft."""
     request = Request(tuple(engine.encode(PROMPT)), REPORTED + 1, seed=0, temperature=1.0, logprobs=True)
 
-    def reported(report: Told) -> list[tuple[int, float]]:
+    def reported(report: Reporter) -> list[tuple[int, float]]:
         chunks = list(_server(engine, exhibit.mended[0], exhibit.greedy, kept, report).stream(request))
         return [pair for chunk in chunks for pair in zip(chunk.ids, np.exp(chunk.logprobs).tolist(), strict=True)][1:]
 
-    target, wrong, mended = (reported(report) for report in (lambda logs: logs, *told))
+    target, wrong, mended = (reported(report) for report in (lambda logs: logs, *reporters))
     rows = [
         Row(engine.pieces.shown(token), p, before, after)
         for (token, p), (_, before), (_, after) in zip(target, wrong, mended, strict=True)
@@ -83,7 +83,7 @@ def _reported(engine: DecodingEngine, exhibit: Exhibit, told: tuple[Told, Told],
 
 
 def _server(
-    engine: DecodingEngine, verify: Verify, greedy: bool, kept: Kept, report: Told = lambda logs: logs
+    engine: DecodingEngine, verify: Verify, greedy: bool, kept: Kept, report: Reporter = lambda logs: logs
 ) -> MuseumServer:
     return MuseumServer(engine.target, verify, report, greedy, kept=kept)
 

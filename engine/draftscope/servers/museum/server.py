@@ -33,7 +33,7 @@ Verify: TypeAlias = Callable[
     [DraftedRound, Dice], list[int]
 ]  # -> what the round writes: accepted drafts and one token more
 Kept: TypeAlias = dict[tuple[tuple[int, ...], int], Floats]
-Told: TypeAlias = Callable[[Floats], Floats]  # log p of a round's tokens -> what is reported of them
+Reporter: TypeAlias = Callable[[Floats], Floats]  # log p of a round's tokens -> what is reported of them
 
 
 def draw(p: Floats, dice: Dice) -> int:
@@ -56,7 +56,7 @@ class MuseumServer:
 
     model: Model
     verify: Verify = by_rejection
-    report: Told = lambda logs: logs
+    report: Reporter = lambda logs: logs
     greedy: bool = False
     gamma: int = 3
     kept: Kept = field(default_factory=dict)  # logits of texts that were read before; servers may share them

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope.servers.audit.asked import Plan
 from draftscope.servers.audit.audit import AuditReport, audit
+from draftscope.servers.audit.plan import Plan
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.museum.exhibits import EXHIBITS, Exhibit
 from draftscope.servers.museum.picture import Picture, picture
-from draftscope.servers.museum.server import Kept, MuseumServer, Told, Verify
+from draftscope.servers.museum.server import Kept, MuseumServer, Reporter, Verify
 
 PLAN = Plan(samples=960, tokens=8, concurrency=8)  # most of them for mends: a bug is clear after a few
 ORDERED = "vllm"  # nothing is truncated, so the order in which a program samples does not matter
@@ -37,7 +37,7 @@ def tour(engine: DecodingEngine) -> Iterator[Exhibited]:
     ids, kept, audits = (
         [engine.encode(text) for text in AUDIT_PROMPTS],
         Kept(),
-        dict[tuple[Verify, Told, bool], AuditReport](),
+        dict[tuple[Verify, Reporter, bool], AuditReport](),
     )
     for exhibit in EXHIBITS:
         for verify, report in (exhibit.wrong, exhibit.mended):

@@ -70,7 +70,7 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> LlamaCpp | None:
     if not any(card.owned_by == "llamacpp" for card in cards.data):
         return None
     card = chosen(cards, model, wire.url)
-    props = wire.asked("/props", Props) or Props()
+    props = wire.try_get("/props", Props) or Props()
     about = Identity(
         url=wire.url,
         kind="llama.cpp",

@@ -61,7 +61,7 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> SGLang | None:
     if not any(card.owned_by == "sglang" for card in cards.data):
         return None
     card = chosen(cards, model, wire.url)
-    info = wire.asked("/server_info", Info) or wire.asked("/get_server_info", Info) or Info()
+    info = wire.try_get("/server_info", Info) or wire.try_get("/get_server_info", Info) or Info()
     about = Identity(
         url=wire.url,
         kind="sglang",
@@ -118,8 +118,8 @@ class SGLang(WebServer):
             "ignore_eos": request.ignore_eos,
         }
         salt = {"extra_key": uuid4().hex} if request.fresh else {}
-        asked = {"return_logprob": True} if request.logprobs else {}
-        return {"input_ids": list(request.ids), "sampling_params": sampling, "stream": True, **salt, **asked}
+        logprobs = {"return_logprob": True} if request.logprobs else {}
+        return {"input_ids": list(request.ids), "sampling_params": sampling, "stream": True, **salt, **logprobs}
 
     def counters(self) -> Counted | None:
         return None  # only averages; what a request did comes with its last chunk

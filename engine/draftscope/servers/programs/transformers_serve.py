@@ -42,7 +42,7 @@ class ServeEvent(BaseModel):
 
 def recognise(wire: Wire, cards: Cards, model: str | None) -> TransformersServe | None:
     """The server if it is `transformers serve`."""
-    routes = wire.asked("/openapi.json", Routes)
+    routes = wire.try_get("/openapi.json", Routes)
     if routes is None or not set(routes.paths) >= ROUTES:
         return None
     name = model or (cards.data[0].id if len(cards.data) == 1 else "")

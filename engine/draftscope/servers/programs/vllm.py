@@ -76,7 +76,7 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> VLLM | None:
     if not any(card.owned_by == "vllm" for card in cards.data):
         return None
     card = chosen(cards, model, wire.url)
-    version = wire.asked("/version", Version)
+    version = wire.try_get("/version", Version)
     about = Identity(
         url=wire.url,
         kind="vllm",
@@ -150,17 +150,17 @@ class VLLM(WebServer):
 
 
 def _counted(metrics: VllmMetrics | None) -> Counted | None:
-    found = metrics and metrics.speculative_decoding
-    if not found:
+    counts = metrics and metrics.speculative_decoding
+    if not counts:
         return None
-    accepted = found.per_step_accepted or []
+    accepted = counts.per_step_accepted or []
     return Counted(
-        rounds=found.num_spec_steps,
-        drafted=found.num_draft_tokens,
-        accepted=found.num_accepted_draft_tokens,
-        by_position=tuple(sum(each > i for each in accepted) for i in range(max(accepted, default=0))),
+        rounds=counts.num_spec_steps,
+        drafted=counts.num_draft_tokens,
+        accepted=counts.num_accepted_draft_tokens,
+        by_position=tuple(sum(length > i for length in accepted) for i in range(max(accepted, default=0))),
         accepted_per_round=tuple(accepted),
-        drafted_per_round=tuple(found.per_step_drafted or ()),
+        drafted_per_round=tuple(counts.per_step_drafted or ()),
     )
 
 

@@ -96,13 +96,13 @@ def _weights(network: Any) -> list[tuple[str, Tensor]]:
     """Every weight by llama.cpp's name. Its rotary embedding pairs neighbours, that of transformers pairs halves."""
     config, body = network.config, network.model
     heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
-    found = [("token_embd.weight", body.embed_tokens.weight), ("output_norm.weight", body.norm.weight)]
+    weights = [("token_embd.weight", body.embed_tokens.weight), ("output_norm.weight", body.norm.weight)]
     if not config.tie_word_embeddings:
-        found.append(("output.weight", network.lm_head.weight))
+        weights.append(("output.weight", network.lm_head.weight))
     for number, layer in enumerate(body.layers):
         for theirs, ours in NAMES.items():
             weight = layer.get_submodule(theirs).weight
             if ours in heads:
                 weight = weight.view(heads[ours], 2, -1, weight.shape[1]).transpose(1, 2).reshape(weight.shape)
-            found.append((f"blk.{number}.{ours}.weight", weight))
-    return [(name, weight.detach().contiguous()) for name, weight in found]
+            weights.append((f"blk.{number}.{ours}.weight", weight))
+    return [(name, weight.detach().contiguous()) for name, weight in weights]

@@ -40,7 +40,7 @@ class LlamaServer(System):
         self._client = client
 
     def prepare(self, case: Case, tokens: int, seed: int) -> Write:
-        asked = {
+        request = {
             "prompt": list(case.prompts[0]),
             "n_predict": tokens,
             "seed": seed,
@@ -52,7 +52,7 @@ class LlamaServer(System):
         }
 
         def write() -> WrittenBatch:
-            answer = self._client.post("/completion", json=asked).raise_for_status().json()
+            answer = self._client.post("/completion", json=request).raise_for_status().json()
             return WrittenBatch([[int(token) for token in answer["tokens"]]])
 
         return write

@@ -40,7 +40,7 @@ class Transformers(System):
         torch.manual_seed(seed)
 
         def write() -> WrittenBatch:
-            with _as_asked(self._network):
+            with _without_defaults(self._network):
                 out = self._network.generate(ids, attention_mask=mask, generation_config=config, **self._options)
             return WrittenBatch(out[:, ids.shape[1] :].tolist())
 
@@ -49,25 +49,25 @@ class Transformers(System):
 
 def systems(engine: DecodingEngine) -> list[System]:
     """Plain decoding, prompt lookup, and assisted generation if there is a draft model."""
-    found: list[System] = [Transformers(engine, "transformers-generate")]
+    peers: list[System] = [Transformers(engine, "transformers-generate")]
     if engine.draft is not None:
         note = "transformers-assisted: its own defaults, 20 drafted tokens or until the draft's confidence is below .4."
-        found.append(Transformers(engine, "transformers-assisted", note, assistant_model=engine.draft.network))
+        peers.append(Transformers(engine, "transformers-assisted", note, assistant_model=engine.draft.network))
     note = f"transformers-prompt-lookup: {LOOKUP} tokens after a match of at most 2, its own defaults."
-    found.append(Transformers(engine, "transformers-prompt-lookup", note, prompt_lookup_num_tokens=LOOKUP))
-    return found
+    peers.append(Transformers(engine, "transformers-prompt-lookup", note, prompt_lookup_num_tokens=LOOKUP))
+    return peers
 
 
 def _left_padded(prompts: tuple[tuple[int, ...], ...], device: torch.device) -> tuple[Tensor, Tensor]:
     """Token ids and attention mask [B, longest] for `generate`."""
     longest = max(len(prompt) for prompt in prompts)
     ids = torch.tensor([[0] * (longest - len(prompt)) + list(prompt) for prompt in prompts], device=device)
-    own = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
-    return ids, own
+    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts], device=device)
+    return ids, mask
 
 
 @contextmanager
-def _as_asked(network: Any) -> Iterator[None]:
+def _without_defaults(network: Any) -> Iterator[None]:
     """Removes a checkpoint's generation defaults, such as top-p or a repetition penalty, which would apply here."""
     before, network.generation_config = network.generation_config, GenerationConfig()
     try:

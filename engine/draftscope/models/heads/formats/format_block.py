@@ -62,7 +62,7 @@ def _read(saved: Checkpoint, shared: SharedWeights) -> tuple[BlockConfig, dict[s
         size=saved.number("block_size", ours if "block_size" in ours else None),
         mask_token=_mask_token(saved, ours, shared),
         layers=_layers(saved, ours, shared),
-        own=OwnWeights("embed_tokens.weight" in tensors, lm_head, vocabulary),
+        own_weights=OwnWeights("embed_tokens.weight" in tensors, lm_head, vocabulary),
     )
     return config, tensors
 

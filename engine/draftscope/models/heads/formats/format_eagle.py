@@ -37,9 +37,9 @@ def read_eagle1(saved: Checkpoint, shared: SharedWeights) -> tuple[Eagle1, dict[
     tensors = renamed(saved.tensors, *NAMES, ("transformer.", "midlayer."), ("fusion_fc.", "fc."))
     shape = shape_of(saved, layer, ATTENTION, tensors)
     same_hidden(saved, shape.hidden, shared)
-    own = OwnWeights("embed_tokens.weight" in tensors, "lm_head.weight" in tensors)
+    own_weights = OwnWeights("embed_tokens.weight" in tensors, "lm_head.weight" in tensors)
     stated = saved.config.get("fusion_bias" if speculators else "bias", "fc.bias" in tensors)
-    return built(Eagle1, Eagle1Config(shape, own, bool(stated)), shared), tensors
+    return built(Eagle1, Eagle1Config(shape, own_weights, bool(stated)), shared), tensors
 
 
 def write_eagle1(head: Eagle1, target: str) -> Published:
@@ -58,14 +58,14 @@ def read_eagle3(saved: Checkpoint, shared: SharedWeights) -> tuple[Eagle3, dict[
     _refuse(saved, layer, nested)
     vocabulary = selected(saved, layer, tensors, shared)
     narrower = shape.hidden != shared.hidden
-    own = OwnWeights(
+    own_weights = OwnWeights(
         embedding="embed_tokens.weight" in tensors or narrower,
         lm_head="lm_head.weight" in tensors or narrower or vocabulary is not None,
         vocabulary=vocabulary,
     )
     flags = {key: bool(nested.get(key, saved.config.get(key))) for key in ("norm_before_fc", "fc_norm", "norm_output")}
     before = bool(saved.config.get("norm_before_residual"))
-    config = Eagle3Config(shape, _layers(saved, nested, shared), own, norm_before_residual=before, **flags)
+    config = Eagle3Config(shape, _layers(saved, nested, shared), own_weights, norm_before_residual=before, **flags)
     return built(Eagle3, config, shared), tensors
 
 

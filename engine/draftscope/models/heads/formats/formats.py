@@ -32,10 +32,10 @@ def load_head(kind: str, source: str | Path, shared: SharedWeights, revision: st
     Raises DraftscopeError for an unknown kind, unreadable files, a head of another target, or an unsupported variant.
     """
     wanted = ANY if kind == ANY else head_kinds.find(kind).format
-    found = read(source, revision)
+    saved = read(source, revision)
     head: Head
-    head, tensors = head_kinds.find(_format(wanted, found)).network().read(found, shared)
-    _fill(head, tensors, found, shared)
+    head, tensors = head_kinds.find(_format(wanted, saved)).network().read(saved, shared)
+    _fill(head, tensors, saved, shared)
     accelerate(head)
     return head.eval()
 

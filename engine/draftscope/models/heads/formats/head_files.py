@@ -101,9 +101,9 @@ def _folder(source: str, revision: str | None) -> Path:
         return folder
     if folder.is_absolute() or source.startswith((".", "~")):
         raise DraftscopeError(f"There is no folder '{source}' to load a head from; check the path.")
-    found = hub.listing(source, revision)
-    if found is not None:
-        return _fetched(source, revision, found.files)
+    listing = hub.listing(source, revision)
+    if listing is not None:
+        return _fetched(source, revision, listing.files)
     cached = hub.cached(source, revision)
     if cached is None:
         raise DraftscopeError(
@@ -128,8 +128,8 @@ def _fetched(source: str, revision: str | None, files: tuple[str, ...]) -> Path:
 
 def _weight_files(folder: Path, source: str) -> list[Path]:
     for suffix in SUFFIXES:
-        if found := sorted(path for path in folder.glob(f"*{suffix}") if path.name.startswith(WEIGHTS)):
-            return found
+        if files := sorted(path for path in folder.glob(f"*{suffix}") if path.name.startswith(WEIGHTS)):
+            return files
     raise DraftscopeError(
         f"'{source}' has no weights: no model*.safetensors, pytorch_model*.bin or medusa_lm_head file; download or "
         "write them again."
@@ -143,17 +143,17 @@ def _tensors(file: Path) -> dict[str, Tensor]:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
                 _refuse_larger(file, sum(entry.file_size for entry in archive.infolist()), "unpacked")
-        found = torch.load(file, map_location="cpu", weights_only=True)
+        tensors = torch.load(file, map_location="cpu", weights_only=True)
     except (SafetensorError, OSError, EOFError, RuntimeError, ValueError, UnpicklingError, zipfile.BadZipFile):
         raise DraftscopeError(
             f"The weights in '{file}' are damaged or contain more than tensors; download them again or convert them to "
             "safetensors."
         ) from None
-    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+    if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
         raise DraftscopeError(f"'{file}' is not a dictionary of tensors; choose the folder of a published head.")
-    for name, tensor in found.items():  # one number can be every entry of a tensor of any shape
+    for name, tensor in tensors.items():  # one number can be every entry of a tensor of any shape
         _refuse_larger(file, tensor.numel() * tensor.itemsize, f"in '{quoted(name)}'")
-    return found
+    return tensors
 
 
 def _refuse_larger(file: Path, claimed: int, where: str) -> None:

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from draftscope.servers.audit.asked import Plan
 from draftscope.servers.audit.audit import AuditReport, Watch
 from draftscope.servers.audit.pairs import Compared
+from draftscope.servers.audit.plan import Plan
 from draftscope.servers.audit.rounds import Audited
 from draftscope.servers.background import in_background
 from draftscope.trace.events import Record
@@ -21,7 +21,7 @@ from draftscope.trace.events import Record
 PATIENCE = 0.05  # seconds between two moments at which it may be stopped
 
 
-class AuditTold(Record):
+class AuditProgress(Record):
     """How an audit stands; `verdict` is empty until it is over. Evidence is in nats."""
 
     kind: Literal["audit"] = "audit"
@@ -48,12 +48,12 @@ class _StoppedError(Exception):
     """Raised inside an audit that was cancelled."""
 
 
-def told(start: AuditTold, run: Callable[[Watch], AuditReport]) -> Iterator[AuditTold | None]:
+def stream_audit(start: AuditProgress, run: Callable[[Watch], AuditReport]) -> Iterator[AuditProgress | None]:
     """The audit that `run` makes, wave by wave, and None while nothing comes; the last event has the verdict."""
     stop = threading.Event()
     latest = start
 
-    def work(put: Callable[[AuditTold], None]) -> None:
+    def work(put: Callable[[AuditProgress], None]) -> None:
         def watch(state: Audited | Compared) -> None:
             nonlocal latest
             if stop.is_set():
@@ -72,23 +72,23 @@ def told(start: AuditTold, run: Callable[[Watch], AuditReport]) -> Iterator[Audi
         stop.set()
 
 
-def first(server: str, program: str, against: str, plan: Plan) -> AuditTold:
+def initial(server: str, program: str, against: str, plan: Plan) -> AuditProgress:
     """Before anything was asked."""
-    return AuditTold(
+    return AuditProgress(
         server=server, program=program, against=against, temperature=plan.sampling.temperature, samples=plan.samples,
         needed=math.log(1 / plan.false_alarm), false_alarm=plan.false_alarm,
     )  # fmt: skip
 
 
 def _standing(state: Audited | Compared) -> dict[str, Any]:
-    own: dict[str, Any] = {"texts": state.texts, "seconds": state.seconds, "evidence": state.total}
+    update: dict[str, Any] = {"texts": state.texts, "seconds": state.seconds, "evidence": state.total}
     if isinstance(state, Audited):
-        own["parts"] = state.evidence.parts
-        own["positions"] = [_numbers(asdict(position)) for position in state.evidence.positions]
-    return own
+        update["parts"] = state.evidence.parts
+        update["positions"] = [_numbers(asdict(position)) for position in state.evidence.positions]
+    return update
 
 
-def _ended(latest: AuditTold, report: AuditReport) -> AuditTold:
+def _ended(latest: AuditProgress, report: AuditReport) -> AuditProgress:
     return latest.model_copy(
         update={
             "verdict": report.verdict, "different": report.different, "incomplete": report.incomplete,
