@@ -92,7 +92,7 @@ def page(engine: Tape) -> RunListeners:
 
 
 def resumed(page: RunListeners, session: str, token: Any) -> AsyncIterator[Any]:
-    event: Any = SimpleNamespace(asked=token)
+    event: Any = SimpleNamespace(payload=token)
     request: Any = SimpleNamespace(session_hash=session)
     return page.resume(event, request)
 

@@ -108,7 +108,7 @@ class Answer:
         self.created = datetime.now(UTC).isoformat(timespec="seconds")
         self._left = 0.0  # when the last reader left
         self._engine = engine
-        self._asked, self._begun = time.monotonic(), 0.0
+        self._queued_at, self._begun = time.monotonic(), 0.0
 
     @property
     def over(self) -> bool:
@@ -151,7 +151,7 @@ class Answer:
         *_, most = (None, *(settings.max_new_tokens for settings in self.job.lanes.values()))
         log.write(
             "run", run=self.job.id, lanes=len(self.job.lanes), most_tokens=most,
-            waited_s=round(self._begun - self._asked, 3), took_s=round(time.monotonic() - self._begun, 3),
+            waited_s=round(self._begun - self._queued_at, 3), took_s=round(time.monotonic() - self._begun, 3),
             stopped=self.stopped, refused=self.refused,
         )  # fmt: skip
 

@@ -166,9 +166,9 @@ export class Instrument extends HTMLElement {
 
   /** A scene, or the page again: the formula, which lies folded away in the page, gets a place of its own. */
   staged(name) {
-    const own = name === "formula";
-    this.sceneBox.hidden = !own;
-    if (own) this.sceneBox.append(this.why.formula.root, this.noFormula);
+    const isFormula = name === "formula";
+    this.sceneBox.hidden = !isFormula;
+    if (isFormula) this.sceneBox.append(this.why.formula.root, this.noFormula);
     else this.why.root.append(this.why.formula.root);
     this.theme();
     this.request();
@@ -217,7 +217,7 @@ export class Instrument extends HTMLElement {
   moved() {
     this.request();
     const { place, at } = this.cursor;
-    if (this.own || this.opening.playing || !place || at.lane !== (draftLane(this.store) || this.store.lanes[0]))
+    if (this.pageStore || this.opening.playing || !place || at.lane !== (draftLane(this.store) || this.store.lanes[0]))
       return;
     clearTimeout(this.placed);
     this.placed = setTimeout(() => setInAddress(place), 300);
@@ -259,22 +259,22 @@ export class Instrument extends HTMLElement {
       this.museum.show();
       findRun();
     }
-    if (delta.compare && this.compare.take(delta.compare)) this.found("Compare", "comparison");
-    if (delta.check && this.checked.take(delta.check)) this.found("Is it exact?", "check");
-    if (delta.audit && this.servers.take(delta.audit)) this.foundServers("audit");
-    if (delta.load && this.servers.takeLoad(delta.load)) this.foundServers("load test");
+    if (delta.compare && this.compare.take(delta.compare)) this.showResumed("Compare", "comparison");
+    if (delta.check && this.checked.take(delta.check)) this.showResumed("Is it exact?", "check");
+    if (delta.audit && this.servers.take(delta.audit)) this.showResumedServers("audit");
+    if (delta.load && this.servers.takeLoad(delta.load)) this.showResumedServers("load test");
     if (delta.lesson) this.lessons.arrive(delta.lesson, delta);
     else if (delta.run === undefined) this.request();
     else this.receiveRun(delta);
   }
 
   /** A comparison or a check that was going on before a reload is shown again. */
-  found(part, what) {
+  showResumed(part, what) {
     this.unfold.set(part, true);
     this.say(`Your ${what} is still running; its results so far are under “${part}”.`);
   }
 
-  foundServers(what) {
+  showResumedServers(what) {
     openDoor("servers");
     this.say(`Your ${what} is still running; its results so far are here.`);
   }
@@ -284,7 +284,7 @@ export class Instrument extends HTMLElement {
     if (this.log.begins(delta.run)) {
       const paced = Boolean(delta.paced) && !delta.whole;
       this.waiting = { run: delta.run, source: delta.source || "live", paced };
-      if (delta.whole && this.own) this.beginBehind();
+      if (delta.whole && this.pageStore) this.beginHidden();
     }
     const events = this.log.fresh(delta);
     if (events) this.take({ ...delta, ev: events });
@@ -314,14 +314,14 @@ export class Instrument extends HTMLElement {
     const events = delta.ev || [];
     if (events.length && this.waiting && this.waiting.run === delta.run) this.begin();
     if (events.length && delta.run !== this.shownRun) return;
-    const store = this.own || this.store;
+    const store = this.pageStore || this.store;
     const forks = store.over && events.some((event) => event.kind === "run_start");
-    if (forks && !this.own) this.transport.toEnd(); // a fork is shown as it comes
+    if (forks && !this.pageStore) this.transport.toEnd(); // a fork is shown as it comes
     for (const event of events) fold(store, event);
-    if (this.sought && !this.own && isFinished(store)) this.seek();
+    if (this.sought && !this.pageStore && isFinished(store)) this.seek();
     else if (events.length && store.run === "first") this.open();
     if (delta.state === "done" && delta.run === this.shownRun) store.over = true;
-    if (this.own) return; // a lesson is shown; the run waits behind it
+    if (this.pageStore) return; // a lesson is shown; the run waits behind it
     const broken = events.some((event) => event.kind === "run_end" && !ENDS.includes(event.reason));
     if (broken && !this.transport.frozen) this.transport.toEnd();
     if (events.length) this.transport.arrived();
@@ -336,14 +336,14 @@ export class Instrument extends HTMLElement {
 
   /** The page's own recorded run, when nothing else was asked for. */
   open() {
-    this.opening.offer(hostCan("set") && !this.scenes.at && !this.own && doorNow() === "watch");
+    this.opening.offer(hostCan("set") && !this.scenes.at && !this.pageStore && doorNow() === "watch");
   }
 
   begin() {
     const { source, run, paced } = this.waiting;
     this.waiting = null;
-    if (this.own) this.lessons.close();
-    this.own = null;
+    if (this.pageStore) this.lessons.close();
+    this.pageStore = null;
     this.shownRun = run;
     this.awaiting = false;
     this.stepped = !paced;
@@ -352,23 +352,23 @@ export class Instrument extends HTMLElement {
   }
 
   /** A lesson is shown: the run waits behind it. */
-  beginBehind() {
-    this.own = Object.assign(newStore(), { source: this.waiting.source });
+  beginHidden() {
+    this.pageStore = Object.assign(newStore(), { source: this.waiting.source });
     this.shownRun = this.waiting.run;
     this.waiting = null;
   }
 
   /** A lesson's run is shown for a while; the page's own waits. */
-  borrow(store) {
-    this.own = this.own || this.store;
+  showLessonRun(store) {
+    this.pageStore = this.pageStore || this.store;
     this.change(store, false);
     this.transport.toEnd();
   }
 
-  giveBack() {
-    const { own } = this;
-    this.own = null;
-    this.change(own, false);
+  restorePageRun() {
+    const { pageStore } = this;
+    this.pageStore = null;
+    this.change(pageStore, false);
     this.transport.toEnd();
   }
 
@@ -385,11 +385,11 @@ export class Instrument extends HTMLElement {
   // Painting: once a frame at most.
 
   request() {
-    if (this.asked) return;
-    this.asked = true;
+    if (this.frameRequested) return;
+    this.frameRequested = true;
     const paint = () => {
-      if (!this.asked) return;
-      this.asked = false;
+      if (!this.frameRequested) return;
+      this.frameRequested = false;
       try {
         this.paint();
       } catch (error) {
@@ -413,7 +413,7 @@ export class Instrument extends HTMLElement {
     this.learnBox.hidden = door !== "learn" || Boolean(this.lessons.lesson);
     this.lessons.menu.hidden = this.museum.wanted;
     if (door === "servers") this.servers.paint({ busy: this.busy });
-    if (door === "decide") this.calculator.paint(this.own || this.store);
+    if (door === "decide") this.calculator.paint(this.pageStore || this.store);
     const state = this.awaiting && !LATER.includes(this.state) ? "starting" : this.state;
     this.lead.paintStatus(store, transport, state, this);
     if (this.shown.hidden) return;

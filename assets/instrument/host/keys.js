@@ -28,7 +28,7 @@ export function pressKey(event, { cursor, transport, round, scenes, presenting }
   const writes = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
   const staged = writes && target.type !== "range" ? null : scenes.key(event);
   if (writes && !staged) return;
-  const own = {
+  const actions = {
     ArrowLeft: () => cursor.step(-1),
     ArrowRight: () => cursor.step(1),
     ",": () => cursor.step(-1),
@@ -44,7 +44,7 @@ export function pressKey(event, { cursor, transport, round, scenes, presenting }
     m: () => round.show("mask"),
     a: () => presenting.ask(event.shiftKey),
   };
-  const act = staged || own[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  const act = staged || actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   const scrolls = target.classList && SCROLL.some((name) => target.classList.contains(name));
   if (!act || (scrolls && /^(Home|End)$/.test(event.key))) return;
   event.preventDefault();

@@ -133,10 +133,10 @@ export class RoundView {
     setText(this.what, round ? roundWords(round, known) : "nothing decoded yet at this time");
     this.back.disabled = !round || selection.round === 0;
     this.on.disabled = !round || selection.round + 1 >= selection.lane.rounds.length;
-    for (const [face, own] of this.faces) own.setAttribute("aria-pressed", String(face === this.face));
-    for (const [stage, own] of this.stages) {
-      own.setAttribute("aria-pressed", String(Boolean(round) && known.stage === stage));
-      own.disabled = !round || (stage === "draft" && !round.nodes.length);
+    for (const [face, toggle] of this.faces) toggle.setAttribute("aria-pressed", String(face === this.face));
+    for (const [stage, toggle] of this.stages) {
+      toggle.setAttribute("aria-pressed", String(Boolean(round) && known.stage === stage));
+      toggle.disabled = !round || (stage === "draft" && !round.nodes.length);
     }
     this.hide.setAttribute("aria-pressed", String(hiding));
   }

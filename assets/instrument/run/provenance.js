@@ -25,16 +25,16 @@ export function provenance(start) {
 
 /** Servers of other programs: what was asked of them, and what their times are. */
 function serverProvenance(start) {
-  const asked = [samplingWords(start.settings || {}), `seed ${start.seed}`, `${start.prompt_tokens} prompt tokens`];
-  if (start.server.inside) return insideProvenance(start, asked);
+  const request = [samplingWords(start.settings || {}), `seed ${start.seed}`, `${start.prompt_tokens} prompt tokens`];
+  if (start.server.inside) return insideProvenance(start, request);
   const jitter = `loopback jitter ${formatMs(start.server.jitter_ms)}`;
-  return [...asked, "same token ids to each, in turns", `times seen from here, ${jitter}`].join(" · ");
+  return [...request, "same token ids to each, in turns", `times seen from here, ${jitter}`].join(" · ");
 }
 
 /** What a recorder inside a server sent: of an earlier request it knows neither prompt nor seed. */
-const insideProvenance = ({ server, prompt_tokens }, asked) =>
+const insideProvenance = ({ server, prompt_tokens }, request) =>
   [
-    ...(prompt_tokens ? asked : [asked[0], "an earlier request: its prompt and seed were not recorded"]),
+    ...(prompt_tokens ? request : [request[0], "an earlier request: its prompt and seed were not recorded"]),
     `recorded inside ${server.model.split("/").pop()}`,
     "the clock is the server's: a round lasts from the step before to the end of its own",
   ].join(" · ");

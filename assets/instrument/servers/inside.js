@@ -37,7 +37,7 @@ export class InsideCard {
   }
 
   paint(busy) {
-    for (const each of [this.write, this.open, this.again]) each.disabled = busy;
+    for (const control of [this.write, this.open, this.again]) control.disabled = busy;
   }
 
   ask(request) {

@@ -67,10 +67,10 @@ def decode(
     drafters.find(settings.drafter)
     lane = options.load(load).start(text, settings)
     events, lost = _decode(race([lane]), _counted(settings.max_new_tokens) if json else _streamed, trace)
-    return _told(events, json, lost)
+    return _print_result(events, json, lost)
 
 
-def _told(events: list[AnyEvent], json: bool, lost: DraftscopeError | None) -> int:
+def _print_result(events: list[AnyEvent], json: bool, lost: DraftscopeError | None) -> int:
     done = lanes.lanes(events)[0].decoded()
     if json:
         print(lanes.as_json(done))
@@ -106,7 +106,7 @@ def _inside(text: str, server: str, chosen: Given, trace: Path | None, json: boo
     with Field.open({"inside": server}) as field:
         steps = field.inside(field.prompt(text, settings), request_of(settings), RUN)
         events, lost = _decode(steps, (lambda coming: coming) if json else _printed, trace)
-    code, end = _told(events, json, lost), events[-1]
+    code, end = _print_result(events, json, lost), events[-1]
     if end.kind == "run_end" and end.reason == "error":
         raise DraftscopeError(end.message)
     return code
