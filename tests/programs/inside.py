@@ -20,14 +20,15 @@ from draftscope.verify.sampling import Sampling
 from tests.programs.interop import started
 
 MENDED = Path(__file__).parents[1] / "inside/mended"
-PORT = 8160
+PORT = 8200
+PAIR = ("llama-draftscope-15m", "llama-draftscope-draft-1m")
 LAWS = (Sampling(1.0), Sampling(0.7, top_p=0.9), Sampling(0.0))  # top-k can end vLLM 0.32: engine/inside/README.md
 DRAWN = '"draft_sample_method": "probabilistic", '  # else drafts are the drafter's best tokens, and there is no q
 
 
-def command(plugins: str, port: int, requests: int = 8) -> Command:
-    """Starts vLLM with the embedded pair, which drafts four sampled tokens, and with these plugins."""
-    target, draft = (str(assets() / "models" / f"llama-draftscope-{name}") for name in ("15m", "draft-1m"))
+def command(plugins: str, port: int, requests: int = 8, models: Path | None = None) -> Command:
+    """Starts vLLM with the embedded pair, or a copy of it, which drafts four sampled tokens, and with these plugins."""
+    target, draft = (str((models or assets() / "models") / name) for name in PAIR)
     pair = ServedPair(target, "draft", draft, context=512, requests=requests)
     start = find_start("vllm-cpu").commands(pair, port)[1]
     return replace(
