@@ -115,7 +115,6 @@ def by_engine(url: str, counter: str) -> dict[str, float]:
 RANKS = {
     "tensor parallel": "--tensor-parallel-size",
     "data parallel": "--data-parallel-size",
-    "pipeline parallel": "--pipeline-parallel-size",
 }
 
 
