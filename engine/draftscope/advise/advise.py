@@ -161,12 +161,11 @@ def advising(
 def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question) -> Steps[AdviceProgress, Calibration]:
     """The costs of the drafters `names` or of all. Raises `DraftscopeError` where they cannot be trusted."""
 
-    def now(_: None = None) -> AdviceProgress:
-        at = engine.calibrating
+    def now(at: Progress) -> AdviceProgress:
         left = None if at.seconds_left is None else at.seconds_left + question.seconds
         return AdviceProgress(Stage.COSTS, int(100 * at.share), left)
 
-    yield now()
+    yield AdviceProgress(Stage.COSTS)
     found = yield from mapped(engine.calibrated(names), now)
     if found.doubts:
         engine.forget_costs()

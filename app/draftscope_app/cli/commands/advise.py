@@ -160,7 +160,7 @@ def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceR
     chosen, drafter = options.models(loading)
     engine = options.load(chosen)
     with terminal.following("Calibrating") as watch:
-        calibration = last(engine.calibrated(), lambda _: watch(engine.calibrating))
+        calibration = last(engine.calibrated(), watch)
     if calibration.doubts:
         raise DraftscopeError(f"{' '.join(calibration.doubts)} {costs.NOT_KEPT}")
     name = drafter if drafter in calibration.drafting else next((n for n in calibration.drafting if n != "plain"), None)
