@@ -23,8 +23,12 @@ SHOWN = """e => ({
 def raced(pair: DecodingEngine) -> list[AnyEvent]:
     """Two drafters that write the same greedy text in other rounds."""
     common: dict[str, Any] = {"temperature": 0.0, "max_new_tokens": 24}
-    oracle = {"drafter": "oracle", "oracle_alpha": 0.8}
-    lanes = {"plain": {"drafter": "plain"}, "one": {**oracle, "gamma": 2}, "two": {**oracle, "gamma": 5}}
+    oracle: dict[str, Any] = {"drafter": "oracle", "oracle_alpha": 0.8}
+    lanes: dict[str, Any] = {
+        "plain": {"drafter": "plain"},
+        "one": {**oracle, "gamma": 2},
+        "two": {**oracle, "gamma": 5},
+    }
     settings = {name: Settings.of(**(common | own)) for name, own in lanes.items()}
     return list(race([pair.start("a", one, run="r", lane=name) for name, one in settings.items()]))
 
