@@ -144,8 +144,8 @@ def _far(chosen: Measured) -> list[str]:
         return []
     return [
         f"The prediction missed by {abs(chosen.predicted / ratio - 1):.0%}: these runs wrote {chosen.tau:.2f} tokens a "
-        f"round, and {chosen.predicted_tau:.2f} were predicted; a round took {chosen.tau / ratio:.2f} of one of plain "
-        f"decoding, and {chosen.predicted_tau / chosen.predicted:.2f} were predicted."
+        f"round (predicted {chosen.predicted_tau:.2f}), and a round took {chosen.tau / ratio:.2f} times as long as one "
+        f"of plain decoding (predicted {chosen.predicted_tau / chosen.predicted:.2f})."
     ]
 
 

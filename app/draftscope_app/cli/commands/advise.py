@@ -187,7 +187,8 @@ def _measured(
     known = load_saved(measured_for(engine)) is not None
     first = "" if known else ", after the costs of rounds on this machine, which are measured once"
     terminal.say(
-        f"This takes up to {question.seconds:g} s{first}; it ends as soon as the answer is clear, at temperatures 0 and 1."
+        f"This takes up to {question.seconds:g} s{first}; it ends as soon as the answer is clear, at temperatures 0 "
+        "and 1."
     )
     with terminal.following("Advising") as watch:
         return advised(engine, question, selected, names, notes, watch)
