@@ -140,13 +140,13 @@ def share_bar() -> Progress:
 
 @contextmanager
 def following(what: str) -> Iterator[Callable[[Stand], None]]:
-    """Shows how far a measurement is: a bar on a terminal's stderr; in a pipe a line on stderr where it turns to
-    something else, and every `LINE_S` seconds."""
+    """Shows how far a measurement is, once that is known: a bar on a terminal's stderr; in a pipe a line on stderr
+    where it turns to something else, and every `LINE_S` seconds."""
     if sys.stderr.isatty():
         with share_bar() as bar:
-            task = bar.add_task(what, total=1.0, left="")
+            task = bar.add_task(what, total=1.0, left="", visible=False)
             yield lambda now: bar.update(
-                task, description=now.doing, completed=now.share, left=time_left(now.seconds_left)
+                task, description=now.doing, completed=now.share, left=time_left(now.seconds_left), visible=True
             )
         return
     doing, shown = "", monotonic()

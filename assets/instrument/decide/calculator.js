@@ -12,13 +12,13 @@ const WIDE = 340;
 const HIGH = 190;
 const EDGE = { left: 20, right: 58, top: 22, bottom: 38 };
 const SLIDERS = [
-  ["acceptance", "Acceptance, first, α", 0, 0.99, 0.01],
-  ["draft", "Draft step, c", 0, 1, 0.01],
-  ["rows", "More rows, v, times", 0, 3, 0.05],
+  ["acceptance", "First token accepted, α", 0, 0.99, 0.01],
+  ["draft", "Cost of a draft step, c", 0, 1, 0.01],
+  ["rows", "Cost of checking, v, ×", 0, 3, 0.05],
   ["requests", "Concurrent requests", 1, 64, 1],
   ["length", "Tokens of an answer", 8, 2048, 1],
 ];
-const NOTHING = "No finished run with plain decoding beside it is known; press Run on Watch.";
+const NOTHING = "There is no finished run with plain decoding beside it yet; press Run on Watch.";
 
 export class Calculator {
   constructor() {
@@ -50,7 +50,7 @@ export class Calculator {
   begin(terms, draft, source) {
     this.terms = terms;
     const chosen = source === "recorded" ? " It was recorded, and chosen to open with because it gains." : "";
-    const of = `An estimate, over plain decoding of as many answers, from the run of ${laneTitle(draft)} on Watch (${provenance(draft.start)}).${chosen}`;
+    const of = `An estimate of the speed, beside plain decoding of as many answers, from the run of ${laneTitle(draft)} on Watch (${provenance(draft.start)}).${chosen}`;
     setText(this.basis, `${of} ${basis(terms)}`);
     this.reset();
   }
@@ -104,7 +104,7 @@ function chart(points, terms) {
     s("polyline", { points: some.map((point) => `${x(point.level)},${y(point.ratio)}`).join(" "), class: look });
   const words = (text, at, down, look) => s("text", { x: at, y: down, class: look }, text);
   const value = (point) => words(point.ratio.toFixed(2), x(point.level), y(point.ratio) - 12, "best");
-  const unit = terms.chain ? "drafted tokens a round" : "drafted levels a round";
+  const unit = terms.chain ? "drafted tokens a round" : "depth of the drafts, in tokens";
   return s(
     "svg",
     {

@@ -119,7 +119,7 @@ export function headline(points, terms) {
 /** Drafted in a round. */
 function shape(point, { chain }) {
   if (chain || point.nodes <= point.level) return `${counted(point.level, "drafted token")} a round`;
-  return `${counted(point.level, "level")} and ${counted(Math.round(point.nodes), "drafted token")} a round`;
+  return `drafts ${counted(point.level, "token")} deep, ${Math.round(point.nodes)} in all`;
 }
 
 /** What the curve rests on. */
@@ -130,12 +130,13 @@ export function basis({ measured, modelledRatio, kept, rows, length }) {
       : "in this race";
   const parts =
     modelledRatio.toFixed(2) === measured.ratio.toFixed(2)
-      ? "its rounds and prefill add up to the same"
-      : `the rounds and prefill of the race alone add up to ${modelledRatio.toFixed(2)}`;
+      ? "the times of its rounds and of reading the prompt add up to the same"
+      : `in the race alone the times of its rounds and of reading the prompt add up to ${modelledRatio.toFixed(2)}`;
   return (
     `Watch measured ${measured.ratio.toFixed(2)} ${runs}, for answers of ${length} tokens, and the curve goes through it; ${parts}. ` +
-    `Hollow points were not run: deeper than ${counted(kept.length, "level")}, the draft goes on as in its last. ` +
-    `Rows were timed up to ${rows.widths.at(-1)}; beyond, their cost grows by the row.`
+    `Hollow points were not run: in drafts deeper than ${counted(kept.length, "token")}, each further token is taken to ` +
+    `cost as much and to be accepted as often as the last. Checking was timed for up to ${rows.widths.at(-1)} tokens at ` +
+    `once; beyond that each is taken to cost as much as those.`
   );
 }
 
@@ -154,7 +155,8 @@ export function flips(terms, set) {
     if (pays({ acceptance })) high = acceptance;
     else low = acceptance;
   }
-  const company =
-    requests > MOST_REQUESTS ? `not within ${MOST_REQUESTS} concurrent requests` : `at ${requests} concurrent requests`;
-  return `It stops paying ${company}, or where the first drafted token is accepted in less than ${formatProb(high)} of rounds.`;
+  const least = `where the first drafted token is accepted in less than ${formatProb(high)} of rounds`;
+  return requests > MOST_REQUESTS
+    ? `It pays with ${MOST_REQUESTS} concurrent requests too; it stops paying ${least}.`
+    : `It stops paying at ${requests} concurrent requests, or ${least}.`;
 }

@@ -1,7 +1,7 @@
 // <draftscope-instrument>: the one element that hosts it all, in an open shadow root.
 //
-// `feed(text)` takes a JSON delta: {"seq", "run", "ev": [events], "source", "paced", "state", "place", "note"}. A run
-// replaces what is shown only when its first event arrives, so a refused run leaves the page as it was.
+// `feed(text)` takes a JSON delta: {"seq", "run", "ev": [events], "source", "paced", "state", "place", "measuring",
+// "note"}. A run replaces what is shown only when its first event arrives, so a refused run leaves the page as it was.
 
 import { fromAddress, setInAddress } from "../base/address.js";
 import { h } from "../base/dom.js";
@@ -25,6 +25,7 @@ import { LessonPlayer } from "../lessons/player.js";
 import { CheckCard } from "../proof/check.js";
 import { ExactView } from "../proof/exact.js";
 import { WhyView } from "../proof/why.js";
+import { BesideView } from "../round/beside.js";
 import { RoundView } from "../round/round.js";
 import { ScaleView } from "../round/scale.js";
 import { CompareView } from "../run/compare.js";
@@ -98,7 +99,8 @@ export class Instrument extends HTMLElement {
     this.lessons = new LessonPlayer(this, this.museum.entrance, this.scenes.list);
     this.strip = new StripView(this.transport, (lane, round) => cursor.select(lane, round));
     this.opening = new Opening(this);
-    this.round = new RoundView(actions, this.opening.root);
+    this.beside = new BesideView((lane, round) => cursor.select(lane, round), this.request);
+    this.round = new RoundView(actions, this.opening.root, this.beside.button);
     this.fork = new ForkBar();
     this.decision = new DecisionView(actions, this.fork.root);
     this.scale = new ScaleView(actions);
@@ -135,7 +137,12 @@ export class Instrument extends HTMLElement {
     this.sceneBox = h("div", { class: "scene-box", hidden: true }, h("h3", { class: "unseen", text: "Formula" }));
     this.noFormula = h("p", { class: "sum", text: "The speedup model needs a finished run with a plain lane." });
     this.strip.line.append(this.lead.what);
-    this.pair = h("div", { class: "pair" }, this.round.root, this.decision.root, this.scale.root);
+    const cards = [this.round, this.beside, this.decision, this.scale];
+    this.pair = h(
+      "div",
+      { class: "pair" },
+      cards.map((view) => view.root),
+    );
     this.shown = h(
       "div",
       { class: "ds run" },
@@ -311,6 +318,7 @@ export class Instrument extends HTMLElement {
     this.state = delta.state || this.state;
     if (delta.state === "done" && delta.run === this.waiting?.run) this.awaiting = false; // stopped before it began
     this.place = delta.place || 0;
+    this.measuring = delta.measuring || "";
     const events = delta.ev || [];
     if (events.length && this.waiting && this.waiting.run === delta.run) this.begin();
     if (events.length && delta.run !== this.shownRun) return;
@@ -440,7 +448,9 @@ export class Instrument extends HTMLElement {
 
   paintRound(selection, known) {
     const { store, cursor } = this;
-    this.round.paint(selection, known, this.clientWidth < NARROW, cursor, this.colours);
+    const narrow = this.clientWidth < NARROW;
+    this.round.paint(selection, known, narrow, cursor, this.colours);
+    this.beside.paint(store, selection, known, narrow, cursor.shown, this.round.tall, this.colours);
     this.decision.paint(selection, known);
     this.fork.paint(store, selection, known, this.busy);
     this.scale.paint(store, selection, known);

@@ -162,7 +162,7 @@ def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceR
     chosen, drafter = options.models(loading)
     engine = options.load(chosen)
     with terminal.following("Calibrating") as watch:
-        calibration = last(engine.calibrated(), lambda _: watch(engine.calibrating))
+        calibration = last(engine.calibrated(), watch)
     if calibration.doubts:
         raise DraftscopeError(f"{' '.join(calibration.doubts)} {costs.NOT_KEPT}")
     name = drafter if drafter in calibration.drafting else next((n for n in calibration.drafting if n != "plain"), None)
@@ -188,7 +188,10 @@ def _measured(
     selected = plans.for_target(engine, plan, prompts, selected)
     known = load_saved(measured_for(engine)) is not None
     first = "" if known else ", after the costs of rounds on this machine, which are measured once"
-    terminal.print_note(f"This takes up to {question.seconds:g} s{first}; it ends as soon as the answer is clear.")
+    terminal.print_note(
+        f"This takes up to {question.seconds:g} s{first}; it ends as soon as the answer is clear, at temperatures 0 "
+        "and 1."
+    )
     with terminal.following("Advising") as watch:
         return advised(engine, question, selected, names, notes, watch)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import Steps, said, stoppable
+from draftscope.base.steps import Steps, last, said, stoppable
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
@@ -65,7 +65,9 @@ def decode(
     from draftscope.decode.race import race
 
     drafters.find(settings.drafter)
-    lane = options.load(load).start(text, settings)
+    opening = options.load(load).opening(text, settings)
+    with terminal.following("Measuring") as watch:
+        lane = last(opening, watch)
     events, lost = _decode(race([lane]), _counted(settings.max_new_tokens) if json else _streamed, trace)
     return _print_result(events, json, lost)
 

@@ -22,7 +22,7 @@ OBJECTIVES = {
 }
 LOOKS = 12  # at the runs, whose intervals are drawn
 STAGES = {
-    "costs": ("Measuring the cost of rounds on this machine; a minute for new models, once", ""),
+    "costs": ("Measuring what a round costs here, once for this machine", ""),
     "acceptance": ("Measuring acceptance on these prompts", "prompt"),
     "proof": ("Running the best in turn with plain decoding", "run"),
 }
