@@ -156,6 +156,7 @@ export class Instrument extends HTMLElement {
       { class: "ds", "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: this.keys } },
       this.message.root,
       this.presenting.root,
+      this.presenting.list,
       this.lead.top,
       this.serversBox,
       this.learnBox,

@@ -42,7 +42,7 @@ export function pressKey(event, { cursor, transport, round, scenes, presenting }
     v: () => cursor.hide(),
     t: () => round.show("tree"),
     m: () => round.show("mask"),
-    a: () => presenting.ask(event.shiftKey),
+    a: () => presenting.ask(),
   };
   const act = staged || own[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   const scrolls = target.classList && SCROLL.some((name) => target.classList.contains(name));
