@@ -163,6 +163,7 @@ export class Instrument extends HTMLElement {
       { class: "ds", "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: this.keys } },
       this.message.root,
       this.presenting.root,
+      this.presenting.list,
       this.lead.top,
       this.serversBox,
       this.learnBox,
@@ -433,7 +434,7 @@ export class Instrument extends HTMLElement {
     const selection = cursor.at;
     const known = cursor.known();
     this.strip.paint(store, cursor.shown, selection, known, cursor.partial, this.colours);
-    const served = ofServers(store);
+    const served = ofServers(store) && !isInside(selection?.lane);
     this.pair.hidden = served;
     if (!served) this.paintRound(selection, known);
     this.measured.paint(store);

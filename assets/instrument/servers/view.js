@@ -270,7 +270,8 @@ export class ServersView {
       this.inside = null;
       this.repaint();
     };
-    this.inside = reply.recorded ? new InsideCard(name, reply.recorded, () => this.look(name), close) : null;
+    const others = reply.servers.map((server) => server.name).filter((other) => other !== name);
+    this.inside = reply.recorded ? new InsideCard(name, reply.recorded, others, () => this.look(name), close) : null;
     this.repaint();
   }
 
