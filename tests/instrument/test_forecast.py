@@ -71,9 +71,7 @@ def test_the_estimate_is_what_watch_says_of_the_shape_that_was_run(store: Json, 
     assert own["cost"] == pytest.approx(costs["tau"] / costs["predicted"], rel=0.02)  # the parts of "Why this fast"
     assert terms["own"] == pytest.approx(watch["ratio"], rel=0.05)  # what those parts add up to, before any correction
     said, why = call(FILES, [("headline", [points, terms]), ("basis", [terms])])
-    assert said.startswith(
-        f"Turn it on: about {watch['ratio']:.2f} times plain decoding, with drafts 2 tokens deep, 3 in"
-    )
+    assert said.startswith(f"Turn it on: about {watch['ratio']:.2f} times plain decoding, with drafts 2 tokens deep, 3")
     assert f"Watch measured {watch['ratio']:.2f} in {watch['n']} whole runs" in why and f"{terms['own']:.2f}" in why
 
 
