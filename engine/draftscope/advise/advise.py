@@ -285,17 +285,17 @@ def _at_other_temperatures(
     watch: Watch,
 ) -> Steps[AdviceProgress, list[AtTemperature]]:
     """Whether a clear answer holds at the other `TEMPERATURES`, in the time that is left."""
-    decision, found = decide(measured), list[AtTemperature]()
+    decision, tried = decide(measured), list[AtTemperature]()
     foreseen = next(entry for entry in predicted if entry.candidate == decision.chosen.candidate)
     for temperature in TEMPERATURES:
         late = until - perf_counter() < LEAST_PROOF * question.seconds
         if late or temperature == question.temperature or decision.verdict is Verdict.OPEN:
             continue
-        warmer = replace(question, temperature=temperature)
+        other = replace(question, temperature=temperature)
         cases = [replace(case, temperature=temperature) for case in texts]
-        again = yield from _again(engine, warmer, decision.chosen, foreseen, cases, until, watch)
-        found += [AtTemperature(temperature, decide([run]).verdict, run.ratio) for run in again if run.has_enough_runs]
-    return found
+        again = yield from _again(engine, other, decision.chosen, foreseen, cases, until, watch)
+        tried += [AtTemperature(temperature, decide([run]).verdict, run.ratio) for run in again if run.has_enough_runs]
+    return tried
 
 
 def _again(
