@@ -47,8 +47,8 @@ def unseen(_: Progress) -> None:
     """Nobody follows it."""
 
 
-def told(begin: Callable[[Watcher], Steps[None, Found]], what: str) -> Steps[Progress, Found]:
-    """The steps of a measurement of `what` that tells a watcher how far it is: each is the latest that it told."""
+def with_progress(begin: Callable[[Watcher], Steps[None, Found]], what: str) -> Steps[Progress, Found]:
+    """The steps of a measurement of `what`, which tells a watcher how far it is; each step is the latest of that."""
     now = Progress(what)
 
     def follow(at: Progress) -> None:

@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from draftscope import drafters
 from draftscope.base.costs import Calibration, VerifyCurve
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.progress import Progress, told
+from draftscope.base.progress import Progress, with_progress
 from draftscope.base.steps import Steps, Together, last
 from draftscope.decode import availability
 from draftscope.decode.acceptance import by_rank
@@ -258,7 +258,7 @@ class DecodingEngine(LoadedPair):
         if "calibration" in self.__dict__:
             return self.calibration
         measuring = partial(calibration_of, self, names=names, one_text=one_text)
-        together = Together(lambda: told(measuring, COSTS))
+        together = Together(lambda: with_progress(measuring, COSTS))
         calibration = yield from self._calibrating.setdefault((tuple(names), one_text), together).steps()
         if not names:
             self.calibration = calibration
@@ -324,7 +324,7 @@ class DecodingEngine(LoadedPair):
             return self._tree
         key = info.name, Sampling.of(settings)
         measuring = partial(by_rank, self, settings)
-        rates = self._known(self._rates.setdefault(key, Together(lambda: told(measuring, RANKS))).steps())
+        rates = self._known(self._rates.setdefault(key, Together(lambda: with_progress(measuring, RANKS))).steps())
         size = settings.options(TreeSizeOptions)
         limits = *key, size.tree_nodes, size.tree_depth
         if limits not in self._trees:

@@ -30,7 +30,7 @@ class Laws:
     def __getitem__(self, rows: slice) -> Laws:
         part = Laws.__new__(Laws)
         part.law, part.total, part.clean, part.best = (
-            each[rows] for each in (self.law, self.total, self.clean, self.best)
+            tensor[rows] for tensor in (self.law, self.total, self.clean, self.best)
         )
         return part
 
@@ -82,8 +82,8 @@ def row_sums(rows: Tensor) -> Tensor:
 def numbers(values: Tensor) -> list[Any]:
     """As lists; None: not a number, or without bound."""
     listed: list[Any] = values.tolist()
-    return listed if bool(values.isfinite().all()) else [_finite(each) for each in listed]
+    return listed if bool(values.isfinite().all()) else [_finite(entry) for entry in listed]
 
 
 def _finite(value: Any) -> Any:
-    return [_finite(each) for each in value] if isinstance(value, list) else value if math.isfinite(value) else None
+    return [_finite(entry) for entry in value] if isinstance(value, list) else value if math.isfinite(value) else None

@@ -78,8 +78,8 @@ class RoundRecorder:
             names = list(self._rings)
             rings = [ring for name, ring in self._rings.items() if request and request in name]
             lines = sorted(line for ring in rings for line in ring if line[0] > after)
-            asked = [name for name in {*names, *self._ended} if request in name]
-            ended = all(self._ended.get(name, math.inf) <= self._read for name in asked) if asked else None
+            matching = [name for name in {*names, *self._ended} if request in name]
+            ended = all(self._ended.get(name, math.inf) <= self._read for name in matching) if matching else None
         state = {
             "on": self.on, "why": self.why, "lost": self.lost, "requests": [] if request else names, "ended": ended
         }  # fmt: skip

@@ -53,7 +53,7 @@ class VllmStep:
 
 
 @dataclass
-class Writer:
+class WritingRequest:
     """A request that wrote tokens in the step."""
 
     place: int  # in the batch
@@ -84,42 +84,44 @@ def rounds(step: VllmStep) -> list[tuple[str, Content]]:
     return [made for writers in _groups(step) for made in _rounds(step, writers)]
 
 
-def _groups(step: VllmStep) -> Iterator[list[Writer]]:
+def _groups(step: VllmStep) -> Iterator[list[WritingRequest]]:
     """The requests whose rounds are wanted, as many at a time as are computed together."""
     counts = [0] * len(step.requests) if step.verification is None else step.verification.counts
-    group: list[Writer] = []
+    group: list[WritingRequest] = []
     first = start = 0
     for place, (tokens, count) in enumerate(zip(step.written.tolist(), counts, strict=True)):
         if step.wanted[place] and not step.skipped[place]:
             if group and (start + count + len(group) + 1) * step.logits.shape[-1] > TOGETHER:
                 yield group
                 group, start = [], 0
-            group.append(Writer(place, [token for token in tokens if token >= 0], first, start, count))
+            group.append(WritingRequest(place, [token for token in tokens if token >= 0], first, start, count))
             start += count
         first += count
     if group:
         yield group
 
 
-def _rounds(step: VllmStep, writers: list[Writer]) -> list[tuple[str, Content]]:
+def _rounds(step: VllmStep, writers: list[WritingRequest]) -> list[tuple[str, Content]]:
     """In one tensor: p of drafted rows, the laws of bonus and plain tokens, q, and the laws of corrections."""
-    own, corrected = [each for each in writers if not each.corrected], [each for each in writers if each.corrected]
+    direct = [writer for writer in writers if not writer.corrected]
+    corrected = [writer for writer in writers if writer.corrected]
     tokens, p, q, u = _drafted_rows(step, writers)
-    laws = Laws(torch.cat([p, _own(step, own), p[:0] if q is None else q, _corrections(step, corrected, tokens, p, q)]))
-    drafts, targets, qs = len(p), len(p) + len(own), 0 if q is None else len(p)
-    last = [torch.tensor([each.tokens[-1] for each in some], dtype=torch.long) for some in (own, corrected)]
-    target = _targets(step, writers, own, laws[:targets])
+    parts = [p, _direct_laws(step, direct), p[:0] if q is None else q, _corrections(step, corrected, tokens, p, q)]
+    laws = Laws(torch.cat(parts))
+    drafts, targets, qs = len(p), len(p) + len(direct), 0 if q is None else len(p)
+    last = [torch.tensor([writer.tokens[-1] for writer in some], dtype=torch.long) for some in (direct, corrected)]
+    target = _targets(step, writers, direct, laws[:targets])
     drawn = _drawn(laws[drafts:], torch.cat([last[0], tokens[:qs], last[1]]))
     drafted = _drafted(tokens, laws[:drafts], laws[targets : targets + drafts] if qs else None, u)
     for row, content in enumerate(drafted):
-        content |= {"target": target[row], "draft": drawn[len(own) + row] if qs else None}
+        content |= {"target": target[row], "draft": drawn[len(direct) + row] if qs else None}
     ends = [end | {"target": seen} for end, seen in zip(drawn, target[drafts:], strict=False)]
-    ends += [end | {"target": None} for end in drawn[len(own) + qs :]]
-    ended = {each.place: end for each, end in zip(own + corrected, ends, strict=True)}
-    return [(step.requests[each.place], _round(step, each, drafted, ended[each.place])) for each in writers]
+    ends += [end | {"target": None} for end in drawn[len(direct) + qs :]]
+    ended = {writer.place: end for writer, end in zip(direct + corrected, ends, strict=True)}
+    return [(step.requests[writer.place], _round(step, writer, drafted, ended[writer.place])) for writer in writers]
 
 
-def _round(step: VllmStep, writer: Writer, drafted: list[Content], end: Content) -> Content:
+def _round(step: VllmStep, writer: WritingRequest, drafted: list[Content], end: Content) -> Content:
     place, mine = writer.place, drafted[writer.start : writer.start + writer.count]
     return {
         "ms": round(step.ms, 3),
@@ -135,7 +137,7 @@ def _round(step: VllmStep, writer: Writer, drafted: list[Content], end: Content)
 
 
 def _drafted_rows(
-    step: VllmStep, writers: list[Writer]
+    step: VllmStep, writers: list[WritingRequest]
 ) -> tuple[Tensor, Tensor, Tensor | None, list[float] | list[None]]:
     """Drafted tokens, p, q and u."""
     seen = step.verification
@@ -147,40 +149,40 @@ def _drafted_rows(
     return _rows(seen.drafted, rows).long(), p, None if seen.q is None else _rows(seen.q, rows), u
 
 
-def _own(step: VllmStep, writers: list[Writer]) -> Tensor:
+def _direct_laws(step: VllmStep, writers: list[WritingRequest]) -> Tensor:
     """What bonus and plain tokens are drawn from."""
-    scores = _logits(step, [], writers) if step.last is None else _rows(step.last, [each.place for each in writers])
+    scores = _logits(step, [], writers) if step.last is None else _rows(step.last, [writer.place for writer in writers])
     return scores.softmax(-1, dtype=torch.float32)
 
 
-def _logits(step: VllmStep, drafting: list[Writer], own: list[Writer]) -> Tensor:
+def _logits(step: VllmStep, drafting: list[WritingRequest], direct: list[WritingRequest]) -> Tensor:
     """The model's, of drafted rows and then of bonus and plain ones."""
-    places = [each.place for each in own]
+    places = [writer.place for writer in direct]
     if step.rows is None or step.last_rows is None:
         return _rows(step.logits, places)
     rows = [_rows(step.rows, _drafted_places(drafting)), _rows(step.last_rows, places)]
     return step.logits.index_select(0, torch.cat(rows))
 
 
-def _drafted_places(writers: list[Writer]) -> list[int]:
-    return [place for each in writers for place in range(each.first, each.first + each.count)]
+def _drafted_places(writers: list[WritingRequest]) -> list[int]:
+    return [place for writer in writers for place in range(writer.first, writer.first + writer.count)]
 
 
-def _corrections(step: VllmStep, writers: list[Writer], tokens: Tensor, p: Tensor, q: Tensor | None) -> Tensor:
+def _corrections(step: VllmStep, writers: list[WritingRequest], tokens: Tensor, p: Tensor, q: Tensor | None) -> Tensor:
     """What corrections are drawn from, not divided by its sum."""
-    rows = [each.start + each.accepted for each in writers]
-    sampled = torch.tensor([[step.temperature[each.place] > 0] for each in writers], dtype=torch.bool).view(-1, 1)
+    rows = [writer.start + writer.accepted for writer in writers]
+    sampled = torch.tensor([[step.temperature[writer.place] > 0] for writer in writers], dtype=torch.bool).view(-1, 1)
     p = _rows(p, rows)
     rest = p.scatter(1, _rows(tokens, rows)[:, None], 0.0) if q is None else (p - _rows(q, rows)).clamp_min(0)
     return rest.where(sampled, p)
 
 
-def _targets(step: VllmStep, writers: list[Writer], own: list[Writer], p: Laws) -> list[Content]:
+def _targets(step: VllmStep, writers: list[WritingRequest], direct: list[WritingRequest], p: Laws) -> list[Content]:
     """p as it was used, beside the model's logits. `whole`: log of the sum of exp(logit / temperature), which is
     max(logit / temperature) - log(max(softmax))."""
-    heats = [step.temperature[each.place] or 1.0 for each in writers for _ in range(each.count)]
-    heats += [step.temperature[each.place] or 1.0 for each in own]
-    logits = _logits(step, writers, own).float()
+    heats = [step.temperature[writer.place] or 1.0 for writer in writers for _ in range(writer.count)]
+    heats += [step.temperature[writer.place] or 1.0 for writer in direct]
+    logits = _logits(step, writers, direct).float()
     scores, whole = numbers(logits.gather(1, p.best)), [None] * len(p)
     if not step.processed_elsewhere:
         logits = logits / torch.tensor(heats)[:, None]
@@ -211,7 +213,7 @@ def _drafted(tokens: Tensor, p: Laws, q: Laws | None, u: list[float] | list[None
         rest_q = torch.zeros_like(rest_p)
     else:
         of_q, own_q, rest_q = q.clean.gather(1, ids), q.of(tokens), q.rest(ids)
-    rests = torch.stack([row_sums(each) for each in (rest_p, rest_q, torch.minimum(rest_p, rest_q))], 1)
+    rests = torch.stack([row_sums(mass) for mass in (rest_p, rest_q, torch.minimum(rest_p, rest_q))], 1)
     sides = zip(ids.tolist(), p.clean.gather(1, ids).tolist(), of_q.tolist(), rests.tolist(), strict=True)
     return [
         {"token": token, "p": of_p, "q": of_q, "u": number, "shown": _shown(*side)}

@@ -55,13 +55,13 @@ class RoundRoutes:
     async def _ask(self, request: str, after: int) -> str:
         if self._client is None:
             raise HTTPException(503, "draftscope: this server has no engine to record.")
-        asked = ("draftscope_rounds", ANSWERS_S, (request, after))
+        call = ("draftscope_rounds", ANSWERS_S, (request, after))
         engines: Any = getattr(self._client, "engine_core", None)
         if hasattr(engines, "call_utility_all_async"):  # else the first of several engines answers
-            each = await engines.call_utility_all_async("collective_rpc", *asked, None)
-            ranks = [answer for engine in each for answer in engine]
+            by_engine = await engines.call_utility_all_async("collective_rpc", *call, None)
+            ranks = [answer for engine in by_engine for answer in engine]
         else:
-            ranks = await self._client.collective_rpc(*asked)
+            ranks = await self._client.collective_rpc(*call)
         answers = [answer for answer in ranks if answer is not None]
         if not answers:
             raise HTTPException(503, "draftscope: no rank records; the server's log says why.")
