@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import sys
 import time
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from draftscope_app.page.experiments import listener, view
 from draftscope_app.page.experiments.form import ExperimentForm, form
 from draftscope_app.page.experiments.listener import ExperimentListeners
 from draftscope_app.reports.experiment_plot import figure
-from draftscope_app.reports.label_layout import placed
 from tests.claims.test_claims import row
 
 EVIL = "<script>alert('x')</script>"
@@ -82,49 +79,11 @@ def test_a_chart_is_drawn_with_its_intervals_and_the_line_of_plain_decoding() ->
 @pytest.mark.parametrize(
     ("name", "label"), [("llama-draftscope-draft-1m", "draft-1m 0.95x"), ("early-exit", "early-exit 0.95x")]
 )
-def test_a_single_point_is_labelled_with_its_name(name: str, label: str) -> None:
+def test_a_single_point_has_its_name_and_text_in_the_legend(name: str, label: str) -> None:
     """Of `early-exit` only `exit` was left."""
     line = Line(name, [1.0], [2.0], text=["0.95x"])
     drawn = figure(asdict(Chart("c", "tau", "", [line], joined=False)))
-    (beside,) = drawn.layout.annotations
-    assert (beside.text, beside.x, beside.y) == (label, 1.0, 2.0) and drawn.layout.showlegend is False
-
-
-def ladder() -> tuple[list[float], list[float], list[str]]:
-    """The points and labels of the shipped ladder, in shares of the plot's area."""
-    shipped = view.chart_of(find("Ladder of drafters") or BATCH, saved.shipped())
-    drawn = figure(shipped or {})
-    beside = drawn.layout.annotations
-    (left, right), (low, high) = drawn.layout.xaxis.range, drawn.layout.yaxis.range
-    across = [(each.x - left) / (right - left) for each in beside]
-    return across, [(each.y - low) / (high - low) for each in beside], [each.text for each in beside]
-
-
-def scattered(seed: int) -> tuple[list[float], list[float], list[str]]:
-    draws = random.Random(seed)
-    points = [(draws.uniform(0.05, 0.95), draws.uniform(0.1, 0.9)) for _ in range(6)]
-    return [x for x, _ in points], [y for _, y in points], [f"drafter-{n} 1.00x" for n in range(6)]
-
-
-@pytest.mark.parametrize("points", [ladder, *(partial(scattered, seed) for seed in range(4))])
-@pytest.mark.parametrize("wide", [270, 330, 700, 1040])
-def test_labels_of_single_points_lie_apart_on_a_phone_and_on_a_desktop(points: Any, wide: int) -> None:
-    """Those of the ladder of drafters touched on a phone."""
-    x, y, texts = points()
-    boxes, high = [], 300
-    for across, up, text, place in zip(x, y, texts, placed(x, y, texts), strict=True):
-        long = 6.4 * len(text)
-        left = across * wide + place.right - {"left": 0, "center": long / 2, "right": long}[place.anchor]
-        boxes.append((left, up * high + place.up - 7, left + long, up * high + place.up + 7))
-        assert left >= -6 and left + long <= wide + 6, text  # half of the margin
-    marks = [(a * wide - 5, b * high - 5, a * wide + 5, b * high + 5) for a, b in zip(x, y, strict=True)]
-    for one, box in enumerate(boxes):
-        assert not any(crossed(box, other) for other in boxes[one + 1 :]), texts[one]
-        assert not any(crossed(box, mark) for mark in marks), texts[one]
-
-
-def crossed(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    return min(a[2], b[2]) > max(a[0], b[0]) and min(a[3], b[3]) > max(a[1], b[1])
+    assert drawn.data[0].name == label and drawn.layout.showlegend
 
 
 def test_a_single_kind_of_text_is_drawn() -> None:

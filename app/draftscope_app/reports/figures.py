@@ -16,7 +16,10 @@ from draftscope.trace.html import palette
 
 # Readable on both grounds (3:1 for marks); no fate's own colour, because these are times, counts and ratios.
 PLAIN, OURS, PEER = "#7A828E", "#9B63C9", "#8A7350"
-SYMBOLS = ("circle-open", "diamond", "square-open", "triangle-up", "x", "star")
+SYMBOLS = (
+    "circle-open", "diamond", "square-open", "triangle-up", "x", "star",
+    "circle", "diamond-open", "square", "triangle-down-open", "cross", "hourglass",
+)  # fmt: skip
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 LINE_PX = 36  # height of a system's line
 CLEAR = "rgba(0,0,0,0)"
