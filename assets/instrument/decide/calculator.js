@@ -119,13 +119,8 @@ function chart(points, terms) {
       "speed",
     ),
     line(points.slice(terms.kept.length), "guessed"),
-    points.map((point) =>
-      s("circle", {
-        cx: x(point.level),
-        cy: y(point.ratio),
-        r: point === asRun ? 7 : 4,
-        class: point.ran ? "" : "guessed",
-      }),
+    points.map((p) =>
+      s("circle", { cx: x(p.level), cy: y(p.ratio), r: p === asRun ? 7 : 4, class: p.ran ? "" : "guessed" }),
     ),
     value(asRun),
     top === asRun ? null : value(top),

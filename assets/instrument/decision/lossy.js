@@ -48,11 +48,7 @@ function comparison(rule, child, label, decided, most) {
   const fate = !decided ? "" : child.passed ? "accepted" : "rejected";
   return h(
     "div",
-    {
-      class: `uniform-row compare ${fate}`,
-      role: "img",
-      "aria-label": `${label}: ${words}${decided ? `, ${fate}` : ""}`,
-    },
+    { class: `uniform-row compare ${fate}`, role: "img", "aria-label": `${label}: ${words}${fate && `, ${fate}`}` },
     h("span", { class: "result", text: decided ? (child.passed ? "✓" : "✗") : "?" }),
     h("span", { class: "token", text: shorten(label, 12) }),
     h(

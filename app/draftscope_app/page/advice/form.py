@@ -108,7 +108,7 @@ def _map() -> MapForm:
         with gr.Row(elem_id="ds-advice-what-if"):
             alpha = gr.Slider(0, 0.99, 0, step=0.01, label="Acceptance (0: as measured)", elem_id="ds-advice-alpha")
             draft_cost = gr.Slider(
-                0.1, 3, 1, step=0.05, label="Cost of a draft step, times (1: as measured)", elem_id="ds-advice-draft"
+                0.1, 3, 1, step=0.05, label="Draft cost, times (1: as measured)", elem_id="ds-advice-draft"
             )
             machine = gr.Dropdown(
                 list(MACHINES), value=THIS_MACHINE, label="On which machine", elem_id="ds-advice-machine"
