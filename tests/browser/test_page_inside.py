@@ -62,7 +62,7 @@ def test_a_server_that_records_itself_races_beside_a_plain_one(visit: Any) -> No
         page.element.get_by_role("button", name="Inside fast").click()
         page.element.get_by_label("Race it beside").select_option("plain")
         page.element.get_by_role("button", name="Write the prompt and watch").click()
-        page.until("e => e.store.lanes.length === 2 && e.state === 'done'")
+        page.until(INSIDE.replace("lanes[0]", "lanes[1]"))
         page.to_end()
         lanes = page.ask("e => e.store.lanes.map((l) => [l.name, Boolean(l.start.server.inside), l.tokens.length])")
         assert lanes == [["plain", False, 24], ["fast", True, 24]]

@@ -217,8 +217,8 @@ class _Call:
         rounds = [event for event in self.events if isinstance(event, Round) and event.run == self.run]
         self.events.append(
             RunEnd(
-                run=self.run, lane=LANE, reason=reason, text="".join(each.text_delta for each in rounds),
-                token_ids=[token for each in rounds for token in each.emitted], target_forwards=len(rounds),
+                run=self.run, lane=LANE, reason=reason, text="".join(round_.text_delta for round_ in rounds),
+                token_ids=[token for round_ in rounds for token in round_.emitted], target_forwards=len(rounds),
                 end=self.clock, message=message,
             )
         )  # fmt: skip

@@ -1,9 +1,10 @@
-"""Work that blocks, in a thread of its own, as an iterator that never blocks for long."""
+"""Work that blocks, in threads that end with the program, whatever a server does."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, as_completed
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
@@ -42,3 +43,18 @@ def in_background(work: Callable[[Callable[[Item], None]], None], patience: floa
                 raise item.error
             return
         yield item
+
+
+def at_once(calls: Sequence[Callable[[], Item]]) -> Iterator[Item]:
+    """What the calls return, as they do. Raises what one of them raises."""
+    results = [Future[Item]() for _ in calls]
+
+    def run(result: Future[Item], call: Callable[[], Item]) -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:  # raised again below
+            result.set_exception(error)
+
+    for pair in zip(results, calls, strict=True):
+        threading.Thread(target=run, args=pair, name="draftscope-servers", daemon=True).start()
+    yield from (result.result() for result in as_completed(results))

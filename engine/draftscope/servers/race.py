@@ -1,21 +1,22 @@
 """Races servers: the same token ids, seeds, temperature and stop strings to each, in turns.
 
 The turns alternate: who goes first changes with every prompt and repeat. Where a recorder inside one of the servers is
-watched, all are asked at the same moment. Prefix caches of earlier requests are passed
-over where a server can do so. A warm-up is not counted. A server that fails is named and the others go on; what it had
-written is kept, and after `GIVEN_UP` failures in a row it is not asked again.
+watched, all are asked at the same moment. Prefix caches of earlier requests are passed over where a server can do so. A
+warm-up is not counted. A server that fails is named and the others go on; what it had written is kept, and after
+`GIVEN_UP` failures in a row it is not asked again.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.adapter import Chunk, Counted, Finish, Request, Server, ServerError
+from draftscope.servers.background import at_once
 from draftscope.servers.latency import Arrival, Latency, latency
 
 GIVEN_UP = 2  # failures in a row
@@ -127,8 +128,8 @@ def race(lanes: Sequence[Lane], plan: Race, standing: Standing) -> Iterator[Answ
     for repeat in range(plan.repeats):
         for number, prompt in enumerate(plan.prompts):
             turn = (repeat + number) % len(lanes)
-            asked = [lane for lane in (*lanes[turn:], *lanes[:turn]) if lane.name not in standing.dropped]
-            for answer in _answers(asked, plan, prompt, number, repeat):
+            living = [lane for lane in (*lanes[turn:], *lanes[:turn]) if lane.name not in standing.dropped]
+            for answer in _answers(living, plan, prompt, number, repeat):
                 standing.answers.append(answer)
                 yield answer
                 failures[answer.lane] = failures[answer.lane] + 1 if answer.failure else 0
@@ -142,9 +143,8 @@ def _answers(lanes: Sequence[Lane], plan: Race, prompt: RacePrompt, number: int,
     if not plan.recorded:
         yield from (answered(lane, plan, prompt, number, repeat) for lane in lanes if not plan.cancelled())
         return
-    with ThreadPoolExecutor(len(lanes) or 1) as pool:
-        asked = [pool.submit(answered, lane, plan, prompt, number, repeat) for lane in lanes if not plan.cancelled()]
-        yield from (done.result() for done in as_completed(asked))
+    if not plan.cancelled():
+        yield from at_once([partial(answered, lane, plan, prompt, number, repeat) for lane in lanes])
 
 
 def answered(lane: Lane, plan: Race, prompt: RacePrompt, number: int, repeat: int) -> Answer:

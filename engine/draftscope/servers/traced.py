@@ -66,7 +66,7 @@ def traced(asked: Traced) -> Iterator[AnyEvent | None]:
     """Every event of the race as it happens, and None while nothing does. Once its plan is cancelled, or `Cancelled` is
     thrown in, its lanes still get their ends."""
     live = {lane.name: _Live(asked, lane) for lane in asked.lanes}
-    yield from (each.start() for each in live.values())
+    yield from (shown.start() for shown in live.values())
     for name, why in asked.missing.items():
         yield _start(asked, name, None)
         yield _end(asked, name, None, "error", why)
@@ -88,8 +88,8 @@ def traced(asked: Traced) -> Iterator[AnyEvent | None]:
         thrown = True
     finally:
         stop.set()
-        for each in live.values():
-            each.close()
+        for shown in live.values():
+            shown.close()
     yield from (event for each in live.values() for event in each.left(asked.standing.dropped))
     yield from _computed(asked, live, thrown or asked.plan.cancelled())
 
@@ -126,9 +126,9 @@ class _Live:
             return None
         raw = self.raw or pieces(self.lane.server, prompt.ids[-1])
         request = replace(self.asked.plan.request, ids=prompt.ids, name=name)
-        found = RecordedAnswer(self.lane.server, request, Translation(self.asked.run, self.lane.name, raw))
-        found.read()
-        return found
+        recorded = RecordedAnswer(self.lane.server, request, Translation(self.asked.run, self.lane.name, raw))
+        recorded.read()  # refuses where nothing is recorded, before anything is shown
+        return recorded
 
     def close(self) -> None:
         if self.recorded is not None:
