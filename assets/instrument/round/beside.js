@@ -58,11 +58,12 @@ export class BesideView {
     this.line = h("p", { class: "note item-line" });
     const text = h("div", { class: "head-text" }, this.title, this.what);
     const head = h("header", { class: "card-head" }, text, h("div", { class: "controls" }, this.go));
-    this.root = h("section", { class: "card other-lane", hidden: true }, head, this.tree.root, this.line);
+    this.root = h("section", { class: "card other-lane", hidden: true }, head);
   }
 
   toggle() {
     this.on = !this.on;
+    if (!this.tree.root.isConnected) this.root.append(this.tree.root, this.line);
     this.repaint();
   }
 
