@@ -91,6 +91,7 @@ def test_on_ones_own_machine_loopback_and_listed_addresses_are_added() -> None:
     [None, 3, {}, {"kind": "race", "names": []}, {"kind": "x", "names": ["a"]}, {"kind": "race", "names": [3]},
      {"kind": "race", "names": ["a"], "url": "http://h"}, {"kind": "race", "names": ["a"] * 17},
      {"kind": "race", "names": ["a"], "here": ["x"]}, {"kind": "load", "names": ["a"], "here": ["plain"]},
+     {"kind": "load", "names": ["a"], "inside": ["a"]}, {"kind": "race", "names": ["a"], "inside": ["b"]},
      {"kind": "load", "names": ["a"], "most": 65}, {"kind": "load", "names": ["a"], "most": 0}],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(sent: Any) -> None:
@@ -105,6 +106,8 @@ def test_a_request_becomes_a_job_with_the_pages_settings() -> None:
     both = {"fast": "http://127.0.0.1:8001", "plain": "http://gpu:8000"}
     assert isinstance(made, RaceJob) and list(made.lanes) == ["fast", "plain"] and made.urls == both
     assert {settings.temperature for settings in made.lanes.values()} == {0.5}
+    watched = job(ServersRequest.of(asked.model_dump() | {"inside": ["fast"]}), known, values, None, 512)
+    assert isinstance(watched, RaceJob) and (made.inside, watched.inside) == ((), ("fast",))
     audit = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": "plain"}), known, values, None, 512)
     assert isinstance(audit, AuditJob) and list(audit.urls.items()) == list(both.items()) and not audit.is_run
     alone = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": ""}), known, values, None, 512)

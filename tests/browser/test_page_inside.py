@@ -54,6 +54,37 @@ def test_rounds_of_a_server_are_drawn_saved_and_opened_again(visit: Any, tmp_pat
         remove(page, "own")
 
 
+def test_a_server_that_records_itself_races_beside_a_plain_one(visit: Any) -> None:
+    with recorded_by() as (url, server), stub(Habits()) as plainly:
+        page = opened(visit, "?max_new_tokens=24&temperature=1&prompt=w1%20w2")
+        add(page, f"plain={plainly}", "plain")
+        add(page, f"fast={url}", "fast")
+        page.element.get_by_role("button", name="Inside fast").click()
+        page.element.get_by_label("Race it beside").select_option("plain")
+        page.element.get_by_role("button", name="Write the prompt and watch").click()
+        page.until("e => e.store.lanes.length === 2 && e.state === 'done'")
+        page.to_end()
+        lanes = page.ask("e => e.store.lanes.map((l) => [l.name, Boolean(l.start.server.inside), l.tokens.length])")
+        assert lanes == [["plain", False, 24], ["fast", True, 24]]
+        assert page.ask("e => e.store.lanes[1].tokens.map((token) => token.id)") == server.written
+        headline = page.text(".lead h2")
+        assert "plain wrote 24 tokens in 24 bursts, fast 24 in" in headline and "rounds; fast is" in headline
+        assert "all at the same moment" in page.text(".lead .basis")
+        rejecting = "e => e.store.lanes[1].rounds.findIndex((r) => r.nodes.some((n) => n.fate === 'rejected'))"
+        page.ask("(e, round) => e.cursor.select(e.store.lanes[1], round)", page.ask(rejecting))
+        page.painted()
+        assert "min(1, p/q)" in page.text(".pair")
+        page.ask("e => e.cursor.select(e.store.lanes[0], 3)")
+        page.until("e => e.pair.hidden")  # a burst has no round to draw
+        page.ask("e => e.cursor.select(e.store.lanes[1], 0)")
+        page.until("e => !e.pair.hidden")
+        assert_accessible(page.page)
+        page.page.set_viewport_size({"width": 390, "height": 844})
+        page.page.wait_for_function("document.documentElement.scrollWidth <= 390")
+        remove(page, "plain")
+        remove(page, "fast")
+
+
 def test_a_server_without_a_recorder_says_how_to_give_it_one(visit: Any) -> None:
     with stub(Habits()) as url:
         page = opened(visit)

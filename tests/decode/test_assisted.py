@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from transformers.generation import utils
 
 import draftscope
+from draftscope.decode import assisted
 from draftscope.trace.events import RunEnd
 from draftscope.trace.validate import validate
 from tests.conftest import byte_tokenizer, random_llama
@@ -91,3 +93,44 @@ def test_it_is_put_back_where_generate_fails(models: Any) -> None:
     with pytest.raises(ValueError, match="batch_size = 1"), draftscope.watch(models[0]):
         models[0].generate(torch.tensor(PROMPT * 2), assistant_model=models[1], max_new_tokens=4)
     assert "_get_candidate_generator" not in vars(models[0])
+
+
+BREAKS = (
+    (assisted._Recording, "begin"),
+    (assisted._Recording, "end"),
+    *(
+        (assisted._Call, name)
+        for name in vars(assisted._Call)
+        if callable(vars(assisted._Call)[name]) and name[:2] != "__"
+    ),
+    (assisted.Recorder, "round"),
+    (assisted.Transcript, "add"),
+    (assisted, "_verification"),
+    (assisted, "_without_last_uniforms"),
+    (assisted, "_speculative_sampling"),
+)
+
+
+@pytest.mark.parametrize("nth", [1, 3])
+@pytest.mark.parametrize(("holder", "name"), BREAKS, ids=[name for _, name in BREAKS])
+def test_an_error_in_any_step_of_recording_ends_it_and_not_the_text(
+    models: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, holder: Any, name: str, nth: int
+) -> None:
+    plain = [generated(models, False, do_sample=True), generated(models, False, seed=6, do_sample=True)]
+    after, work, calls = torch.get_rng_state(), getattr(holder, name), count(1)
+
+    def breaking(*given: Any, **named: Any) -> Any:
+        if next(calls) >= nth:
+            raise ZeroDivisionError("made up")
+        return work(*given, **named)
+
+    monkeypatch.setattr(holder, name, breaking)
+    with draftscope.watch(models[0], byte_tokenizer()) as watched:
+        assert [generated(models, False, seed=seed, do_sample=True) for seed in (5, 6)] == plain
+        assert torch.equal(torch.get_rng_state(), after)
+    validate(watched.events)
+    said = [record.message for record in caplog.records]
+    assert said == ([watched.stopped] if next(calls) > nth else [])
+    assert all("(ZeroDivisionError: made up); the text goes on" in sentence for sentence in said)
+    ends = [event for event in watched.events if isinstance(event, RunEnd)]
+    assert all(end.message in ("", watched.stopped) for end in ends)

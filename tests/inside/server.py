@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from draftscope.servers.inside.recording import RecordedRound
-from tests.inside.made_up import recording
+from tests.inside.made_up import Fault, recording
 from tests.servers.stubs import Habits, stub
 
 ROUTE = "/v1/draftscope/rounds"
@@ -21,13 +21,14 @@ class Recorded:
     """What the server has: the rounds of one request, which it writes and records by the first that asks."""
 
     temperature: float = 1.0
+    fault: Fault = "none"
     lost: int | None = None  # number of a round that the recorder has lost
     request: str = ""
     rounds: list[RecordedRound] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
 
     def write(self, prompt: list[int], count: int, temperature: float, seed: int | None) -> list[int]:
-        self.rounds = recording(4, count, temperature=temperature)
+        self.rounds = recording(4, count, self.fault, temperature)
         self.written = [token for each in self.rounds for token in each.written][:count]
         return self.written
 
@@ -44,6 +45,6 @@ class Recorded:
 @contextmanager
 def recorded_by(temperature: float = 1.0, lost: int | None = None) -> Iterator[tuple[str, Recorded]]:
     """URL and what the server recorded."""
-    held = Recorded(temperature, lost)
+    held = Recorded(temperature, lost=lost)
     with stub(Habits(burst=2, write=held.write, routes={ROUTE: held.answer})) as url:
         yield url, held

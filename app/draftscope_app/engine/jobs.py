@@ -67,6 +67,7 @@ class RaceJob(Job):
     is_run, keeps_last = True, False
     kind: Literal["race"] = "race"
     urls: dict[str, str]  # lane -> address, never one that a stranger has sent
+    inside: tuple[str, ...] = ()  # lanes that are shown by the recorders inside them
     repeats: int = 1  # answers of each
 
 

@@ -129,6 +129,7 @@ def _ask_servers(engine: DecodingEngine, job: RaceJob | InsideJob | AuditJob | L
     """Every step of a job with servers. Raises `DraftscopeError` where none of them can be asked."""
     from draftscope.servers.audit.plan import Plan
     from draftscope.servers.field import Field, request_of
+    from draftscope.servers.inside.live import new_name
     from draftscope.servers.load import LoadPlan
     from draftscope.servers.race import Race
     from draftscope.servers.wire import WireLimits
@@ -152,7 +153,8 @@ def _ask_servers(engine: DecodingEngine, job: RaceJob | InsideJob | AuditJob | L
         elif isinstance(job, InsideJob):
             yield from field.inside(prompts[0], request, job.id)
         else:
-            yield from field.race(Race(prompts, request, job.repeats, field.jitter), job.id)
+            recorded = {name: new_name() for name in job.inside}
+            yield from field.race(Race(prompts, request, job.repeats, field.jitter, recorded=recorded), job.id)
 
 
 def sentence_of(error: Exception) -> str:

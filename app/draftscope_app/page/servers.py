@@ -38,13 +38,16 @@ class ServersRequest(BaseModel):
     names: list[str] = Field(min_length=1, max_length=MOST)
     here: list[Literal["plain", "drafter"]] = Field([], max_length=2)  # lanes of a race that the engine here decodes
     against: str = WEIGHTS  # of an audit: a server's name
+    inside: list[str] = Field([], max_length=MOST)  # of a race: those of `names` whose recorders are watched
     request: str = Field("", max_length=MOST_NAME)  # of a run inside: an earlier request's name, else a new one's
     most: int = Field(1, ge=1, le=64)  # of a load: requests at once
 
     @model_validator(mode="after")
-    def _only_a_race_is_decoded_here(self) -> Self:
-        if self.here and self.kind != "race":
-            raise ValueError("here: only a race has lanes of this engine")
+    def _lanes_of_a_race_alone(self) -> Self:
+        if self.kind != "race" and (self.here or self.inside):
+            raise ValueError("only a race has lanes of this engine, or of recorders beside others")
+        if not set(self.inside) <= set(self.names):
+            raise ValueError("inside: a server that does not race")
         return self
 
     @classmethod
@@ -151,7 +154,8 @@ def job(
     if wish.kind == "audit":
         return AuditJob(id=new_id(), lanes=every, urls=urls, samples=SAMPLES)
     chosen = lanes(controls, drafter, most_tokens).get(LANE, plain) if "drafter" in wish.here else plain
-    return RaceJob(id=new_id(), prompt=prompt, lanes=every | _here(wish, plain, chosen), urls=urls, repeats=REPEATS)
+    every |= _here(wish, plain, chosen)
+    return RaceJob(id=new_id(), prompt=prompt, lanes=every, urls=urls, inside=tuple(wish.inside), repeats=REPEATS)
 
 
 def _here(wish: ServersRequest, plain: Settings, chosen: Settings) -> dict[str, Settings]:

@@ -425,7 +425,7 @@ export class Instrument extends HTMLElement {
     const selection = cursor.at;
     const known = cursor.known();
     this.strip.paint(store, cursor.shown, selection, known, cursor.partial, this.colours);
-    const served = ofServers(store);
+    const served = ofServers(store) && !isInside(selection?.lane);
     this.pair.hidden = served;
     if (!served) this.paintRound(selection, known);
     this.measured.paint(store);

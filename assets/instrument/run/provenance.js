@@ -26,18 +26,25 @@ export function provenance(start) {
 /** Servers of other programs: what was asked of them, and what their times are. */
 function serverProvenance(start) {
   const asked = [samplingWords(start.settings || {}), `seed ${start.seed}`, `${start.prompt_tokens} prompt tokens`];
-  if (start.server.inside) return insideProvenance(start, asked);
+  const raced = "repeats" in (start.settings || {});
+  const { inside } = start.server;
+  if (inside && !raced) return insideProvenance(start, asked);
   const jitter = `loopback jitter ${formatMs(start.server.jitter_ms)}`;
-  return [...asked, "same token ids to each, in turns", `times seen from here, ${jitter}`].join(" · ");
+  const same = `same token ids to each, ${inside ? "at the same moment" : "in turns"}`;
+  return [...asked, ...(inside ? [recordedInside(start.server)] : []), same, `times seen from here, ${jitter}`].join(
+    " · ",
+  );
 }
 
 /** What a recorder inside a server sent: of an earlier request it knows neither prompt nor seed. */
 const insideProvenance = ({ server, prompt_tokens }, asked) =>
   [
     ...(prompt_tokens ? asked : [asked[0], "an earlier request: its prompt and seed were not recorded"]),
-    `recorded inside ${server.model.split("/").pop()}`,
+    recordedInside(server),
     "the clock is the server's: a round lasts from the step before to the end of its own",
   ].join(" · ");
+
+const recordedInside = ({ model }) => `recorded inside ${model.split("/").pop()}`;
 
 /** What shapes the target's distribution before anything is drawn from it. */
 export const samplingWords = ({ temperature, top_k, top_p, min_p }) =>

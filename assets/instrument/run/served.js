@@ -1,7 +1,7 @@
 // Servers of other programs: their figures, and what the page says of them first. Pure.
 
 import { counted, formatFigure, median } from "../base/format.js";
-import { isFinished, stateAt } from "../base/store.js";
+import { isFinished, isInside, stateAt } from "../base/store.js";
 import { APART } from "./speed.js";
 
 /** Tokens a second of a server's counted answers: {median, low, high, n}; null without one. */
@@ -28,6 +28,8 @@ export function timesOf(lane, first) {
     : null;
 }
 
+const pieceOf = (lane) => (isInside(lane) ? "round" : "burst");
+
 const failed = (lane) => lane.end?.reason === "error";
 
 export function serversSentence(store, now, whole) {
@@ -39,11 +41,11 @@ export function serversSentence(store, now, whole) {
   if (!states.some(({ tokens }) => tokens)) return `The servers are warming up; no token yet.${lost}`;
   const wrote = states
     .filter(({ tokens }) => tokens)
-    .map(({ lane, tokens, rounds }, i) =>
-      i
-        ? `${lane.name} ${tokens} in ${rounds}`
-        : `${lane.name} wrote ${counted(tokens, "token")} in ${counted(rounds, "burst")}`,
-    );
+    .map(({ lane, tokens, rounds }, i, [first]) => {
+      const pieces = counted(rounds, pieceOf(lane));
+      if (!i) return `${lane.name} wrote ${counted(tokens, "token")} in ${pieces}`;
+      return `${lane.name} ${tokens} in ${pieceOf(lane) === pieceOf(first.lane) ? rounds : pieces}`;
+    });
   const [first] = store.lanes;
   const ratios =
     whole && isFinished(store) ? living.map((lane) => [lane, timesOf(lane, first)]).filter(([, r]) => r) : [];
@@ -61,7 +63,9 @@ function fasterWords({ median: ratio, low, high }, other) {
 
 /** What that rests on. */
 export function serversBasis(store, whole) {
-  if (!whole) return "The servers answer in turns; each lane's clock starts when its request is sent.";
+  const together = store.lanes.some(isInside); // a server's own rounds beside the bursts of another
+  if (!whole)
+    return `The servers answer ${together ? "at the same moment, and on one machine they share its cores" : "in turns"}; each lane's clock starts when its request is sent.`;
   const [first] = store.lanes;
   const speeds = store.lanes.map((lane) => [lane, speedOf(lane)]).filter(([, speed]) => speed);
   if (!speeds.length) return "";
@@ -69,5 +73,5 @@ export function serversBasis(store, whole) {
   const { n } = speeds[0][1];
   const ranges = store.lanes.map((lane) => timesOf(lane, first)).filter((ratio) => ratio && ratio.n > 1);
   const range = ranges.length === 1 ? ` · ratio ${ranges[0].low.toFixed(2)} to ${ranges[0].high.toFixed(2)}` : "";
-  return `tokens/s ${words}: median of ${counted(n, "answer")} each, reading the prompt included, seen from here${range}`;
+  return `tokens/s ${words}: median of ${counted(n, "answer")} each, reading the prompt included, seen from here${together ? ", all at the same moment" : ""}${range}`;
 }

@@ -91,7 +91,7 @@ export class StripView {
     setText(
       this.note,
       ofServers(store)
-        ? "one bar per burst, as high as its tokens; each lane's clock starts when its request was sent"
+        ? `one bar per burst, as high as its tokens${store.lanes.some(isInside) ? ", or per round that a server recorded" : ""}; each lane's clock starts when its request was sent`
         : `one bar per round; the outline shows what was drafted but not accepted; ${store.lanes.some(isInside) ? "the clock is the server's" : "each lane's clock counts only its own work"}${store.lanes.some((lane) => lane.start?.fork) ? "; a fork's clock starts at 0" : ""}`,
     );
     const width = this.frame.clientWidth;

@@ -1,5 +1,5 @@
 // A server that records itself (engine/inside): a prompt is written there and its rounds are drawn as they come, or the
-// rounds of an earlier request are opened. Both are shown as a run.
+// rounds of an earlier request are opened. Both are shown as a run, the former also as one lane of a race.
 
 import { button, h } from "../base/dom.js";
 import { askHost } from "../base/host.js";
@@ -9,10 +9,16 @@ const WHAT =
 const NONE = "No request is recorded yet.";
 
 export class InsideCard {
-  /** `recorded` are the names of earlier requests, the newest first. */
-  constructor(name, recorded, again, close) {
+  /** `recorded` are the names of earlier requests, the newest first; `others` are the other servers. */
+  constructor(name, recorded, others, again, close) {
     this.name = name;
-    this.write = button("Write the prompt and watch", () => this.ask(""), { class: "small strong" });
+    this.write = button("Write the prompt and watch", () => this.watch(), { class: "small strong" });
+    this.beside = h(
+      "select",
+      { "aria-label": "Race it beside" },
+      h("option", { value: "", text: "no other server" }),
+      others.map((other) => h("option", { value: other, text: other })),
+    );
     this.list = h(
       "select",
       { class: "recorded", "aria-label": "Recorded requests" },
@@ -31,13 +37,25 @@ export class InsideCard {
         h("div", { class: "controls" }, button("Close", close)),
       ),
       h("p", { class: "sum", text: WHAT }),
-      h("div", { class: "controls" }, this.write),
+      h(
+        "div",
+        { class: "controls" },
+        this.write,
+        others.length ? h("label", { class: "stated" }, "beside ", this.beside) : null,
+      ),
       h("div", { class: "controls" }, h("span", { class: "note", text: "earlier requests:" }), earlier, this.again),
     );
   }
 
   paint(busy) {
     for (const each of [this.write, this.open, this.again]) each.disabled = busy;
+  }
+
+  /** Alone, or as the second lane of a race whose other lane gets the prompt at the same moment. */
+  watch() {
+    const { name } = this;
+    if (this.beside.value) askHost("race", { kind: "race", names: [this.beside.value, name], inside: [name] });
+    else this.ask("");
   }
 
   ask(request) {

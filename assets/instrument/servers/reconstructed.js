@@ -3,6 +3,7 @@
 
 import { h, setText } from "../base/dom.js";
 import { counted, formatProb, visible } from "../base/format.js";
+import { isInside } from "../base/store.js";
 
 export class ReconstructedView {
   constructor() {
@@ -21,7 +22,7 @@ export class ReconstructedView {
 
   paint(selection) {
     const lane = selection?.lane;
-    const round = lane?.forced && lane.rounds[selection.round];
+    const round = lane?.forced && !isInside(lane) && lane.rounds[selection.round];
     this.root.hidden = !round;
     if (!round) return;
     const stamp = `${lane.name}/${lane.start.run}/${round.index}/${Boolean(lane.drafted)}`;

@@ -270,7 +270,8 @@ export class ServersView {
       this.inside = null;
       this.repaint();
     };
-    this.inside = told.recorded ? new InsideCard(name, told.recorded, () => this.look(name), close) : null;
+    const others = told.servers.map((server) => server.name).filter((other) => other !== name);
+    this.inside = told.recorded ? new InsideCard(name, told.recorded, others, () => this.look(name), close) : null;
     this.repaint();
   }
 

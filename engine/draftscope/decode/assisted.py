@@ -5,14 +5,16 @@
     watched.decisions
 
 Two methods of the object that drafts are watched, nothing else is replaced. What it drew is drawn once more from the
-same random state, on the side: if the tokens are the same, the random numbers are. The state is then put back.
+same random state, on the side: if the tokens are the same, the random numbers are. The state is then put back. What
+goes wrong in all this ends the recording, never the text.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from draftscope.trace.html import Shown
 
+LOG = logging.getLogger(__name__)
 LANE = "transformers"
 MOST_SEED, UNSEEDED = 2**53, -1  # torch seeds itself with a larger number where nobody does
 DRAWN_OTHERWISE = (
@@ -46,13 +49,15 @@ DRAWN_OTHERWISE = (
     "drafting and verifying, such as dropout. Call model.eval()."
 )
 ENSEMBLE = "assistant_ensemble_weight changes the rule, which is not recorded."
+BROKEN = "draftscope.watch stopped recording because of an unexpected error ({}: {}); the text goes on as without it."
 
 
 class Watched:
-    """What was recorded so far: a run for each call of `generate` that drafted."""
+    """What was recorded so far: a run for each call of `generate` that drafted. `stopped` says why it ended, if so."""
 
     def __init__(self) -> None:
         self.events: list[AnyEvent] = []
+        self.stopped = ""
 
     @property
     def trace(self) -> Trace:
@@ -88,14 +93,11 @@ def watch(model: Any, tokenizer: Any = None) -> Iterator[Watched]:
     """Records what `model.generate` drafts and decides, until the end of the `with`. Without a tokenizer, tokens are
     shown as their numbers."""
     watched, find = Watched(), model._get_candidate_generator
-    calls: list[_Call] = []
+    recording = _Recording(watched, model, tokenizer)
 
     def found(**given: Any) -> Any:
-        for earlier in calls:
-            earlier.end()
         generator = find(**given)
-        calls.append(_Call(watched.events, model, tokenizer, given, f"generate-{len(calls) + 1}"))
-        calls[-1].attach(generator)
+        recording.safely(recording.begin, generator, given)
         return generator
 
     model._get_candidate_generator = found
@@ -103,8 +105,39 @@ def watch(model: Any, tokenizer: Any = None) -> Iterator[Watched]:
         yield watched
     finally:
         del model._get_candidate_generator
-        for call in calls:
-            call.end()
+        recording.safely(recording.end)
+
+
+@dataclass
+class _Recording:
+    """The calls of `generate` within one `with`."""
+
+    watched: Watched
+    model: Any
+    tokenizer: Any
+    calls: list[_Call] = field(default_factory=list)
+
+    def safely(self, step: Callable[..., None], *given: Any) -> None:
+        """Does a step of recording. An error in it ends the recording and is said once."""
+        if self.watched.stopped:
+            return
+        try:
+            step(*given)
+        except Exception as error:
+            self.watched.stopped = BROKEN.format(type(error).__name__, error)
+            LOG.warning(self.watched.stopped)
+            with suppress(Exception):
+                self.end(self.watched.stopped)
+
+    def begin(self, generator: Any, given: dict[str, Any]) -> None:
+        self.end()
+        call = _Call(self.watched.events, self.model, self.tokenizer, given, f"generate-{len(self.calls) + 1}")
+        self.calls.append(call)
+        call.attach(generator, self.safely)
+
+    def end(self, message: str = "") -> None:
+        for call in self.calls:
+            call.end(message)
 
 
 class _Numbers:
@@ -142,6 +175,7 @@ class _Call:
     given: dict[str, Any]
     run: str
     drafted: _Drafted | None = None
+    began: float = 0.0
     rounds: int = 0
     clock: float = 0.0
     cut: Cut | None = None
@@ -159,40 +193,46 @@ class _Call:
         self.recorder = Recorder(self.run, LANE, 0, 0, "token", self.pieces)
         self.events.append(self._start())
 
-    def attach(self, generator: Any) -> None:
+    def attach(self, generator: Any, safely: Callable[..., None]) -> None:
         draft, learn = generator.get_candidates, generator.update_candidate_strategy
-        generator.get_candidates = self._drafting(draft)
-        generator.update_candidate_strategy = self._verified(learn)
+
+        def drafting(*given: Any, **named: Any) -> Any:
+            safely(self._begin)
+            drafted = draft(*given, **named)
+            safely(self._keep, drafted)
+            return drafted
+
+        def verified(ids: Tensor, logits: Tensor, *more: Any, **named: Any) -> Any:
+            safely(self._see, ids, logits)
+            return learn(ids, logits, *more, **named)
+
+        generator.get_candidates, generator.update_candidate_strategy = drafting, verified
 
     def end(self, message: str = "") -> None:
+        """The run has ended with what its rounds wrote."""
         if self.over:
             return
         self.over = True
         reason = "error" if message else self.cut or "stop"
+        rounds = [event for event in self.events if isinstance(event, Round) and event.run == self.run]
         self.events.append(
             RunEnd(
-                run=self.run, lane=LANE, reason=reason, text=self.transcript.text, token_ids=self.transcript.tokens,
-                target_forwards=self.rounds, end=self.clock, message=message,
+                run=self.run, lane=LANE, reason=reason, text="".join(each.text_delta for each in rounds),
+                token_ids=[token for each in rounds for token in each.emitted], target_forwards=len(rounds),
+                end=self.clock, message=message,
             )
         )  # fmt: skip
 
-    def _drafting(self, draft: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*given: Any, **named: Any) -> Any:
-            began = self._now()
-            ids, logits = draft(*given, **named)
-            self.drafted = _Drafted(ids, logits, began, self._now(), self._state())
-            return ids, logits
+    def _begin(self) -> None:
+        self.began = self._now()
 
-        return call
+    def _keep(self, drafted: tuple[Tensor, Tensor | None]) -> None:
+        self.drafted = _Drafted(*drafted, self.began, self._now(), self._state())
 
-    def _verified(self, learn: Callable[..., Any]) -> Callable[..., Any]:
-        def call(ids: Tensor, logits: Tensor, matches: int, *more: Any, **named: Any) -> Any:
-            now = self._now()
-            if not self.over and self.drafted is not None:
-                self._record(self.drafted, ids[0].tolist(), logits, now)
-            return learn(ids, logits, matches, *more, **named)
-
-        return call
+    def _see(self, ids: Tensor, logits: Tensor) -> None:
+        now = self._now()
+        if not self.over and self.drafted is not None:
+            self._record(self.drafted, ids[0].tolist(), logits, now)
 
     @torch.no_grad()
     def _record(self, seen: _Drafted, text: list[int], logits: Tensor, now: float) -> None:

@@ -1,6 +1,7 @@
 """Races servers: the same token ids, seeds, temperature and stop strings to each, in turns.
 
-The turns alternate: who goes first changes with every prompt and repeat. Prefix caches of earlier requests are passed
+The turns alternate: who goes first changes with every prompt and repeat. Where a recorder inside one of the servers is
+watched, all are asked at the same moment. Prefix caches of earlier requests are passed
 over where a server can do so. A warm-up is not counted. A server that fails is named and the others go on; what it had
 written is kept, and after `GIVEN_UP` failures in a row it is not asked again.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -77,6 +79,7 @@ class Race:
     jitter: float = 0.0  # seconds, of the loopback
     cancelled: Callable[[], bool] = lambda: False
     heard: Heard = _unheard
+    recorded: Mapping[str, str] = field(default_factory=dict)  # lane -> the name of its first counted request
 
 
 @dataclass
@@ -124,21 +127,32 @@ def race(lanes: Sequence[Lane], plan: Race, standing: Standing) -> Iterator[Answ
     for repeat in range(plan.repeats):
         for number, prompt in enumerate(plan.prompts):
             turn = (repeat + number) % len(lanes)
-            for lane in (*lanes[turn:], *lanes[:turn]):
-                if lane.name in standing.dropped or plan.cancelled():
-                    continue
-                answer = answered(lane, plan, prompt, number, repeat)
+            asked = [lane for lane in (*lanes[turn:], *lanes[:turn]) if lane.name not in standing.dropped]
+            for answer in _answers(asked, plan, prompt, number, repeat):
                 standing.answers.append(answer)
                 yield answer
-                failures[lane.name] = failures[lane.name] + 1 if answer.failure else 0
-                if answer.failure and failures[lane.name] == GIVEN_UP:
-                    standing.dropped[lane.name] = answer.failure
+                failures[answer.lane] = failures[answer.lane] + 1 if answer.failure else 0
+                if answer.failure and failures[answer.lane] == GIVEN_UP:
+                    standing.dropped[answer.lane] = answer.failure
     standing.counted.update(_since(lanes, before, standing))
+
+
+def _answers(lanes: Sequence[Lane], plan: Race, prompt: RacePrompt, number: int, repeat: int) -> Iterator[Answer]:
+    """An answer of each lane: in turn, or of all at the same moment."""
+    if not plan.recorded:
+        yield from (answered(lane, plan, prompt, number, repeat) for lane in lanes if not plan.cancelled())
+        return
+    with ThreadPoolExecutor(len(lanes) or 1) as pool:
+        asked = [pool.submit(answered, lane, plan, prompt, number, repeat) for lane in lanes if not plan.cancelled()]
+        yield from (done.result() for done in as_completed(asked))
 
 
 def answered(lane: Lane, plan: Race, prompt: RacePrompt, number: int, repeat: int) -> Answer:
     """One answer, whole or as far as it came. `repeat` -1 is the warm-up."""
-    request = replace(plan.request, ids=prompt.ids, text=prompt.rendered, seed=plan.request.seed + max(repeat, 0))
+    request = replace(
+        plan.request, ids=prompt.ids, text=prompt.rendered, seed=plan.request.seed + max(repeat, 0),
+        name=plan.recorded.get(lane.name, "") if (number, repeat) == (0, 0) else "",
+    )  # fmt: skip
     offers = lane.server.identity.offers
     ids: list[int] = []
     text, arrivals = "", []

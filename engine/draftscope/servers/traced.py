@@ -1,4 +1,5 @@
-"""A race of servers as a trace: bursts as they arrive, then what was measured, counted and computed of each lane.
+"""A race of servers as a trace: bursts as they arrive, or a recorder's rounds; then what was measured, counted and
+computed of each lane.
 
 The trace shows the first counted answer of each lane to the first prompt; `Served` covers all answers.
 """
@@ -6,7 +7,7 @@ The trace shows the first counted answer of each lane to the first prompt; `Serv
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -19,11 +20,13 @@ from draftscope.base.steps import Cancelled
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import EncodedPrompt
 from draftscope.models.model import Model
-from draftscope.servers.adapter import Chunk, Counted, Finish, Identity
+from draftscope.servers.adapter import Chunk, Counted, Finish, Identity, ServerError
 from draftscope.servers.background import in_background
 from draftscope.servers.bursts import UNKNOWN, Bursts
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import Forced, forced
+from draftscope.servers.inside.live import SERVER, RecordedAnswer, pieces
+from draftscope.servers.inside.translation import Translation
 from draftscope.servers.latency import Arrival, near_gap
 from draftscope.servers.race import Answer, Lane, Race, Standing, race
 from draftscope.servers.summary import LaneSummary, added, summaries
@@ -32,7 +35,6 @@ from draftscope.trace.events import AnyEvent, EndReason, RunStart, Served, Serve
 from draftscope.verify.sampling import Sampling
 
 PATIENCE = 0.05  # seconds between two moments at which it may be stopped
-SERVER = "server"  # the drafter's name of such a lane
 
 Known: TypeAlias = dict[tuple[str, int, int], Forced]  # by lane, prompt and repeat
 _Heard: TypeAlias = tuple[str, int, int, Chunk, float]
@@ -63,11 +65,11 @@ class Traced:
 def traced(asked: Traced) -> Iterator[AnyEvent | None]:
     """Every event of the race as it happens, and None while nothing does. Once its plan is cancelled, or `Cancelled` is
     thrown in, its lanes still get their ends."""
-    yield from (_first(asked, lane) for lane in asked.lanes)
+    live = {lane.name: _Live(asked, lane) for lane in asked.lanes}
+    yield from (each.start() for each in live.values())
     for name, why in asked.missing.items():
         yield _start(asked, name, None)
         yield _end(asked, name, None, "error", why)
-    live = {lane.name: _Live(asked, lane) for lane in asked.lanes}
     stop, thrown = threading.Event(), False
     try:
         for item in _raced(asked, stop):
@@ -86,6 +88,8 @@ def traced(asked: Traced) -> Iterator[AnyEvent | None]:
         thrown = True
     finally:
         stop.set()
+        for each in live.values():
+            each.close()
     yield from (event for each in live.values() for event in each.left(asked.standing.dropped))
     yield from _computed(asked, live, thrown or asked.plan.cancelled())
 
@@ -102,55 +106,90 @@ def _raced(asked: Traced, stop: threading.Event) -> Iterator[Answer | _Heard | N
 
 
 class _Live:
-    """One lane while it is shown."""
+    """One lane while it is shown: by its bursts, or by the rounds that a recorder inside it sends."""
 
     def __init__(self, asked: Traced, lane: Lane) -> None:
+        """Raises `ServerError` where a recorder is to be watched and there is none."""
         self.asked, self.lane = asked, lane
         self.offers = lane.server.identity.offers
         self.warm: list[Arrival] = []
-        self.bursts: Bursts | None = None
+        self.raw = asked.engine.pieces.shown if asked.engine is not None else None
+        self.recorded = self._recorded()
+        self.bursts: Bursts | RecordedAnswer | None = self.recorded
         self.over = False
+        self.wrong = ""  # why no more of its rounds are shown
         self.first: Answer | None = None
 
-    def heard(self, heard: _Heard) -> list[trace.Burst]:
+    def _recorded(self) -> RecordedAnswer | None:
+        name, prompt = self.asked.plan.recorded.get(self.lane.name), self.asked.plan.prompts[0]
+        if name is None:
+            return None
+        raw = self.raw or pieces(self.lane.server, prompt.ids[-1])
+        request = replace(self.asked.plan.request, ids=prompt.ids, name=name)
+        found = RecordedAnswer(self.lane.server, request, Translation(self.asked.run, self.lane.name, raw))
+        found.read()
+        return found
+
+    def close(self) -> None:
+        if self.recorded is not None:
+            self.recorded.close()
+
+    def start(self) -> RunStart:
+        start = _first(self.asked, self.lane)
+        if self.recorded is None or start.server is None:
+            return start
+        last = self.recorded.translation.raw(self.asked.plan.prompts[0].ids[-1])
+        server = start.server.model_copy(update={"inside": True})
+        return start.model_copy(update={"server": server, "prompt_last_raw": last})
+
+    def heard(self, heard: _Heard) -> Iterator[AnyEvent | None]:
         _, prompt, repeat, chunk, at = heard
         if not self.offers.ids_out and chunk.text:
             chunk = replace(chunk, ids=(UNKNOWN,))
         if repeat == -1:
             self.warm.append(Arrival(at, len(chunk.ids)))
-        if (prompt, repeat) != (0, 0):
-            return []
-        return self._bursts().take(chunk, at)
+        if (prompt, repeat) == (0, 0):
+            yield from self._watched(self._bursts().take(chunk, at))
 
-    def _bursts(self) -> Bursts:
+    def _watched(self, events: Iterable[AnyEvent | None]) -> Iterator[AnyEvent | None]:
+        """Up to the first round that the recorder lacks or that cannot be drawn; why, stands at the lane's end."""
+        if self.wrong:
+            return
+        try:
+            yield from events
+        except ServerError as error:
+            self.wrong = str(error)
+
+    def _bursts(self) -> Bursts | RecordedAnswer:
         if self.bursts is None:
             near = near_gap(self.warm, self.offers.bursts_are_chunks, self.asked.plan.jitter)
-            raw = self.asked.engine.pieces.shown if self.asked.engine is not None else None
-            self.bursts = Bursts(self.asked.run, self.lane.name, near, raw)
+            self.bursts = Bursts(self.asked.run, self.lane.name, near, self.raw)
         return self.bursts
 
-    def idle(self) -> list[trace.Burst]:
-        return [] if self.bursts is None or self.over else self.bursts.flush()
+    def idle(self) -> Iterator[AnyEvent | None]:
+        if self.bursts is not None and not self.over:
+            yield from self._watched(self.bursts.flush())
 
     def answered(self, answer: Answer) -> None:
         if (answer.prompt, answer.repeat) == (0, 0):
             self.first = answer
 
-    def ended(self, answer: Answer) -> list[AnyEvent]:
+    def ended(self, answer: Answer) -> Iterator[AnyEvent | None]:
         """The end of the shown answer."""
         if self.over or answer is not self.first:
-            return []
+            return
         self.over = True
-        left: list[AnyEvent] = [*self._bursts().end()]
-        reason = _reason(answer.finish, bool(self.asked.plan.request.stop)) if not answer.failure else "error"
-        return [*left, _end(self.asked, self.lane.name, self.bursts, reason, answer.failure or "")]
+        yield from self._watched(self._bursts().end())
+        wrong = answer.failure or self.wrong
+        reason = "error" if wrong else _reason(answer.finish, bool(self.asked.plan.request.stop))
+        yield _end(self.asked, self.lane.name, self.bursts, reason, wrong)
 
     def left(self, dropped: Mapping[str, str]) -> list[AnyEvent]:
         """The end of a lane that has none yet: it failed before it was shown, or somebody has cancelled."""
         if self.over:
             return []
         self.over = True
-        left: list[AnyEvent] = [] if self.bursts is None else [*self.bursts.end()]
+        left = [] if isinstance(self.bursts, RecordedAnswer) or self.bursts is None else self.bursts.end()
         why = dropped.get(self.lane.name, "")
         return [*left, _end(self.asked, self.lane.name, self.bursts, "error" if why else "cancelled", why)]
 
@@ -201,7 +240,9 @@ def _info(asked: Traced, about: Identity | None) -> ServerInfo:
     )
 
 
-def _end(asked: Traced, lane: str, bursts: Bursts | None, reason: EndReason, message: str) -> trace.RunEnd:
+def _end(
+    asked: Traced, lane: str, bursts: Bursts | RecordedAnswer | None, reason: EndReason, message: str
+) -> trace.RunEnd:
     made = bursts or Bursts(asked.run, lane, -1.0, None)
     return trace.RunEnd(
         run=asked.run, lane=lane, reason=reason, text=made.text, token_ids=made.tokens, target_forwards=made.made,
@@ -250,7 +291,7 @@ def _computed(asked: Traced, live: Mapping[str, _Live], stopped: bool) -> Iterat
             run=asked.run, lane=name, target=asked.engine.target.name, p=list(said.p), best=list(said.best),
             log_p=row.log_p,
         )  # fmt: skip
-        if asked.draft is not None and row.counted is not None and row.counted.drafted:
+        if asked.draft is not None and each.recorded is None and row.counted is not None and row.counted.drafted:
             q = forced(asked.draft, asked.plan.prompts[0].ids, each.first.ids, asked.sampling)
             yield trace.DraftProbs(run=asked.run, lane=name, draft=asked.draft.name, q=list(q.p), best=list(q.best))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import BaseModel, ConfigDict
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.base.steps import said
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
@@ -42,6 +42,10 @@ class Options(BaseModel):
     server: tuple[str, ...] = option(
         "a server, such as plain=http://127.0.0.1:8100; default: DRAFTSCOPE_SERVERS", (), LANES, "NAME=URL"
     )
+    inside: tuple[str, ...] = option(
+        "a server's own rounds in --trace, by the recorder in it; all are then asked at the same moment",
+        (), LANES, "LANE",
+    )  # fmt: skip
     engine: tuple[str, ...] = option("a drafter here as another lane", (), LANES, "DRAFTER")
     served_model: tuple[str, ...] = option(
         "the model to ask a server for, where it does not say or has several", (), LANES, "LANE=MODEL"
@@ -99,9 +103,10 @@ def race(
         with interruptible() as interrupted:
             if points:
                 good = _seconds(chosen.good_ttft), _seconds(chosen.good_tpot)
-                plan = LoadPlan(prompts, request, points, chosen.seconds, rate, *good, lanes.jitter, interrupted)
-                return _load(lanes, plan, chosen.save, json)
-            return _race(lanes, Race(prompts, request, chosen.repeats, lanes.jitter, interrupted), chosen, json)
+                load = LoadPlan(prompts, request, points, chosen.seconds, rate, *good, lanes.jitter, interrupted)
+                return _load(lanes, load, chosen.save, json)
+            plan = Race(prompts, request, chosen.repeats, lanes.jitter, interrupted, recorded=_recorded(lanes, chosen))
+            return _race(lanes, plan, chosen, json)
 
 
 @contextmanager
@@ -120,6 +125,16 @@ def _opened(chosen: Options, loading: Given) -> Generator[Field]:
         limits = WireLimits(silent=chosen.timeout, connect=min(chosen.timeout, WireLimits.connect))
         draft = engine.draft if engine and "draft" in loading else None
         yield opened.enter_context(Field.open(named, engine, drafters, models=models, limits=limits, draft=draft))
+
+
+def _recorded(field: Field, chosen: Options) -> dict[str, str]:
+    """Lane -> the name of the request of which its recorder is asked."""
+    from draftscope.servers.inside.live import new_name
+
+    answering = [lane.name for lane in field.servers]
+    if wrong := [name for name in chosen.inside if name not in answering]:
+        raise DraftscopeError(f"--inside {quoted(wrong[0])}: write one of {', '.join(answering)}.")
+    return {name: new_name() for name in chosen.inside}
 
 
 def _race(field: Field, plan: Race, chosen: Options, json: bool) -> int:

@@ -48,27 +48,43 @@ def written(
 ) -> Steps[AnyEvent | None, None]:
     """Asks for one text: its rounds as they are recorded, None while nothing comes. The run ends where the answer does,
     or, with what is wrong, where it cannot be drawn any further."""
-    asked = replace(request, ids=prompt.ids, name=f"draftscope-{uuid4().hex}")
+    asked, stop = replace(request, ids=prompt.ids, name=new_name()), threading.Event()
     translation = Translation(run, lane.name, raw or pieces(lane.server, prompt.ids[-1]))
-    live = _RecordedAnswer(lane.server, asked, translation)
+    live = RecordedAnswer(lane.server, asked, translation)
     reason: EndReason
     sampling = {"temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p}
     more = {"min_p": request.min_p, "seed": request.seed, "max_new_tokens": request.max_tokens}
     live.read()  # refuses where nothing is recorded, before anything is shown
     yield _start(lane, run, prompt, translation, sampling | more)
+
+    def ask(put: Callable[[Chunk], None]) -> None:
+        for chunk in lane.server.stream(asked):
+            put(chunk)
+            if stop.is_set():
+                return
+
     try:
-        yield from live.rounds()
+        for chunk in in_background(ask, PATIENCE):
+            yield from live.flush() if chunk is None else live.take(chunk)
+            yield None
+        yield from live.end()
         reason, message = live.reason or "cancelled", ""
     except Cancelled:
         reason, message = "cancelled", ""
     except ServerError as error:
         reason, message = "error", str(error)
     finally:
+        stop.set()
         live.close()
     yield RunEnd(
-        run=run, lane=lane.name, reason=reason, text=translation.text, token_ids=translation.tokens,
-        target_forwards=translation.rounds, end=translation.clock, message=message,
+        run=run, lane=lane.name, reason=reason, text=live.text, token_ids=live.tokens,
+        target_forwards=live.made, end=live.clock, message=message,
     )  # fmt: skip
+
+
+def new_name() -> str:
+    """Of a request, by which its server's recorder knows it."""
+    return f"draftscope-{uuid4().hex}"
 
 
 def pieces(server: Server, before: int) -> Raw:
@@ -85,8 +101,8 @@ def pieces(server: Server, before: int) -> Raw:
 
 
 @dataclass
-class _RecordedAnswer:
-    """One answer and what is recorded of it."""
+class RecordedAnswer:
+    """An answer while it arrives, and the rounds that are recorded of it."""
 
     server: Server
     asked: Request
@@ -97,34 +113,50 @@ class _RecordedAnswer:
     waiting: list[RecordedRound] = field(default_factory=list)  # read before their tokens arrived
 
     def __post_init__(self) -> None:
-        self.wire, self.stop = Wire(self.server.identity.url), threading.Event()
+        self.wire = Wire(self.server.identity.url)
 
     def close(self) -> None:
-        self.stop.set()
         self.wire.close()
 
-    def rounds(self) -> Iterator[Round | None]:
-        for chunk in in_background(self._ask, PATIENCE):
-            if chunk is not None:
-                self.answer += chunk.ids
-                self.reason = _reason(self.asked, chunk)
-            yield None
-            self.read()
-            yield from self._complete()
+    @property
+    def text(self) -> str:
+        return self.translation.text
+
+    @property
+    def tokens(self) -> list[int]:
+        return self.translation.tokens
+
+    @property
+    def made(self) -> int:
+        return self.translation.rounds
+
+    @property
+    def clock(self) -> float:
+        return self.translation.clock
+
+    def take(self, chunk: Chunk, at: float | None = None) -> Iterator[Round]:
+        """The rounds that are complete with this chunk. `at`: seconds of the reader's clock, on which the first round
+        then ends; None: all times are the server's."""
+        if at is not None and not self.answer:
+            self.translation.first = 1e3 * at
+        self.answer += chunk.ids
+        self.reason = _reason(self.asked, chunk)
+        yield from self.flush()
+
+    def flush(self) -> Iterator[Round]:
+        """The rounds that are complete by now. Raises `ServerError` where one is missing."""
+        self.read()
+        yield from self._complete()
+
+    def end(self) -> Iterator[Round | None]:
+        """The rounds that were on their way when the answer ended."""
         end = time.monotonic() + ARRIVES_S
-        while len(self.translation.tokens) < len(self.answer):
+        while len(self.tokens) < len(self.answer):
             if time.monotonic() > end:
                 raise ServerError(LACKS)
             time.sleep(PAUSE_S)
             yield None
-            self.read()
-            yield from self._complete()
-
-    def _ask(self, put: Callable[[Chunk], None]) -> None:
-        for chunk in self.server.stream(self.asked):
-            put(chunk)
-            if self.stop.is_set():
-                return
+            yield from self.flush()
 
     def read(self) -> None:
         self.waiting += read_state(self.wire, self.asked.name, self.after).rounds

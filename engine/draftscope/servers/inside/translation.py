@@ -22,6 +22,7 @@ class Translation:
         self.run, self.lane, self.raw = run, lane, raw
         self.text, self.tokens, self.rounds = "", list[int](), 0
         self.clock = 0.0  # ms
+        self.first: float | None = None  # ms of the lane's clock: the end of its first round; None: its step's time
         self._zero: float | None = None  # of the lane's clock, on the server's
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
@@ -33,7 +34,8 @@ class Translation:
         accepted = sum(bool(token.accepted) for token in seen.drafted)
         emitted = seen.written[:most]
         verified = [token for token in seen.drafted if token.accepted is not None]
-        self._zero = seen.at - seen.ms if self._zero is None else self._zero
+        if self._zero is None:
+            self._zero = seen.at - (seen.ms if self.first is None else self.first)
         start, end = self.clock, max(seen.at - self._zero, self.clock)
         step = min(seen.ms, end - start)
         try:
