@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import json
+from collections.abc import Generator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from draftscope.advise.model import Predicted, round_cost
 from draftscope.advise.observed import Observed
 from draftscope.advise.probe import Probed, able, probe
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import Verdict
+from draftscope.advise.verdict import AdviceDecision, Measured, Verdict
 from draftscope.base.cores import Company
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt, shipped
@@ -266,6 +267,37 @@ def test_the_command_decides_and_writes_a_page(
     assert "Should it speculate?" in text and 'src="http' not in text and found["sentences"][0].split(":")[0] in text
     shown = cli(*asked, "--concurrency", "3", "--objective", "throughput", "--context", "40")
     assert shown.code == 0 and "at 3 concurrent requests" in shown.out and "predicted for the run" in shown.out
+
+
+@pytest.mark.parametrize(("asked", "others"), [(0.0, [1.0]), (1.0, [0.0]), (0.5, [0.0, 1.0])])
+def test_a_clear_answer_is_asked_again_at_other_temperatures(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, asked: float, others: list[float]
+) -> None:
+    """A machine on which five runs are clear, whatever they say, and on which there is time for more."""
+    seen: list[float] = []
+
+    def clear(found: Sequence[Measured]) -> bool:
+        return bool(found) and found[0].runs >= 5
+
+    def decided(found: Sequence[Measured]) -> AdviceDecision:
+        return AdviceDecision(Verdict.ON, found[0])
+
+    def measured(question: Question, *rest: Any) -> list[Measured]:
+        seen.append(question.temperature)
+        return proved(question, *rest)
+
+    proved = proof.measured
+    monkeypatch.setattr("draftscope.advise.advise.clear", clear)
+    monkeypatch.setattr("draftscope.advise.advise.decide", decided)
+    monkeypatch.setattr("draftscope.advise.advise.proof.measured", measured)
+    monkeypatch.setattr(Measured, "told", True)
+    question = Question(length=12, seconds=120.0, temperature=asked)
+    found = advise(pair, question, TEXTS, ["ngram"])
+    assert [each.temperature for each in found.at_temperatures] == others
+    assert list(dict.fromkeys(seen)) == [asked, *others]
+    assert f"at temperature {asked:g}" in found.sentences[0]
+    assert sum("It holds at temperature" in each for each in found.sentences) == len(others)
+    assert [each["temperature"] for each in json.loads(found.as_json())["at_temperatures"]] == others
 
 
 def test_a_chat_model_is_asked_questions_unless_prompts_are_given(

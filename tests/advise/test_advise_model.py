@@ -15,7 +15,7 @@ from draftscope.advise.model import PrefillTimes, best_by_drafter, predict, roun
 from draftscope.advise.observed import Observed, PromptRounds, conditional_alpha, tau_interval, typed
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.simulate import finish_times
-from draftscope.advise.verdict import AdviceDecision, Measured, Verdict, decide, prompts_needed
+from draftscope.advise.verdict import AdviceDecision, AtTemperature, Measured, Verdict, decide, prompts_needed
 from draftscope.base.alpha import alpha_of
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters import find
@@ -308,13 +308,29 @@ def test_sentences_of_a_measured_decision() -> None:
     found = limits.limits(predict(Question(), observed, costs, NO_PREFILL)[0], observed, costs, NO_PREFILL)
     on = sentences.of_decision(Question(), decide([measured(1.35, 1.42, 1.5)]), found)
     assert on[0] == (
-        "Turn it on: draft, gamma 3: 1.42x [1.35, 1.50] the speed of plain decoding, at 1 concurrent request, measured "
-        "with 8 prompts (predicted 1.40x)."
+        "Turn it on: draft, gamma 3: 1.42x [1.35, 1.50] the speed of plain decoding, at temperature 0, at 1 "
+        "concurrent request, measured with 8 prompts (predicted 1.40x)."
     )
     assert any("would stop paying below an acceptance rate of" in each for each in on)
     unclear = sentences.of_decision(Question(concurrency=4), decide([measured(0.95, 1.05, 1.15)]), found)
     assert unclear[0].startswith("It cannot be told") and "at 4 concurrent requests" in unclear[0]
     assert "About 32 prompts would tell" in unclear[1]
+
+
+def test_whether_it_holds_at_other_temperatures_is_said() -> None:
+    """The verdict did not say which temperature it was for, nor whether it held at another."""
+    costs, observed = TypedCosts(0.1), {Candidate("draft", 3): typed([0.61], 3)}
+    ends = limits.limits(predict(Question(), observed, costs, NO_PREFILL)[0], observed, costs, NO_PREFILL)
+    ratio = Interval(1.2, 1.1, 1.3)
+    others = [AtTemperature(0.0, Verdict.ON, ratio), AtTemperature(0.7, Verdict.OPEN, Interval(1.0, 0.9, 1.1)),
+              AtTemperature(1.0, Verdict.OFF, Interval(0.8, 0.7, 0.9))]  # fmt: skip
+    said = sentences.of_decision(Question(temperature=0.5), decide([measured(1.35, 1.42, 1.5)]), ends, others)
+    assert "at temperature 0.5," in said[0]
+    assert [each for each in said[1:] if "temperature" in each] == [
+        "It holds at temperature 0 too: 1.20x [1.10, 1.30].",
+        "At temperature 0.7 it cannot be told: 1.00x [0.90, 1.10].",
+        "It flips at temperature 1: leave it off there, 0.80x [0.70, 0.90].",
+    ]
 
 
 def test_few_prompts_are_said() -> None:

@@ -13,11 +13,11 @@ from draftscope.advise.planned import TypedValues, planned
 from draftscope.advise.question import Question
 from draftscope_app.page.advice import wanted
 from draftscope_app.page.advice.listener import AdviceListeners
-from draftscope_app.reports.advice_map import ACCEPTANCE, HERE, LENGTH, MACHINES, MAPS, READERS, drawn, what_if
+from draftscope_app.reports.advice_map import ACCEPTANCE, LENGTH, MACHINES, MAPS, READERS, THIS_MACHINE, drawn, what_if
 from draftscope_app.reports.advice_page import page
 from tests.conftest import made_calibration
 
-AS_MEASURED = what_if(None, 1.0, HERE)
+AS_MEASURED = what_if(None, 1.0, THIS_MACHINE)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_every_map_is_drawn_and_says_that_it_is_modelled(report: dict[str, Any],
 
 
 def test_the_line_is_where_it_stops_paying(report: dict[str, Any]) -> None:
-    figure, _ = drawn(report, READERS, what_if(0.3, 1.0, HERE))
+    figure, _ = drawn(report, READERS, what_if(0.3, 1.0, THIS_MACHINE))
     assert [trace.name for trace in figure.data] == [None, "break-even"]
 
 
@@ -48,7 +48,7 @@ def test_measured_points_are_on_the_map_as_it_was_measured_only(report: dict[str
     figure, _ = drawn(report, READERS, AS_MEASURED)
     point = next(trace for trace in figure.data if trace.name == "measured")
     assert (list(point.x), list(point.y), list(point.customdata)) == (["1"], ["3"], ["1.20 [1.10, 1.30]"])
-    changed, note = drawn(report, READERS, what_if(0.9, 1.0, HERE))
+    changed, note = drawn(report, READERS, what_if(0.9, 1.0, THIS_MACHINE))
     assert not any(trace.name == "measured" for trace in changed.data) and "What if: acceptance 0.90" in note
 
 
@@ -61,7 +61,7 @@ def test_an_answer_that_was_run_is_marked_at_its_prompt_and_length(report: dict[
         assert not any(trace.name == "measured" for trace in drawn(other, LENGTH, AS_MEASURED)[0].data)
 
 
-@pytest.mark.parametrize("asked", [what_if(0.9, 1.0, HERE), what_if(None, 0.5, HERE)])
+@pytest.mark.parametrize("asked", [what_if(0.9, 1.0, THIS_MACHINE), what_if(None, 0.5, THIS_MACHINE)])
 def test_a_better_draft_changes_the_map_by_length_too(report: dict[str, Any], asked: Any) -> None:
     before, after = drawn(report, LENGTH, AS_MEASURED)[0].data[0].z, drawn(report, LENGTH, asked)[0].data[0].z
     assert len(after) == len(before) - 1  # the length that was run is not marked
@@ -69,7 +69,12 @@ def test_a_better_draft_changes_the_map_by_length_too(report: dict[str, Any], as
     assert "What if" in drawn(report, LENGTH, asked)[1]
 
 
-WHAT_IFS = [AS_MEASURED, what_if(0.6, 1.0, HERE), what_if(None, 0.5, HERE), what_if(None, 1.0, MACHINES[1])]
+WHAT_IFS = [
+    AS_MEASURED,
+    what_if(0.6, 1.0, THIS_MACHINE),
+    what_if(None, 0.5, THIS_MACHINE),
+    what_if(None, 1.0, MACHINES[1]),
+]
 
 
 @pytest.mark.parametrize("which", MAPS)
@@ -87,10 +92,10 @@ def test_the_sentence_names_the_lines_and_marks_that_are_there(report: dict[str,
 
 def test_the_page_shows_the_map_and_its_sentence(report: dict[str, Any]) -> None:
     listeners = AdviceListeners(None, None, None)  # type: ignore[arg-type]
-    figure, note, group = listeners.draw(report, READERS, 0, 9, HERE)
+    figure, note, group = listeners.draw(report, READERS, 0, 9, THIS_MACHINE)
     assert figure is not None and group["visible"] is True
     assert "What if: a draft step at 3.00 of its cost." in note and "break-even" in note
-    assert all("value" not in each for each in listeners.draw(None, READERS, 0, 1, HERE))
+    assert all("value" not in each for each in listeners.draw(None, READERS, 0, 1, THIS_MACHINE))
 
 
 def test_the_page_to_hand_on_has_all_three_maps(report: dict[str, Any]) -> None:
@@ -111,7 +116,7 @@ def test_the_drafter_stands_at_its_acceptance_and_cost(report: dict[str, Any]) -
     point = figure.data[-1]
     assert point.y[0] == pytest.approx(0.7, abs=0.001) and point.x[0] == pytest.approx(0.1)
     assert "measured, gamma 3: 1.20 [1.10, 1.30]" in point.hovertemplate
-    assert "measured" not in drawn(report, ACCEPTANCE, what_if(0.9, 1.0, HERE))[0].data[-1].hovertemplate
+    assert "measured" not in drawn(report, ACCEPTANCE, what_if(0.9, 1.0, THIS_MACHINE))[0].data[-1].hovertemplate
 
 
 def test_another_card_is_marked_as_modelled(report: dict[str, Any]) -> None:
@@ -148,9 +153,9 @@ def test_where_nothing_is_known_there_is_a_sentence(report: dict[str, Any]) -> N
     ("value", "expected"), [(0, None), (0.5, 0.5), (1, None), (-0.5, None), ("x", None), (None, None)]
 )
 def test_anything_may_be_sent_as_an_acceptance(value: Any, expected: float | None) -> None:
-    assert wanted.share(value) == expected
+    assert wanted.alpha_override(value) == expected
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0.5, 0.5), (9, 3.0), (0.01, 0.1), (float("nan"), 1.0), ("x", 1.0)])
 def test_anything_may_be_sent_as_a_factor(value: Any, expected: float) -> None:
-    assert wanted.factor(value) == expected
+    assert wanted.draft_cost_factor(value) == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import signal
 import socket
@@ -21,6 +22,7 @@ import pytest
 
 import draftscope
 from draftscope.base.load_settings import LoadSettings
+from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.findings import Finding
 from draftscope.trace import files, tables
@@ -198,6 +200,22 @@ def test_a_dash_reads_standard_input(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     assert cli("decode", "-", *SAMPLED).out == direct.out
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe"), "utf-8"))
     assert "not valid UTF-8" in refused(cli("decode", "-", *SAMPLED))
+
+
+def test_what_is_measured_before_the_first_token_is_said_in_a_pipe_too(
+    cli: Cli, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    monkeypatch.setattr(calibrate, "REPEATS", 1)
+    monkeypatch.setattr(calibrate, "TOGETHER", {1: 6})
+    engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
+    instead_of_loading(monkeypatch, engine)
+    words = ("decode", "hello", *SAMPLED, "--drafter", "hybrid")
+    said = [line for line in cli(*words).err.splitlines() if line.startswith("draftscope: Measuring: ")]
+    costs = "draftscope: Measuring: what a round costs here, once for this machine"
+    assert len(said) > 3 and all(line.startswith(costs) for line in said)
+    assert any(re.search(r": rounds of ngram, \d+%", line) for line in said)
+    assert "Measuring" not in cli(*words).err
 
 
 def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pair_folders: tuple[Path, Path]) -> None:

@@ -92,7 +92,7 @@ def page(engine: Tape) -> RunListeners:
 
 
 def resumed(page: RunListeners, session: str, token: Any) -> AsyncIterator[Any]:
-    event: Any = SimpleNamespace(asked=token)
+    event: Any = SimpleNamespace(payload=token)
     request: Any = SimpleNamespace(session_hash=session)
     return page.resume(event, request)
 
@@ -374,3 +374,19 @@ def test_another_measurement_is_refused_while_one_goes_on(page: RunListeners, en
     assert not answer.stopped
     page.shared.stop(SimpleNamespace(session_hash="mine"))  # type: ignore[arg-type]
     assert answer.stopped
+
+
+def test_what_must_be_measured_first_is_in_the_deltas_until_the_run_has_begun(page: RunListeners, engine: Tape) -> None:
+    """The page said "starting" for 20 s."""
+
+    async def read() -> list[str]:
+        answer, deltas = begin(page, engine, "a")
+        engine._say(answer, state="running")
+        engine._say(answer, measuring="what a round costs here: 40%, about 15 s left")
+        first = json.loads(await anext(deltas))
+        engine.event(answer, 1)
+        second = json.loads(await anext(deltas))
+        engine.end(answer)
+        return [first["measuring"], second["measuring"]]
+
+    assert asyncio.run(read()) == ["what a round costs here: 40%, about 15 s left", ""]

@@ -58,7 +58,7 @@ def test_a_page_for_others_takes_no_address_and_shows_none() -> None:
     with pytest.raises(DraftscopeError, match="takes no addresses"):
         known.add("own=http://127.0.0.1:8002")
     known.remove("plain")
-    assert known.told() == {
+    assert known.as_message() == {
         "servers": [{"name": "plain", "url": ""}, {"name": "fast", "url": ""}], "canAdd": False,
         "programs": "vLLM, SGLang, llama.cpp or transformers serve", "note": "",
     }  # fmt: skip

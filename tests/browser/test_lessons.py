@@ -211,7 +211,7 @@ def test_metrics_among_the_terms_are_the_glossarys() -> None:
 def test_a_recording_that_is_not_there_is_one_sentence() -> None:
     with pytest.raises(DraftscopeError, match="no lesson recorded as"):
         lessons.events("../first")
-    assert "no lesson recorded" in json.loads(lessons.told("x"))["note"]
+    assert "no lesson recorded" in json.loads(lessons.delta_of("x"))["note"]
 
 
 def test_the_page_is_told_which_lessons_there_are() -> None:

@@ -106,6 +106,17 @@ def test_a_press_of_run_greys_what_another_run_has_shown(visit: Any) -> None:
     page.until("e => !e.lead.root.classList.contains('stale')")
 
 
+def test_what_is_measured_before_a_run_is_said_with_how_far_it_is(visit: Any) -> None:
+    """It said "starting" for 20 s. A temperature of its own: what one tree was shaped by is kept."""
+    page = visit("?drafter=sequoia&temperature=0.37&max_new_tokens=16")
+    page.ready()
+    page.page.click("#ds-run")
+    measuring = "/^· measuring which drafted tokens are accepted, .*: rounds, [0-9]+%/"
+    page.until(f"e => {measuring}.test(e.lead.doing.textContent)")
+    page.until("e => e.store.source === 'live' && e.state === 'done' && e.store.over")
+    assert not page.ask("e => e.lead.doing.textContent")
+
+
 @pytest.mark.slow
 def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: Any) -> None:
     """A chain is verified token by token unless its block is asked for, which takes one click."""

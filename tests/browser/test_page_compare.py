@@ -128,14 +128,14 @@ def check_is_cancelled(page: Any) -> None:
     assert "no conclusion" in page.text(".check .stated")
 
 
-TOLD = """({ findings, verdict, exact, created = "2026-01-02T03:04:05+00:00", asked = {}, ...other }) => {
+TOLD = """({ findings, verdict, exact, created = "2026-01-02T03:04:05+00:00", settings = {}, ...other }) => {
     const element = document.querySelector("draftscope-instrument");
     const { start } = Inside.draftLane(element.store);
     const models = start.models.map((model) => model.name);
     const of = { drafter: start.drafter, title: "Draft model, chain", rule: start.rule, models, false_alarm: 1e-6 };
     const when = { created, samples: 2048, tests: findings.length };
     const event = { kind: "checked", exact, findings, verdict, ...of, ...when, ...other };
-    const check = { state: "done", place: 0, note: "", about: { asked }, ev: [event] };
+    const check = { state: "done", place: 0, note: "", about: { settings }, ev: [event] };
     element.feed(JSON.stringify({ seq: "x" + Math.random(), check }));
 }"""
 
@@ -154,9 +154,9 @@ def test_a_check_is_asked_for_cancelled_and_kept_for_each_drafter_rule_and_setti
         page.painted()
 
     names = page.ask("e => e.store.lanes[1].start.models.map((model) => model.name)")
-    told("1", **lenient, asked={"lenience": 0.25})
+    told("1", **lenient, settings={"lenience": 0.25})
     assert page.element.locator(".check .result-line").count() == 0
-    told("2", **lenient, asked={"lenience": 0.5})
+    told("2", **lenient, settings={"lenience": 0.5})
     told("3", verdict="x", exact=True, findings=[distribution], rule="token")
     ngram = {"drafter": "ngram", "title": "n-gram", "rule": "", "models": names[:1]}  # it has no model of its own
     told("4", verdict="x", exact=True, findings=[distribution], **ngram)

@@ -349,4 +349,4 @@ def test_the_time_left_is_that_of_the_work_that_is_left() -> None:
     for _ in range(5):
         now[0] += 2.0
         pace.did(1, "rounds")
-    assert heard[-1] == Progress("rounds", 0.99, 0.0) and heard[-2].words == "rounds, 93%, under half a minute left"
+    assert heard[-1] == Progress("rounds", 0.99, 0.0) and heard[-2].words == "rounds, 93%, a few seconds left"

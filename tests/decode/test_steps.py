@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from draftscope.base import costs
+from draftscope.base import costs, progress
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.progress import Progress
 from draftscope.base.steps import Cancelled, Steps, Together, last, mapped, said, stoppable
 from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
-from draftscope_app.engine.jobs import RunJob
-from draftscope_app.engine.work import steps_of
+from draftscope_app.engine.answers import Answer
+from draftscope_app.engine.jobs import EngineStatus, RunJob
+from draftscope_app.engine.work import Work, steps_of
 
 
 def counted(most: int, taken: list[int]) -> Steps[int, str]:
@@ -64,7 +70,7 @@ def test_a_measurement_that_nobody_waits_for_is_given_up_and_one_that_fails_can_
         yield None
         raise KeyError("no memory")
 
-    broken: Together[None] = Together(failing)  # type: ignore[arg-type]
+    broken: Together[None, None] = Together(failing)  # type: ignore[arg-type]
     for _ in range(2):
         with pytest.raises(KeyError):
             last(broken.steps())
@@ -77,18 +83,20 @@ def test_what_sequoia_chooses_by_is_measured_in_steps(pair: DecodingEngine, monk
     monkeypatch.setattr(calibrate, "BATCHES", (1, 2))
     monkeypatch.setattr(costs, "load_saved", lambda _: None)
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer)
-    pulse, most, steps = engine.target.pulse, 0, 0  # most forwards in one step
+    pulse, most = engine.target.pulse, 0  # most forwards in one step
     settings = Settings.of(drafter="sequoia", temperature=1.0, max_new_tokens=4)
-    events: list[str] = []
+    events, heard = list[str](), list[Progress]()
     first = before = pulse.forwards
     for event in steps_of(engine, RunJob(id="r1", prompt="abc", lanes={"speculative": settings})):
         most, before = max(most, pulse.forwards - before), pulse.forwards
-        steps += event is None
-        events += [] if event is None else [json.loads(event.model_dump_json())["kind"]]
-        if event is not None and event.kind == "run_end":
+        if isinstance(event, Progress):
+            heard.append(event)
+        elif event is not None:
+            events.append(json.loads(event.model_dump_json())["kind"])
+        if events[-1:] == ["run_end"]:
             break
     assert events[0] == "run_start" and events[-1] == "run_end"
-    assert steps > 50  # moments at which another visitor could have had a turn
+    assert len(heard) > 50  # moments at which another visitor could have had a turn
     assert most < (before - first) / 10
     assert last(engine.calibrated()) is engine.calibration
 
@@ -99,7 +107,8 @@ def test_who_stops_a_run_that_measures_waits_for_no_end(pair: DecodingEngine, mo
     settings = Settings.of(drafter="sequoia", temperature=1.0, max_new_tokens=4)
     asked = iter([False] * 5 + [True] * 9)
     steps = steps_of(engine, RunJob(id="r1", prompt="abc", lanes={"speculative": settings}))
-    assert list(stoppable(steps, lambda: next(asked))) == [None] * 5
+    heard = list(stoppable(steps, lambda: next(asked)))
+    assert len(heard) == 5 and all(isinstance(each, Progress) for each in heard)
     assert all(one._running is None for one in engine._calibrating.values())
 
 
@@ -115,3 +124,39 @@ def test_a_tokenizer_that_panics_in_a_run_ends_that_run_with_a_sentence(
     monkeypatch.setattr("draftscope.decode.race.race", panic)
     with pytest.raises(DraftscopeError, match="tokenizer of 'byte-target' cannot be used"):
         list(steps_of(pair, RunJob(id="r1", prompt="abc", lanes={"plain": Settings.of(drafter="plain")})))
+
+
+def test_what_is_measured_before_a_run_is_said_with_its_share_and_the_time_left(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The page said "starting" for 20 s while the costs of a round were measured, which `hybrid` chooses by."""
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    for name, value in {"WIDTHS": (1, 2, 5), "GAMMAS": (1, 3), "REPEATS": 1, "TOGETHER": {1: 6}}.items():
+        monkeypatch.setattr(calibrate, name, value)
+    monkeypatch.setattr(progress, "LEAST_SECONDS", 0.0)
+    engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
+    lanes = {"speculative": Settings.of(drafter="hybrid", max_new_tokens=8)}
+    told = []
+    for job in (RunJob(id="r1", prompt="abc", lanes=lanes), RunJob(id="r2", prompt="abc", lanes=lanes)):
+        work, update = Work(engine, job), None
+        answer = Answer(stand_in(), job)
+        said: list[str] = []
+        while update is None or update.state != "done":
+            update = work.advance()
+            if update is not None:
+                answer.take(update)
+                said += [answer.measuring]
+        told.append(said)
+    first, second = told
+    measuring = [words for words in first if words]
+    assert first[: len(measuring)] == measuring and set(first[len(measuring) :]) == {""} == set(second)
+    assert all(words.startswith("what a round costs here, once for this machine") for words in measuring)
+    assert {"forwards of 1 sequence", "rounds of eagle3", "rounds of ngram"} <= {
+        words.split(": ")[-1].split(",")[0] for words in measuring
+    }
+    shares = [int(found[1]) for words in measuring if (found := re.search(r", (\d+)%, .* left$", words))]
+    assert len(shares) > 5 and shares[-1] > 80
+
+
+def stand_in() -> Any:
+    return SimpleNamespace(status=EngineStatus("ready", "stand-in"))

@@ -66,7 +66,7 @@ def _round(number: int, fault: Fault, temperature: float, drawn: bool, dice: tor
         torch.tensor([written + [-1] * (K + 1 - len(written))]), None if greedy else processed[K:],
         VllmVerification(torch.tensor(drafted), [K], q if drawn and not greedy else None, processed[:K],
                      None if greedy else u, None if greedy else p[:K]),
-        list(range(K)), [K],
+        torch.arange(K), torch.tensor([K]),
     )  # fmt: skip
     [(request, content)] = rounds(step)
     return RecordedRound.model_validate({"request": request, "number": number, **content})

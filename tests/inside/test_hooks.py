@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -75,12 +76,15 @@ class StubRunner:
         written = sys.modules[SAMPLER].rejection_sample(drafted, [K], K, None, q, logits[:K], bonus, None)
         return SimpleNamespace(sampled_token_ids=written)
 
+    def step(self, ended: set[str]) -> None:
+        self.execute_model(SimpleNamespace(finished_req_ids=ended))
+
     def texts(self, steps: int) -> list[list[int]]:
         plan = SimpleNamespace(target_logits_indices=torch.arange(K), bonus_logits_indices=torch.tensor([K]))
         torch.manual_seed(0)
         written = []
         for _ in range(steps):
-            self.execute_model(None)
+            self.step(ended=set())
             written.append(self._sample(torch.randn(K + 1, V), plan).sampled_token_ids[0].tolist())
         return written
 
@@ -89,6 +93,7 @@ class StubWrapper:
     def init_device(self):
         self.worker = type("StubWorker", (), {})()
         self.worker.rank, self.worker.model_runner = 0, StubRunner()
+        self.worker.parallel_config = SimpleNamespace(tensor_parallel_size=1, pipeline_parallel_size=1)
 
 
 @pytest.fixture(autouse=True)
@@ -160,10 +165,10 @@ def test_an_error_in_a_hook_ends_the_recording_and_no_answer(
 
 def test_an_error_while_a_step_is_read_ends_the_recording_and_no_answer() -> None:
     plain = StubRunner().texts(5)
-    runner, kept = watched(lambda step: [("x", {"p": float("nan")})])  # which JSON does not have
+    runner, kept = watched(lambda step: [("x", {"p": object()})])  # which JSON does not have
     assert runner.texts(5) == plain
     kept.drain()
-    assert "Out of range float" in kept.why
+    assert "Unable to serialize" in kept.why
 
 
 def test_a_request_that_did_not_ask_is_not_recorded() -> None:
@@ -190,6 +195,19 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.lost >= 3 and kept.on
 
 
+def test_the_thread_leaves_the_core_to_which_the_engine_is_bound() -> None:
+    """As vLLM for CPUs binds a worker, whose threads inherit it."""
+    before, seen = os.sched_getaffinity(0), []
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        kept = RoundRecorder(lambda step: seen.append(os.sched_getaffinity(0)) or [], every=True)  # type: ignore[func-returns-value]
+    finally:
+        os.sched_setaffinity(0, before)
+    kept.take("a step")
+    kept.drain()
+    assert seen == [before | os.sched_getaffinity(os.getppid())]
+
+
 @pytest.mark.parametrize(("module", "name"), [(SAMPLER, "rejection_sample"), (TRUNCATION, "apply_top_k_top_p")])
 def test_an_unknown_version_is_refused_with_what_was_expected_and_found(
     module: str, name: str, monkeypatch: pytest.MonkeyPatch
@@ -209,16 +227,55 @@ def test_rounds_are_read_as_a_list_and_as_a_stream() -> None:
         async def collective_rpc(self, method: str, timeout: float, args: tuple[Any, ...]) -> list[str | None]:
             assert method == "draftscope_rounds"
             answer = worker.draftscope_rounds(*args)
-            return [None, answer.replace('"on": true', '"on": false')]  # so that the stream ends
+            return [None, answer]
 
     app, routes = FastAPI(), RoundRoutes()
     routes.attach_router(app)
     with TestClient(app) as client:
         assert client.get("/v1/draftscope/rounds").status_code == 503
         routes._client = Client()
-        for _ in range(200):
-            listed = client.get("/v1/draftscope/rounds?request=draftscope-1").json()["rounds"]
-            if len(listed) == 3:
-                break
+        assert not client.get("/v1/draftscope/rounds?request=draftscope-1").json()["ended"]
+        worker.model_runner.step(ended={"cmpl-draftscope-1-0"})
         streamed = client.get("/v1/draftscope/stream?request=draftscope-1").text.split("\n\n")[:-1]
+        listed = client.get("/v1/draftscope/rounds?request=draftscope-1").json()["rounds"]
     assert [json.loads(event.removeprefix("data: ")) for event in streamed] == listed and len(listed) == 3
+
+
+def test_what_several_engines_recorded_is_read_as_one() -> None:
+    """Data parallel: vLLM's `collective_rpc` gives the first engine's answer only."""
+    kept = [RoundRecorder(lambda step: [(step, {})], every=True) for _ in range(2)]
+    for recorder_of_one, names in zip(kept, (["a-1", "a-2", "a-3"], ["b-1"]), strict=True):
+        for name in names:
+            recorder_of_one.take(name)
+        recorder_of_one.drain()
+    kept[1].end({"b-1"})
+    kept[1].lost = 2
+
+    class Engines:
+        async def call_utility_all_async(self, call: str, method: str, timeout: float, args: Any, named: Any) -> Any:
+            assert (call, method, named) == ("collective_rpc", "draftscope_rounds", None)
+            return [[None, each.answer(*args)] for each in kept]
+
+    app, routes = FastAPI(), RoundRoutes()
+    routes.attach_router(app)
+    routes._client = SimpleNamespace(engine_core=Engines())
+    with TestClient(app) as client:
+        whole, *some = (client.get(f"/v1/draftscope/rounds?request={name}").json() for name in ("", "b-1", "-1", "-9"))
+    assert (whole["on"], whole["lost"], whole["requests"]) == (True, 2, ["a-1", "a-2", "b-1", "a-3"])
+    assert [[each["request"] for each in state["rounds"]] for state in some] == [["b-1"], ["a-1", "b-1"], []]
+    assert [state["ended"] for state in some] == [True, False, None]
+
+
+def test_a_request_has_ended_when_its_last_step_is_read() -> None:
+    """Not before: the stream would end without its last rounds. Of several that are asked for, all have to."""
+    kept = RoundRecorder(lambda step: [(step, {})], every=True)
+    with kept._lock:  # the thread waits
+        kept.take("draftscope-1")
+        kept.end({"draftscope-1"})
+        waiting = {name: kept._ended[name] > kept._read for name in kept._ended}
+    assert waiting == {"draftscope-1": True}
+    kept.take("draftscope-2")
+    kept.drain()
+    assert [json.loads(kept.answer(name))["ended"] for name in ("-1", "-2", "draftscope", "unknown")] == [
+        True, False, False, None,
+    ]  # fmt: skip

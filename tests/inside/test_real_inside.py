@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,7 +25,8 @@ from draftscope.servers.inside.recorder import read_state
 from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Wire
 from draftscope.verify.sampling import Sampling
-from tests.programs.inside import PORT, command, reports
+from tests.inside.doubled import doubled
+from tests.programs.inside import PAIR, PORT, command, reports
 from tests.programs.interop import started
 
 pytestmark = pytest.mark.real_servers
@@ -37,13 +43,20 @@ def test_one_request_convicts_vllm_0_32_and_acquits_it_when_mended(mended: bool)
         assert report.first_wrong is not None and report.first_wrong.tensor == "temperature of drafted rows"
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """Mended, and with prompts read in parts of 64 tokens."""
-    more = ("--enforce-eager", "--max-num-batched-tokens", "64", "--enable-prefix-caching")
-    start = command("draftscope,vllm_55005", PORT + 1, requests=16)
+@contextmanager
+def mended_server(plugins: str, port: int) -> Iterator[str]:
+    """With prompts read in parts of 64 tokens, and a cache of 2,048."""
+    cache = ("--enable-prefix-caching", "--block-size", "32", "--num-gpu-blocks-override", "64")
+    more = ("--enforce-eager", "--max-num-batched-tokens", "64", *cache)
+    start = command(plugins, port, requests=16)
     with started(Path(os.environ["DRAFTSCOPE_VLLM"]).absolute(), start, more) as server:
         yield server.identity.url
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with mended_server("draftscope,vllm_55005", PORT + 1) as address:
+        yield address
 
 
 LONG = [" ".join(AUDIT_PROMPTS * 3)[:900]] * 2  # the second one's beginning is in the prefix cache
@@ -61,6 +74,63 @@ def test_every_text_is_recorded_whole_and_acquitted(url: str, prompts: Sequence[
     report = audit_inside(url, prompts, plan)
     assert (report.unlike, report.lost, report.different) == (0, 0, False), report.verdict
     assert report.requests == plan.tokens // plan.length and report.decisions > 20
+
+
+def test_preempted_requests_are_recorded_whole_and_write_what_they_do_without_the_plugin(url: str) -> None:
+    """Twelve texts of 300 tokens at once, of which the cache holds half."""
+    before = sum(by_engine(url, "num_preemptions_total").values())
+    test_every_text_is_recorded_whole_and_acquitted(url, AUDIT_PROMPTS, InsidePlan(Sampling(1.0), 12 * 300, 300, 12))
+    assert sum(by_engine(url, "num_preemptions_total").values()) > before
+    with mended_server("vllm_55005", PORT + 2) as bare:
+        assert texts(bare) == texts(url)
+        assert sum(by_engine(bare, "num_preemptions_total").values()) > 0
+
+
+def texts(url: str) -> list[list[int]]:
+    """At temperature 0, all at once."""
+    wire = Wire(url)
+    body = {"model": wire.get("/v1/models", Cards).data[0].id, "max_tokens": 300, "ignore_eos": True,
+            "temperature": 0.0, "return_token_ids": True}  # fmt: skip
+
+    def ask(prompt: str) -> list[int]:
+        return wire.post("/v1/completions", {**body, "prompt": prompt}, InsideAnswer).choices[0].token_ids
+
+    with ThreadPoolExecutor(12) as pool:
+        written = list(pool.map(ask, islice(cycle(AUDIT_PROMPTS), 12)))
+    wire.close()
+    return written
+
+
+def by_engine(url: str, counter: str) -> dict[str, float]:
+    """What each engine of a server counted."""
+    wire = Wire(url)
+    found: dict[str, float] = defaultdict(float)
+    for line in (wire.text("/metrics") or b"").decode().splitlines():
+        if seen := re.match(rf'vllm:{counter}{{engine="(\d+)".* (\S+)$', line):
+            found[seen[1]] += float(seen[2])
+    wire.close()
+    return found
+
+
+RANKS = {
+    "tensor parallel": "--tensor-parallel-size",
+    "data parallel": "--data-parallel-size",
+}
+
+
+@pytest.mark.parametrize("option", RANKS.values(), ids=RANKS)
+def test_two_ranks_are_recorded_as_one(option: str, tmp_path: Path) -> None:
+    for name in PAIR:
+        doubled(name, tmp_path)
+    start = command("draftscope,vllm_55005", PORT + 2, models=tmp_path)
+    cores = sorted(os.sched_getaffinity(0))
+    start = replace(start, environment=(*start.environment, ("VLLM_CPU_OMP_THREADS_BIND", f"{cores[0]}|{cores[-1]}")))
+    with started(Path(os.environ["DRAFTSCOPE_VLLM"]).absolute(), start, ("--enforce-eager", option, "2")) as server:
+        url = server.identity.url
+        test_every_text_is_recorded_whole_and_acquitted(url, AUDIT_PROMPTS, InsidePlan(Sampling(1.0), 8 * 24, 24))
+        test_every_text_is_recorded_whole_and_acquitted(url, AUDIT_PROMPTS, InsidePlan(Sampling(0.0), 8 * 24, 24))
+        engines = [engine for engine, count in by_engine(url, "request_success_total").items() if count]
+    assert len(engines) == (2 if option == RANKS["data parallel"] else 1)
 
 
 def test_a_client_that_leaves_ends_its_request_and_nothing_else(url: str) -> None:

@@ -185,5 +185,5 @@ def test_the_round_to_look_at_first_drafts_words_before_it_accepts_many() -> Non
         return {"index": index, "accepted": accepted, "nodes": nodes}
 
     rounds = [with_nodes(0, 2, "2", "0"), with_nodes(1, 1, " title"), with_nodes(2, 1, " year")]
-    one, other = call(["base/store.js"], [("tellingRound", [{"rounds": rounds[:n]}]) for n in (3, 1)])
+    one, other = call(["base/store.js"], [("defaultRound", [{"rounds": rounds[:n]}]) for n in (3, 1)])
     assert (one["index"], other["index"]) == (1, 0)

@@ -22,8 +22,10 @@ from statistics import median, quantiles
 from typing import Annotated, Any
 
 import httpx
+import numpy as np
 import psutil
 import typer
+from scipy.stats import bootstrap
 from tabulate import tabulate
 
 from draftscope.decode.engine import DecodingEngine
@@ -229,7 +231,8 @@ def main(
     counted, revealed = quantiles(seen.counted, n=100), quantiles(seen.revealed, n=100)
     a_phone = (seen.joined_rss - seen.first_rss) / (phones - 1)
     quiet, answering = median(seen.quiet), median(seen.answering)
-    pairs = zip(seen.quiet, seen.answering, strict=True)
+    ratios = [a / q for q, a in zip(seen.quiet, seen.answering, strict=True)]
+    low, high = bootstrap((ratios,), np.median, rng=np.random.default_rng(0)).confidence_interval
     rows = [
         ("phones, questions", f"{phones}, {questions}"),
         ("all joined after", f"{joined_s:.1f} s"),
@@ -241,7 +244,8 @@ def main(
         ("the server's memory, grown by the whole class", f"{(after - before) / 2**20:.1f} MiB"),
         ("the server's processor time, an answer", f"{1e3 * seen.answers_cpu_s / phones / questions:.2f} ms"),
         ("decoding, quiet and while phones answer, medians", f"{quiet:.1f} and {answering:.1f} tokens/s"),
-        ("decoding while phones answer, of quiet", " ".join(f"{a / q:.2f}" for q, a in pairs)),
+        ("decoding while phones answer, of quiet", " ".join(f"{ratio:.2f}" for ratio in ratios)),
+        ("median of these, 95% interval", f"{median(ratios):.2f} [{low:.2f}, {high:.2f}]"),
     ]
     print(tabulate(rows, tablefmt="github", headers=("what", "measured")))
 

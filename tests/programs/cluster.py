@@ -111,7 +111,7 @@ def measured_times(servers: Sequence[Server], speculative: bool) -> tuple[StepTi
     return tuple(StepTimes(steps, reading, Speculation(steps, chances_of(kept), MOST)) for steps in lists)
 
 
-def step_times(busy: Sequence[Server], inputs: Sequence[RacePrompt]) -> list[float]:
+def step_times(busy: Sequence[Server], inputs: Sequence[RacePrompt]) -> tuple[float, ...]:
     """Seconds of a step of the first of these servers, by batch, while all of them write as many answers."""
     times = {}
     with ThreadPoolExecutor(len(busy)) as pool:

@@ -21,13 +21,16 @@ from tests.programs.interop import started
 
 MENDED = Path(__file__).parents[1] / "inside/mended"
 PORT = 8160
+PAIR = ("llama-draftscope-15m", "llama-draftscope-draft-1m")
 LAWS = (Sampling(1.0), Sampling(0.7, top_p=0.9), Sampling(0.0))  # top-k can end vLLM 0.32: engine/inside/README.md
+ROWS = ("temperature of drafted rows", "temperature of bonus and plain rows")
+DECISIONS = ("verdict", "greedy token")
 DRAWN = '"draft_sample_method": "probabilistic", '  # else drafts are the drafter's best tokens, and there is no q
 
 
-def command(plugins: str, port: int, requests: int = 8) -> Command:
-    """Starts vLLM with the embedded pair, which drafts four sampled tokens, and with these plugins."""
-    target, draft = (str(assets() / "models" / f"llama-draftscope-{name}") for name in ("15m", "draft-1m"))
+def command(plugins: str, port: int, requests: int = 8, models: Path | None = None) -> Command:
+    """Starts vLLM with the embedded pair, or a copy of it, which drafts four sampled tokens, and with these plugins."""
+    target, draft = (str((models or assets() / "models") / name) for name in PAIR)
     pair = ServedPair(target, "draft", draft, context=512, requests=requests)
     start = find_start("vllm-cpu").commands(pair, port)[1]
     return replace(
@@ -46,6 +49,11 @@ def reports(program: Path, mended: bool, tokens: int, laws: Sequence[Sampling] =
         return [audit_inside(url, AUDIT_PROMPTS, InsidePlan(law, tokens)) for law in laws]
 
 
+def wrong(report: InsideReport, tensors: Sequence[str]) -> str:
+    found = [finding for finding in report.findings if finding.tensor in tensors]
+    return f"{sum(each.wrong for each in found)} of {sum(each.tested for each in found)}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.programs.inside", description=__doc__)
     parser.add_argument("--vllm", type=Path, required=True, help="the program, of an environment with draftscope-vllm")
@@ -54,11 +62,11 @@ def main() -> None:
     rows = []
     for name, mended in (("stock", False), ("mended", True)):
         for law, report in zip(LAWS, reports(options.vllm.absolute(), mended, options.tokens), strict=True):
-            first = report.first_wrong
             settings = f"{law.temperature:g}, {law.top_k or '-'}, {law.top_p:g}"
-            counts = (report.requests, report.rounds, report.decisions, sum(row.wrong for row in report.findings))
-            rows.append((name, settings, *map(str, counts), "-" if first is None else f"{first.tensor}: {first.fault}"))
-    head = ("vLLM", "T, top-k, top-p", "requests", "rounds", "decisions", "violations", "first wrong tensor")
+            counts = (str(report.requests), str(report.rounds), wrong(report, ROWS), wrong(report, DECISIONS))
+            first = report.first_wrong
+            rows.append((name, settings, *counts, "none" if first is None else f"{first.tensor}: {first.fault}"))
+    head = ("vLLM", "T, top-k, top-p", "requests", "rounds", "wrong rows of p", "wrong decisions", "first wrong tensor")
     print(markdown.table(head, rows))
 
 

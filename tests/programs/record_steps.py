@@ -41,7 +41,7 @@ def steps_of(browser: Any, path: Path) -> list[list[dict[str, Any]]]:
 def shipped(path: Path) -> Path:
     """A page with the lessons that are recorded."""
     own = list(files.read(assets() / "traces" / "first.jsonl.gz").events)
-    return lessons_page(path, own, {name: lessons.told(name) for name in lessons.names()})
+    return lessons_page(path, own, {name: lessons.delta_of(name) for name in lessons.names()})
 
 
 def main() -> None:

@@ -1,11 +1,12 @@
 """vLLM 0.32.0 for CPUs without Triton: above temperature 0, speculation divides logits by uninitialised memory.
 
-Without an argument: the function alone, no model, seconds. With MODEL plain: the mean log p of sampled tokens by
-position, under MODEL itself. With MODEL speculative: the same, where MODEL drafts four tokens for itself; it should be
-as plain's.
+Without an argument: the function alone, as it is and mended, no model, seconds. With MODEL plain: the mean log p of
+sampled tokens by position, under MODEL itself. With MODEL speculative: the same, where MODEL drafts four tokens for
+itself; it should be as plain's.
 """
 
 import sys
+from typing import Any
 
 PROMPT = "The old man walked down to the sea. The old man"
 TEXTS, TOKENS = 100, 8
@@ -17,6 +18,7 @@ def function_alone() -> None:
 
     current_platform.import_kernels()
     current_platform.register_triton_kernel_overrides()  # what a worker does
+    from vllm.triton_utils.dispatcher import register_kernels
     from vllm.v1.sample.rejection_sampler import expand_batch_to_tokens
 
     temperature = torch.tensor([0.7, 1.0])  # of two requests
@@ -24,6 +26,15 @@ def function_alone() -> None:
     torch.full((5,), 123.0)  # memory that is free again
     print("expected:", [0.7, 0.7, 0.7, 1.0, 1.0])
     print("observed:", expand_batch_to_tokens(temperature, ends, 5, replace_from=0, replace_to=1).tolist())
+    register_kernels({"vllm.v1.sample.rejection_sampler.expand_kernel": mended})
+    print("mended:  ", expand_batch_to_tokens(temperature, ends, 5, replace_from=0, replace_to=1).tolist())
+
+
+def mended(output: Any, values: Any, ends: Any, replace_from: int, replace_to: int, *_: Any) -> None:
+    """In place of `_expand_kernel_impl` of vllm/utils/cpu_triton_utils.py."""
+    counts = ends.diff(prepend=ends.new_zeros(1))
+    values = values.masked_fill(values == replace_from, replace_to)
+    output.copy_(values.repeat_interleave(counts, output_size=len(output)))
 
 
 def text(model: str, method: str) -> None:

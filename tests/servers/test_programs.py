@@ -61,7 +61,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("registered")
 def test_a_program_of_one_file_is_in_every_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert registry.started_names()[0] == "made"
-    assert KnownServers().told()["programs"].startswith("Made-up server, vLLM, ")
+    assert KnownServers().as_message()["programs"].startswith("Made-up server, vLLM, ")
     main(["servers", "small", "--program", "made", "--gamma", "3"])
     printed = capsys.readouterr().out
     assert "pip install made" in printed and "made --model small --port 8101 --guess 3" in printed

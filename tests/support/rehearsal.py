@@ -1,4 +1,4 @@
-"""A engine of small random models on a card that is not there, and what its rounds cost beside the kernels."""
+"""An engine of small random models on a card that is not there, and what its rounds cost beside the kernels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
@@ -46,11 +48,11 @@ def _moved(head: NamedHead, target: Any, device: str) -> NamedHead:
 
 @dataclass
 class Rehearsed:
-    """What two sessions wrote, one after the other, and the counts of the second one's rounds."""
+    """What sessions wrote, one after the other, and what the rounds of the last one took."""
 
     tokens: list[list[list[int]]]  # [session][sequence]
-    rounds: int
-    counts: dict[str, float]  # a round, of what `COUNTED` names
+    counts: dict[str, float]  # of what `COUNTED` names, in the mean of all rounds
+    medians: dict[str, float]  # and in a round like most: a text's first round and its last take more
     states: list[str]  # of the graphs
 
 
@@ -62,7 +64,7 @@ def written(
     sessions: int = 2,
 ) -> Rehearsed:
     """Decodes the prompts in `sessions` sessions of the same settings; counts the last, when graphs are warm."""
-    tokens, rounds, counts = [], 0, {}
+    tokens, taken = [], np.zeros((0, len(COUNTED)))  # [rounds, what]
     for _ in range(sessions):
         session = engine.start_batch(
             [list(prompt) for prompt in prompts], Settings.of(**settings), tuple(range(len(prompts)))
@@ -70,18 +72,22 @@ def written(
         session.prefill()
         if card is not None:
             card.counted.clear()
-        rounds = sum(1 for _ in session.steps())
-        if card is not None:
-            counts = {what: card.total(what) / rounds for what in COUNTED}
+        totals = [_totals(card), *(_totals(card) for _ in session.steps())]
+        taken = np.diff(totals, axis=0)
         tokens.append([list(transcript.tokens) for transcript in session.transcripts])
         del session
         gc.collect()
     states = [model.graph_state for model in engine.models]
-    return Rehearsed(tokens, rounds, counts, states)
+    mean, middle = (dict(zip(COUNTED, each.tolist(), strict=True)) for each in (taken.mean(0), np.median(taken, 0)))
+    return Rehearsed(tokens, mean, middle, states)
 
 
-def counts_of(drafter: str, options: dict[str, Any]) -> dict[str, float]:
-    """What a round of one text takes, at temperature 0.8 with top-k and top-p, when graphs are warm."""
+def _totals(card: Card | None) -> list[int]:
+    return [0 if card is None else card.total(what) for what in COUNTED]
+
+
+def rehearsed(drafter: str, options: dict[str, Any]) -> Rehearsed:
+    """One text, at temperature 0.8 with top-k and top-p, when graphs are warm."""
     settings = {
         "drafter": drafter,
         **options,
@@ -92,20 +98,22 @@ def counts_of(drafter: str, options: dict[str, Any]) -> dict[str, float]:
         "seed": 3,
     }
     with cards.card() as card:
-        found = written(small_pair("cuda", graphs=True), settings, [[5, 6, 7]], card, sessions=3)
-    return {what: round(count, 1) for what, count in found.counts.items()}
+        return written(small_pair("cuda", graphs=True), settings, [[5, 6, 7]], card, sessions=3)
 
 
 def main() -> None:
-    """Prints what a round takes, and saves it as the most that tests allow: of the named drafters, or of all."""
+    """Prints what a round takes, mean (median), and saves the mean as the most that tests allow: of the named drafters,
+    or of all."""
     from tests.decode.test_loop import DRAFTERS
 
     if why := cards.why_not():
         raise SystemExit(why)
     table = json.loads(TABLE.read_text()) if TABLE.exists() else {}
     for drafter in sys.argv[1:] or DRAFTERS:
-        table[drafter] = counts_of(drafter, DRAFTERS[drafter])
-        print(f"| {drafter} | {' | '.join(f'{table[drafter][what]:g}' for what in COUNTED)} |", flush=True)
+        run = rehearsed(drafter, DRAFTERS[drafter])
+        table[drafter] = {what: round(count, 1) for what, count in run.counts.items()}
+        cells = (f"{table[drafter][what]:g} ({run.medians[what]:g})" for what in COUNTED)
+        print(f"| {drafter} | {' | '.join(cells)} |", flush=True)
         TABLE.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
 
 

@@ -82,10 +82,10 @@ class Writing:
         if len(self.rounds) != before or last.distributions is None:
             return  # the presenter was faster
         ranked = sorted(zip(last.distributions.p, last.distributions.raw, strict=True), reverse=True)
-        found = [(p, text) for p, raw in ranked if (text := decoded(raw)).strip().isalpha()]
+        words_by_p = [(p, text) for p, raw in ranked if (text := decoded(raw)).strip().isalpha()]
         if not self.text:
-            self.spaced = 2 * sum(p for p, text in found if text.startswith(" ")) > sum(p for p, _ in found)
-        words = list(dict.fromkeys(text.strip() for _, text in found if text.startswith(" ") == self._spaced))
+            self.spaced = 2 * sum(p for p, text in words_by_p if text.startswith(" ")) > sum(p for p, _ in words_by_p)
+        words = list(dict.fromkeys(text.strip() for _, text in words_by_p if text.startswith(" ") == self._spaced))
         offered = words[:LIKELY] + words[LIKELY:][-OTHERS:]
         self.options = tuple(random.sample(offered, len(offered)))
 
@@ -96,7 +96,7 @@ class Writing:
 
     def continuations(self) -> list[str]:
         """The proposals that are not hidden as texts that can follow, the most frequent first."""
-        return [each["text"] for each in self.proposed() if not each["hidden"]][:PROPOSALS_MOST]
+        return [proposal["text"] for proposal in self.proposed() if not proposal["hidden"]][:PROPOSALS_MOST]
 
     def _following(self, proposal: str) -> str:
         words = " ".join(proposal.replace(BETWEEN, " ").split())[:PROPOSAL_MOST]
@@ -127,7 +127,7 @@ class Writing:
         self.options = ()
 
     def _round(self, round_: Round, head_kept: int | None) -> ClassRound:
-        shown = [(each["text"], each["votes"]) for each in self.proposed() if not each["hidden"]]
+        shown = [(proposal["text"], proposal["votes"]) for proposal in self.proposed() if not proposal["hidden"]]
         paths: list[str] = []
         nodes = []
         for node in round_.nodes:

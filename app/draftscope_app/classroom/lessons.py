@@ -43,8 +43,8 @@ class LessonStep(BaseModel):
 @cache
 def recorded() -> list[list[dict[str, Any]]]:
     """The steps of every lesson, for phones that wander."""
-    found: list[list[dict[str, Any]]] = json.loads(RECORDED.read_text(encoding="utf-8"))
-    return found
+    steps: list[list[dict[str, Any]]] = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return steps
 
 
 class Shown:

@@ -52,13 +52,13 @@ class Question(BaseModel):
 
     def shown(self, hints: int, revealed: bool) -> dict[str, object]:
         """What phones may know: with the truth once it is revealed."""
-        told = {"lesson": self.lesson, "ask": self.ask, "context": self.context, "options": self.options}
+        common = {"lesson": self.lesson, "ask": self.ask, "context": self.context, "options": self.options}
         if revealed:
             guesses = [guess.model_dump() for guess in self.guesses]
-            return {**told, "hints": self.hints, "guesses": guesses, "truth": self.truth, "said": self.said}
+            return {**common, "hints": self.hints, "guesses": guesses, "truth": self.truth, "said": self.said}
         drafted = [{"text": g.text, "parent": g.parent} for g in self.guesses if g.fate not in ("correction", "bonus")]
         left = len(self.hints) - hints
-        return {**told, "hints": self.hints[:hints], "hintsLeft": left, "guesses": drafted}
+        return {**common, "hints": self.hints[:hints], "hintsLeft": left, "guesses": drafted}
 
 
 class Spec(BaseModel):
@@ -99,13 +99,13 @@ class Lane:
 def lanes_of(events: Iterable[AnyEvent]) -> dict[str, Lane]:
     """The lanes of a recorded run by name, in order."""
     every = list(events)
-    found = {}
+    lanes = {}
     for start in (event for event in every if isinstance(event, RunStart)):
         mine = [event for event in every if event.lane == start.lane and event.run == start.run]
         rounds = tuple(event for event in mine if isinstance(event, Round | Burst))
         end = next((event for event in mine if isinstance(event, RunEnd)), None)
-        found[start.lane] = Lane(start.lane, start, rounds, end)
-    return found
+        lanes[start.lane] = Lane(start.lane, start, rounds, end)
+    return lanes
 
 
 def make_question(spec: Spec, lanes: dict[str, Lane]) -> Question:
@@ -230,14 +230,14 @@ def _faster(spec: Spec, lanes: dict[str, Lane]) -> Question:
     speeds = [sum(len(r.emitted) for r in lane.rounds) / (lane.rounds[-1].end / 1e3) for lane in compared]
     first = speeds.index(max(speeds))
     names = [spec.lanes.get(lane.name, lane.name) for lane in compared]
-    told = ", ".join(f"{name} {speed:.1f}" for name, speed in zip(names, speeds, strict=True))
+    rates = ", ".join(f"{name} {speed:.1f}" for name, speed in zip(names, speeds, strict=True))
     return Question(
         lesson=spec.lesson,
         ask="Which of these writes most tokens a second here?",
         context=compared[0].context(0),
         options=tuple(names),
         truth=first,
-        said=f"Tokens a second, prompt included: {told}.",
+        said=f"Tokens a second, prompt included: {rates}.",
     )
 
 

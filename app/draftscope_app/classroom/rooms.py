@@ -223,8 +223,8 @@ class Room:
 
     def state(self) -> dict[str, Any]:
         """What everybody in the room may see."""
-        asked = self.phase in ("ask", "reveal")
-        shown = self.question.shown(self.hints, self.phase == "reveal") if asked else None
+        has_question = self.phase in ("ask", "reveal")
+        shown = self.question.shown(self.hints, self.phase == "reveal") if has_question else None
         taken = self.number >= len(self.deck.questions)
         return {
             "code": self.code,
@@ -264,14 +264,14 @@ class Room:
 
     def _scores(self) -> dict[str, float]:
         """Questions right, out of `asked`: the class (by its most frequent answer), its best phone, and chance."""
-        asked = [n for n in range(len(self.questions)) if self._judged(n)]
+        judged = [n for n in range(len(self.questions)) if self._judged(n)]
         majority = 0
-        for n in asked:
+        for n in judged:
             votes = Counter(phone.answers[n] for phone in self.phones.values() if n in phone.answers)
             majority += votes.most_common(1)[0][0] == self.questions[n].truth
         best = max((self._right(phone)[0] for phone in self.phones.values()), default=0)
-        chance = sum(1 / len(self.questions[n].options) for n in asked)
-        return {"asked": len(asked), "class": majority, "best": best, "chance": round(chance, 1)}
+        chance = sum(1 / len(self.questions[n].options) for n in judged)
+        return {"asked": len(judged), "class": majority, "best": best, "chance": round(chance, 1)}
 
 
 class Rooms:

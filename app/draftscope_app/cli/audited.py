@@ -67,7 +67,7 @@ def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Audit
         other = None if chosen.plain is None else opened.enter_context(identify(chosen.plain, listed, chosen.model))
         for writer in (server, other):
             refuse_without_ids(writer)
-        terminal.say(_cost(plan, chosen))
+        terminal.print_note(_cost(plan, chosen))
         watch, name = opened.enter_context(_watched(plan)), server.identity.sentence
         if "target" not in loading:
             assert other is not None
@@ -142,7 +142,7 @@ def _watched(plan: Plan) -> Iterator[Watch]:
             bar.update(task, completed=done, description=words)
             if bar.disable and 10 * done // plan.samples > tenths:
                 tenths = 10 * done // plan.samples
-                terminal.say(f"{done:,} of {plan.samples:,} samples in {state.seconds:.0f} s; {words.lower()}.")
+                terminal.print_note(f"{done:,} of {plan.samples:,} samples in {state.seconds:.0f} s; {words.lower()}.")
 
         yield watch
 

@@ -68,8 +68,8 @@ def takes(**bundles: Sequence[inspect.Parameter]) -> Callable[[Command], Command
     """Replaces each named parameter of a command by the options of its bundle; the command receives a `Given`."""
 
     def decorated(command: Command) -> Command:
-        own = inspect.signature(command, eval_str=True)
-        kept = [parameter for parameter in own.parameters.values() if parameter.name not in bundles]
+        signature = inspect.signature(command, eval_str=True)
+        kept = [parameter for parameter in signature.parameters.values() if parameter.name not in bundles]
         options = [option for bundle in bundles.values() for option in bundle]
 
         @wraps(command)
@@ -80,7 +80,7 @@ def takes(**bundles: Sequence[inspect.Parameter]) -> Callable[[Command], Command
             }
             return command(**values, **given)
 
-        called.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
+        called.__signature__ = signature.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
         return called
 
     return decorated
@@ -210,14 +210,14 @@ def _default(field: FieldInfo, kind: Any, by_commas: bool) -> str:
 
 def _range(field: FieldInfo) -> str:
     """`1 to 64`, `above 0, up to 1`; empty without limits. They are in the metadata, as `annotated_types` has them."""
-    found: dict[str, float] = {}
+    bounds: dict[str, float] = {}
     for part in field.metadata:
-        found |= {name: bound for name in ("ge", "gt", "le", "lt") if (bound := getattr(part, name, None)) is not None}
-    found = {name: bound for name, bound in found.items() if abs(bound) < UNBOUNDED}
-    if found.keys() == {"ge", "le"}:
-        return f"{_bound(found['ge'])} to {_bound(found['le'])}"
+        bounds |= {name: bound for name in ("ge", "gt", "le", "lt") if (bound := getattr(part, name, None)) is not None}
+    bounds = {name: bound for name, bound in bounds.items() if abs(bound) < UNBOUNDED}
+    if bounds.keys() == {"ge", "le"}:
+        return f"{_bound(bounds['ge'])} to {_bound(bounds['le'])}"
     words = {"ge": "at least", "gt": "above", "le": "up to", "lt": "below"}
-    return ", ".join(f"{words[name]} {_bound(found[name])}" for name in words if name in found)
+    return ", ".join(f"{words[name]} {_bound(bounds[name])}" for name in words if name in bounds)
 
 
 def _bound(value: float) -> str:

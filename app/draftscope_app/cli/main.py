@@ -83,8 +83,8 @@ class Lazy(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         try:
             print(version("draftscope"))
         except PackageNotFoundError:
@@ -149,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _warn(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     """A drafter that was left out is a sentence; other warnings are shown as Python shows them."""
     if issubclass(category, PluginWarning):
-        terminal.say(cut(str(message)))
+        terminal.print_note(cut(str(message)))
     else:
         SHOW_WARNING(message, category, *where, **more)
 
@@ -191,7 +191,7 @@ def _usage(error: typer.TyperException) -> str:
 
 
 def _stop(code: ExitCode, sentence: str) -> int:
-    terminal.say(cut(sentence))
+    terminal.print_note(cut(sentence))
     return code
 
 

@@ -95,7 +95,7 @@ def models(given: Given, drafter: str | None = None) -> tuple[LoadSettings, str 
         drafter, heads = name, (*heads, f"{without_tree(name)}:{source}")
     load = LoadSettings(**values, heads=heads)
     if sentence := same_name(load):
-        terminal.say(sentence)
+        terminal.print_note(sentence)
     return load, drafter or usual_drafter(load)
 
 
@@ -103,13 +103,13 @@ def load(chosen: LoadSettings) -> DecodingEngine:
     """Loads the models; a line on stderr says what they cannot do."""
     import draftscope
 
-    terminal.remark("Loading the models ...")
+    terminal.print_status("Loading the models ...")
     engine = draftscope.load(**asdict(chosen), progress=sys.stderr.isatty())
     weights = [f"'{model.name}' has {model.weights}." for model in engine.models if model.weights]
     for sentence in [*weights, *engine.limits, *engine.compiled]:
-        terminal.say(sentence)
+        terminal.print_note(sentence)
     if engine.threads is not None:
-        (terminal.say if engine.threads.disturbed else terminal.remark)(str(engine.threads))
+        (terminal.print_note if engine.threads.disturbed else terminal.print_status)(str(engine.threads))
     return engine
 
 
@@ -143,8 +143,8 @@ def sampling_options(without: Collection[str] = (), **defaults: Any) -> list[ins
     """How a server is asked to sample. `defaults` are a command's own, where they differ from a run's."""
     known = known_settings()
     chosen = {name: known[name] for name in OF_SERVERS if name not in without}
-    own = {name: _changed(chosen[name], default=value) for name, value in defaults.items()}
-    return options_of(chosen | own, lambda _: SAMPLING)
+    changed = {name: _changed(chosen[name], default=value) for name, value in defaults.items()}
+    return options_of(chosen | changed, lambda _: SAMPLING)
 
 
 def settings(given: Given, drafter: str | None = None) -> Settings:

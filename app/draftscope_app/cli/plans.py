@@ -124,7 +124,7 @@ def measure_regret(
     notes: list[str] = []
     report = RegretReport.of(engine, plan, no_rows(), notes, summary)
     for rows in regret(
-        engine, plan, choosers, grid, texts, notes, lambda what: terminal.remark(f"Measuring {what} ...")
+        engine, plan, choosers, grid, texts, notes, lambda what: terminal.print_status(f"Measuring {what} ...")
     ):
         report = RegretReport.of(engine, plan, rows, notes, summary)
         report.save(out, name)
@@ -134,7 +134,7 @@ def measure_regret(
 def print_report(report: Report, markdown: str, json: bool) -> None:
     """The report's tables or, with `json`, its JSON on stdout; its notes on stderr."""
     for note in report.notes:
-        terminal.say(" ".join(note.split()))
+        terminal.print_note(" ".join(note.split()))
     if json:
         print(report.as_json())
     else:

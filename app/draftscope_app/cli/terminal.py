@@ -80,12 +80,12 @@ def markdown(text: str) -> None:
     Console().print(Markdown(text))
 
 
-def say(sentence: str) -> None:
+def print_note(sentence: str) -> None:
     """A sentence beside the output, on stderr."""
     print(f"draftscope: {sentence}", file=sys.stderr)
 
 
-def remark(words: str) -> None:
+def print_status(words: str) -> None:
     """What is going on, for people only: nothing where stderr is no terminal."""
     if sys.stderr.isatty():
         from rich.console import Console
@@ -120,7 +120,7 @@ def progress(unit: str) -> Progress:
     )
 
 
-def shares() -> Progress:
+def share_bar() -> Progress:
     """The same for something of which a share is done; its task has a field `left`, the time left in words."""
     from rich import progress as parts
     from rich.console import Console
@@ -140,13 +140,13 @@ def shares() -> Progress:
 
 @contextmanager
 def following(what: str) -> Iterator[Callable[[Stand], None]]:
-    """Shows how far a measurement is: a bar on a terminal's stderr; in a pipe a line on stderr where it turns to
-    something else, and every `LINE_S` seconds."""
+    """Shows how far a measurement is, once that is known: a bar on a terminal's stderr; in a pipe a line on stderr
+    where it turns to something else, and every `LINE_S` seconds."""
     if sys.stderr.isatty():
-        with shares() as bar:
-            task = bar.add_task(what, total=1.0, left="")
+        with share_bar() as bar:
+            task = bar.add_task(what, total=1.0, left="", visible=False)
             yield lambda now: bar.update(
-                task, description=now.doing, completed=now.share, left=time_left(now.seconds_left)
+                task, description=now.doing, completed=now.share, left=time_left(now.seconds_left), visible=True
             )
         return
     doing, shown = "", monotonic()
@@ -155,13 +155,13 @@ def following(what: str) -> Iterator[Callable[[Stand], None]]:
         nonlocal doing, shown
         if now.doing != doing or monotonic() - shown > LINE_S:
             doing, shown = now.doing, monotonic()
-            say(f"{what}: {now.words}")
+            print_note(f"{what}: {now.words}")
 
     yield line
 
 
 @contextmanager
-def growing(head: Cells) -> Iterator[tuple[Callable[[Cells, str], None], Callable[[str], None]]]:
+def live_table(head: Cells) -> Iterator[tuple[Callable[[Cells, str], None], Callable[[str], None]]]:
     """A table on a terminal that grows row by row; yields how to add a row in a style, and how to set its caption."""
     from rich.console import Console
     from rich.live import Live
@@ -189,15 +189,15 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
     Yields the question. A second Ctrl-C does not wait for the round.
     """
-    asked: list[int] = []
+    interrupts: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        if asked:
+        if interrupts:
             signal.default_int_handler(number, frame)
-        asked.append(number)
+        interrupts.append(number)
 
     before = signal.signal(signal.SIGINT, note)
     try:
-        yield lambda: bool(asked)
+        yield lambda: bool(interrupts)
     finally:
         signal.signal(signal.SIGINT, before)

@@ -103,12 +103,13 @@ class Answer:
         self.state: State = "queued"
         self.note: str | None = None  # the latest sentence about it
         self.refused = False  # `note` says why it could not go on
+        self.measuring = ""  # before it can begin: what, how far, how long still
         self.stopped = False
         self.readers = 0
         self.created = datetime.now(UTC).isoformat(timespec="seconds")
         self._left = 0.0  # when the last reader left
         self._engine = engine
-        self._asked, self._begun = time.monotonic(), 0.0
+        self._queued_at, self._begun = time.monotonic(), 0.0
 
     @property
     def over(self) -> bool:
@@ -133,6 +134,8 @@ class Answer:
 
     def take(self, update: Update) -> None:
         """Called by the engine for each update of this job, before it gives notice."""
+        if update.line or update.state or update.measuring:
+            self.measuring = update.measuring
         if update.line:
             if self.job.keeps_last:
                 self.log.replace_last(update.line)
@@ -151,7 +154,7 @@ class Answer:
         *_, most = (None, *(settings.max_new_tokens for settings in self.job.lanes.values()))
         log.write(
             "run", run=self.job.id, lanes=len(self.job.lanes), most_tokens=most,
-            waited_s=round(self._begun - self._asked, 3), took_s=round(time.monotonic() - self._begun, 3),
+            waited_s=round(self._begun - self._queued_at, 3), took_s=round(time.monotonic() - self._begun, 3),
             stopped=self.stopped, refused=self.refused,
         )  # fmt: skip
 
@@ -169,12 +172,14 @@ class Answer:
 
 @dataclass(frozen=True)
 class Part:
-    """What is new of an answer: lines from the place `start` on, its standing, its place in the queue, its note."""
+    """What is new of an answer: lines from the place `start` on, its standing, its place in the queue, what it measures
+    first, its note."""
 
     start: int
     lines: list[str]
     standing: str
     place: int
+    measuring: str
     note: str | None  # None: the same as before
 
 
@@ -182,15 +187,15 @@ async def follow(engine: Engine, answer: Answer, start: int = 0, keep_s: float =
     """The answer from the place `start` on, until it is over. A reader who leaves ends the job, if nobody reads it
     `keep_s` seconds later."""
 
-    def read() -> tuple[str, int, str | None, int]:
-        return answer.standing, engine.place(answer), answer.note, len(answer.lines)  # in this order: none is left out
+    def read() -> tuple[str, int, str, str | None, int]:  # in this order: none is left out
+        return answer.standing, engine.place(answer), answer.measuring, answer.note, len(answer.lines)
 
     answer.readers += 1
     said: str | None = None
     try:
-        async for standing, place, note, end in watch(engine.changed, read):
+        async for standing, place, measuring, note, end in watch(engine.changed, read):
             lines = [line for line in answer.lines[start:end] if line]
-            yield Part(start, lines, standing, place, note if note != said else None)
+            yield Part(start, lines, standing, place, measuring, note if note != said else None)
             start, said = end, note
             if standing == "done":
                 return

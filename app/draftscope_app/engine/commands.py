@@ -20,7 +20,7 @@ LOOK_S = 0.5  # how often it is looked whether a command has ended
 
 
 def runnable(command: str) -> bool:
-    """Whether a command writes results that are read, and needs nothing more."""
+    """Whether the page can run this command and read its results."""
     return command.split()[1] in RUNNABLE
 
 
@@ -31,9 +31,9 @@ def folder_of(command: str, root: Path) -> Path:
 
 def arguments(command: str, folder: Path) -> list[str]:
     """What to start for 'draftscope ...', so that its results lie in `folder` after `keep`."""
-    own = shlex.split(command)[1:]
-    to = [] if own[0] == "advise" else ["--out", str(folder)]
-    return [sys.executable, "-m", "draftscope_app.cli.main", *own, *to]
+    words = shlex.split(command)[1:]
+    to = [] if words[0] == "advise" else ["--out", str(folder)]
+    return [sys.executable, "-m", "draftscope_app.cli.main", *words, *to]
 
 
 def keep(command: str, folder: Path, printed: str) -> None:

@@ -54,7 +54,7 @@ class Environment(BaseModel):
         64,
         alias="DRAFTSCOPE_MOST_RUNS",
         ge=1,
-        description="most runs decoded or waiting at once; another one is refused",
+        description="most running and queued runs at a time; further runs are refused",
     )
     most_runs_visitor: int = Field(
         16,
@@ -112,7 +112,7 @@ class Environment(BaseModel):
     allowed_hosts: str = Field(
         "",
         alias="DRAFTSCOPE_ALLOWED_HOSTS",
-        description="more names of this server, separated by commas; looked at where visitors may load models",
+        description="extra host names to accept, separated by commas; checked only where visitors may load models",
     )
     servers: str = Field(
         "",
@@ -197,9 +197,9 @@ def names() -> list[str]:
 
 def table() -> str:
     """Every variable as a table in Markdown."""
-    own = [
+    variables = [
         (str(field.alias), "" if field.default is None else str(field.default), str(field.description))
         for field in Environment.model_fields.values()
     ]
-    rows = [(f"`{name}`", default, meaning) for name, default, meaning in (*own, *ELSEWHERE)]
+    rows = [(f"`{name}`", default, meaning) for name, default, meaning in (*variables, *ELSEWHERE)]
     return markdown.table(("variable", "default", "meaning"), rows)

@@ -162,12 +162,14 @@ Command = Start | Stop | Step | Change | Quit
 @dataclass(frozen=True)
 class Update:
     """Something has happened to a job: an event as its line of the trace, then another state. A note is one sentence;
-    an empty one takes the place of the one before, and one beside the state "done" says why it could not go on."""
+    an empty one takes the place of the one before, and one beside the state "done" says why it could not go on.
+    `measuring`: what must be measured before it can begin, how far that is, and how long it still takes."""
 
     id: str
     line: str = ""
     state: State | None = None
     note: str | None = None
+    measuring: str = ""
 
 
 @dataclass(frozen=True)

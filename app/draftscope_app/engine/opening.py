@@ -73,8 +73,8 @@ def loading(load: LoadSettings) -> str:
 
 
 def _title(name: str) -> str:
-    found = known(name)
-    return found.title if found is not None else name
+    pair = known(name)
+    return pair.title if pair is not None else name
 
 
 def ready(engine: DecodingEngine, seconds: float, place: str = "", instead: str = "") -> EngineStatus:

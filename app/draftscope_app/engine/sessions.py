@@ -90,7 +90,7 @@ class Visitor:
 
 class Visitors:
     """Visitors by Gradio's session hash. A program may use many and never say that it left, so both the number of
-    visitors and the size of their runs are bounded: those that were not heard of for longest are removed first."""
+    visitors and the size of their runs are bounded: the visitors idle longest are removed first."""
 
     def __init__(self, most: int = MOST_VISITORS, most_bytes: int = Limits.most_kept_mb * 2**20) -> None:
         self._visitors: dict[str, Visitor] = {}  # the one heard of last stands last
@@ -115,13 +115,13 @@ class Visitors:
         if not session:
             return Visitor()
         with self._lock:
-            own = self._visitors.pop(session, None)
+            current = self._visitors.pop(session, None)
             before = next((name for name, one in self._visitors.items() if compare_digest(one.token, token)), None)
             known = self._visitors.pop(before) if before else None
-            if known is not None and own is not None and own.latest is not None:  # a run was started meanwhile
+            if known is not None and current is not None and current.latest is not None:  # a run was started meanwhile
                 known.replace(None)
                 known = None
-            visitor = self._put(session, known or own or Visitor())
+            visitor = self._put(session, known or current or Visitor())
             visitor.token = token
             return visitor
 

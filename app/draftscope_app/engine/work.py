@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.progress import Progress
 from draftscope.base.steps import Cancelled, Steps
 from draftscope.trace.events import AnyEvent, Record, Round
 from draftscope_app.engine.jobs import (
@@ -36,7 +37,7 @@ SILENT_S = 60.0  # until a server is given up
 SECONDS = 300.0  # of an audit's sampling, at most
 POINT_S = 5.0  # of each point of a load
 
-Said = AnyEvent | Record | State | None
+Said = AnyEvent | Record | State | Progress | None
 Watch = Callable[[], None]  # called within what is timed and cannot yield; may raise `Cancelled`
 
 
@@ -46,7 +47,7 @@ class Work:
     def __init__(self, engine: DecodingEngine, job: AnyJob, look: Watch = lambda: None) -> None:
         """`look` is called now and then within a step that takes long, and may set `stopping`."""
         self.job, self.stopping = job, False
-        self._look, self._thrown = look, False
+        self._look, self._thrown, self._measuring = look, False, ""
         self._steps = steps_of(engine, job, self._heed)
 
     def _heed(self) -> None:
@@ -66,6 +67,9 @@ class Work:
             return None
         if isinstance(said, str):
             return Update(self.job.id, state=said)
+        if isinstance(said, Progress):
+            before, self._measuring = self._measuring, said.words
+            return None if said.words == before else Update(self.job.id, measuring=said.words)
         in_steps = isinstance(self.job, RunJob) and self.job.steps is not None
         pays = in_steps and isinstance(said, Round) and said.lane == list(self.job.lanes)[-1]
         return Update(self.job.id, said.model_dump_json(exclude_none=True), "stepping" if pays else None)

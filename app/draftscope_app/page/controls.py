@@ -40,26 +40,27 @@ def names() -> tuple[str, ...]:
     return "prompt", "drafter", *options(), *general()
 
 
-def read_with() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Options that are read only while another one has one of these values."""
-    controls = {name: Control.of(field) for name, field in options().items()}
-    return {name: own.only_with for name, own in controls.items() if own is not None and own.only_with is not None}
+def visible_if() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Options that are read only while another one has one of these values: option -> (other, values)."""
+    controls = ((name, Control.of(field)) for name, field in options().items())
+    return {name: control.only_with for name, control in controls if control is not None and control.only_with}
 
 
 def defaults() -> dict[str, Any]:
     """Every control at its default."""
-    own = {name: default_of(field) for name, field in (options() | general()).items()}
-    return {"prompt": "", "drafter": GeneralSettings.model_fields["drafter"].default} | own
+    values = {name: default_of(field) for name, field in (options() | general()).items()}
+    return {"prompt": "", "drafter": GeneralSettings.model_fields["drafter"].default} | values
 
 
 def labels() -> dict[str, dict[str, Any]]:
     """Setting -> {"label", "choices": {value: words}}: the names under which the page shows them."""
-    found = {}
+    shown_names = {}
     for name, field in (options() | general()).items():
         control = Control.of(field) or Control()
         values = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
-        found[name] = {"label": label_of(name, field), "choices": dict(zip(values, control.choices, strict=False))}
-    return found
+        choices = dict(zip(values, control.choices, strict=False))
+        shown_names[name] = {"label": label_of(name, field), "choices": choices}
+    return shown_names
 
 
 def label_of(name: str, field: FieldInfo) -> str:
@@ -89,7 +90,7 @@ def from_query(query: Mapping[str, str], standing: Controls) -> tuple[Controls, 
 
 
 def _from_text(text: str, default: Any) -> Any:
-    """A value of the default's type; `ValueError` for a text that is none."""
+    """A value of the default's type. Raises `ValueError` if the text is not one."""
     if isinstance(default, bool):
         return text == "true"
     value = type(default)(text)
@@ -115,15 +116,15 @@ def lanes(
         return {"plain": plain}
     uses = drafter.uses if drafter is not None else tuple(options())
     read = {name: field for name, field in options().items() if is_read(name, uses, controls)}
-    own = {name: as_setting(name, field, controls[name]) for name, field in read.items()}
+    options_read = {name: as_setting(name, field, controls[name]) for name, field in read.items()}
     if controls["drafter"] == "typed" and not controls["typed"]:
         raise DraftscopeError("The typed draft is empty; write how you think the text goes on.")
-    return {"plain": plain, LANE: Settings.of(**common, drafter=controls["drafter"], **own)}
+    return {"plain": plain, LANE: Settings.of(**common, drafter=controls["drafter"], **options_read)}
 
 
 def is_read(name: str, uses: Collection[str], values: Mapping[str, Any]) -> bool:
     """Whether a drafter that `uses` these options reads that one while they have these values."""
-    other, wanted = read_with().get(name, ("", ()))
+    other, wanted = visible_if().get(name, ("", ()))
     return name in uses and (not other or (other in uses and values[other] in wanted))
 
 
@@ -142,9 +143,9 @@ def listed(name: str, field: FieldInfo, text: Any) -> tuple[Any, ...]:
     element = get_args(field.annotation)[0]
     kind = getattr(element, "__origin__", element)
     parts = str(text).replace("x", ",").replace("×", ",").split(",") if kind is int else str(text).split(",")
-    found = [part.strip() for part in parts if part.strip()]
+    items = [part.strip() for part in parts if part.strip()]
     try:
-        return tuple(kind(part) for part in found)
+        return tuple(kind(part) for part in items)
     except ValueError:
         what, example = ("whole numbers", "3,2,1") if kind is int else ("numbers", ".7,.6,.5")
         raise DraftscopeError(

@@ -43,7 +43,7 @@ def functions(shared: Shared) -> list[ServerFunction]:
     """The server's functions, by the names under which the page calls them."""
 
     async def lesson(name: Any) -> str:
-        return lessons.told(name) if isinstance(name, str) else note(UNREADABLE)
+        return lessons.delta_of(name) if isinstance(name, str) else note(UNREADABLE)
 
     async def again(start: Any, request: gr.Request) -> str:
         visitor = shared.visitors.of(await session_of(request))
@@ -51,9 +51,9 @@ def functions(shared: Shared) -> list[ServerFunction]:
             return note(REMOVED)
         return rest(visitor, start if isinstance(start, int) and start > 0 else 0) if visitor.shown.run else ""
 
-    async def save(asked: Any, request: gr.Request) -> dict[str, str]:
+    async def save(message: Any, request: gr.Request) -> dict[str, str]:
         try:
-            wanted = SaveRequest.model_validate(asked)
+            wanted = SaveRequest.model_validate(message)
             session = await session_of(request)
             return await asyncio.to_thread(_saved, shared, wanted, session)
         except ValidationError:
@@ -64,8 +64,8 @@ def functions(shared: Shared) -> list[ServerFunction]:
     async def qr(text: Any) -> list[str]:
         return qr_rows(text) if isinstance(text, str) else []
 
-    async def servers(asked: Any) -> dict[str, Any]:
-        return await asyncio.to_thread(_servers, shared, asked)
+    async def servers(message: Any) -> dict[str, Any]:
+        return await asyncio.to_thread(_servers, shared, message)
 
     async def museum(_: Any) -> dict[str, Any]:
         return lessons.museum()
@@ -73,20 +73,20 @@ def functions(shared: Shared) -> list[ServerFunction]:
     return [lesson, again, save, qr, servers, museum]
 
 
-def _servers(shared: Shared, asked: Any) -> dict[str, Any]:
+def _servers(shared: Shared, message: Any) -> dict[str, Any]:
     """The servers that may be asked, after one was added or removed where that is allowed; and what the recorder inside
     one has."""
-    wanted = asked if isinstance(asked, dict) else {}
+    wanted = message if isinstance(message, dict) else {}
     try:
         if "add" in wanted:
             shared.servers.add(wanted["add"])
         if "remove" in wanted:
             shared.servers.remove(wanted["remove"])
         if "inside" in wanted:
-            return shared.servers.told() | {"recorded": shared.servers.recorded(wanted["inside"])}
+            return shared.servers.as_message() | {"recorded": shared.servers.recorded(wanted["inside"])}
     except DraftscopeError as error:
-        return shared.servers.told(str(error))
-    return shared.servers.told()
+        return shared.servers.as_message(str(error))
+    return shared.servers.as_message()
 
 
 def qr_rows(text: str) -> list[str]:

@@ -55,8 +55,9 @@ class Widgets:
     load: gr.UploadButton
     theme: gr.Button
     instrument: gr.HTML  # its value is the latest delta of a run
-    messages: gr.HTML  # everything else for the instrument; each sender has a component of its own, because two
-    compared: gr.HTML  # updates of one component at the same time can overwrite each other
+    # Each sender to the instrument has its own component: two simultaneous updates of one would overwrite each other.
+    messages: gr.HTML
+    compared: gr.HTML
     checked: gr.HTML
     audited: gr.HTML
     loaded: gr.HTML

@@ -29,8 +29,8 @@ def settings(drafter: str | None = None, chat: bool = False) -> Values:
     """The controls that differ from the command line's defaults. A `drafter` that the server was started with brings
     no others."""
     opened = tree(chat)
-    own = opened if drafter is None else {"prompt": opened["prompt"], "drafter": drafter}
-    return RULE | own
+    opening = opened if drafter is None else {"prompt": opened["prompt"], "drafter": drafter}
+    return RULE | opening
 
 
 def examples(chat: bool = False) -> dict[str, Values]:

@@ -72,10 +72,10 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
     query = f"Draftscope.query({json.dumps(names)}, values, {json.dumps(standing)})"
     settings.attach(widgets, shared.defaults, query)
     runs = RunListeners(shared, widgets)
-    found = runs.attach(query)
-    tasks.attach(shared, widgets, runs, found)
+    resumed = runs.attach(query)
+    tasks.attach(shared, widgets, runs, resumed)
     FileListeners(shared, widgets).attach()
-    AdviceListeners(shared, widgets.advice, widgets.verdict).attach(found)
+    AdviceListeners(shared, widgets.advice, widgets.verdict).attach(resumed)
     widgets.hardware.attach()
     ExperimentListeners(widgets.experiments).attach()
     EngineListeners(shared, widgets).attach(demo)

@@ -97,8 +97,8 @@ class KnownServers:
         url = self.urls([name] if isinstance(name, str) else [""])[name]
         wire = Wire(url, WireLimits(silent=LIST_S))
         try:
-            found = recorded(wire)
-            return found if self.can_add else []
+            requests = recorded(wire)
+            return requests if self.can_add else []
         finally:
             wire.close()
 
@@ -110,16 +110,16 @@ class KnownServers:
             raise DraftscopeError("Write NAME=http://127.0.0.1:PORT.")
         refuse_long({"address": written}, MOST_NAME)
         name, url = named(written.strip())
-        found = permitted(url, self._listed)
+        address = permitted(url, self._listed)
         if len(self._urls) >= MOST and name not in self._urls:
             raise DraftscopeError(f"{MOST} servers are listed, which is the most; remove one first.")
-        self._urls[name] = found
+        self._urls[name] = address
 
     def remove(self, name: Any) -> None:
         if self.can_add and isinstance(name, str):
             self._urls.pop(name, None)
 
-    def told(self, note: str = "") -> dict[str, Any]:
+    def as_message(self, note: str = "") -> dict[str, Any]:
         """What the page shows. Addresses only where a visitor may add one: then it is the operator's own machine."""
         shown = [{"name": name, "url": url if self.can_add else ""} for name, url in self._urls.items()]
         return {"servers": shown, "canAdd": self.can_add, "programs": titles(asked_programs()), "note": note}
@@ -127,7 +127,7 @@ class KnownServers:
 
 def listed(written: str) -> tuple[tuple[str, str], ...]:
     """(name, URL) of every server in `DRAFTSCOPE_SERVERS`."""
-    return tuple(named(each) for each in written.replace(",", " ").split())
+    return tuple(named(word) for word in written.replace(",", " ").split())
 
 
 def job(
@@ -163,11 +163,11 @@ def _here(wish: ServersRequest, plain: Settings, chosen: Settings) -> dict[str, 
 
     Raises `DraftscopeError` where a server has such a name.
     """
-    wanted = [chosen if each == "drafter" else plain for each in wish.here]
-    found = {f"{settings.drafter} (here)": settings for settings in wanted}
-    if taken := [name for name in found if name in wish.names]:
+    wanted = [chosen if lane == "drafter" else plain for lane in wish.here]
+    lanes = {f"{settings.drafter} (here)": settings for settings in wanted}
+    if taken := [name for name in lanes if name in wish.names]:
         raise DraftscopeError(f"A server is called '{quoted(taken[0])}', as a lane of this engine is; rename it.")
-    return found
+    return lanes
 
 
 def points(most: int) -> tuple[int, ...]:

@@ -21,8 +21,8 @@ Report = Mapping[str, Any]  # what `draftscope advise --json` prints
 
 READERS, ACCEPTANCE, LENGTH = "gamma by concurrent requests", "acceptance by draft cost", "answer length by context"
 MAPS = (READERS, ACCEPTANCE, LENGTH)
-HERE = "this machine, measured"
-MACHINES = (HERE, *(f"{card.name}, modelled" for card in CARDS))
+THIS_MACHINE = "this machine, measured"
+MACHINES = (THIS_MACHINE, *(f"{card.name}, modelled" for card in CARDS))
 INK, GROUND = "#1B1F24", "#F4F1EA"  # the light edge shows a mark beside the field of a dark page too
 SCALE = [[0, "#B8860B"], [0.5, GROUND], [1, "#5B8DB8"]]
 CIRCLES = "measured"  # what was run
@@ -37,108 +37,109 @@ def what_if(alpha: float | None, draft_cost: float, machine: str) -> WhatIf:
     return WhatIf(alpha, draft_cost, card)
 
 
-def drawn(report: Report, which: str, asked: WhatIf) -> tuple[go.Figure | None, str]:
+def drawn(report: Report, which: str, what_if: WhatIf) -> tuple[go.Figure | None, str]:
     """The map and a sentence about it; no map where the report has no data for it."""
-    found = report.get("surface")
-    if not found:
+    surface = report.get("surface")
+    if not surface:
         return None, "There is no map: no drafter that makes chains was measured."
-    if (why := refusal(found, asked)) is not None:
+    if (why := refusal(surface, what_if)) is not None:
         return None, why
-    figure, note = _map(report, found, which, asked)
+    figure, note = _map(report, surface, which, what_if)
     circles = " A circle: run against plain decoding." if figure is not None and _has_circles(figure) else ""
-    return figure, _other(report, found) + note + circles
+    return figure, _other(report, surface) + note + circles
 
 
-def _other(report: Report, found: Report) -> str:
+def _other(report: Report, surface: Report) -> str:
     """What is said if the map is not of the drafter that the advice is about."""
     chosen: str = report["chosen"]["candidate"]["drafter"]
-    if chosen == found["drafter"]:
+    if chosen == surface["drafter"]:
         return ""
-    return f"The advice is about {chosen}, which has no gamma; this map is of {found['drafter']}, the best that has. "
+    return f"The advice is about {chosen}, which has no gamma; this map is of {surface['drafter']}, the best that has. "
 
 
-def _map(report: Report, found: Report, which: str, asked: WhatIf) -> tuple[go.Figure | None, str]:
+def _map(report: Report, surface: Report, which: str, what_if: WhatIf) -> tuple[go.Figure | None, str]:
     if which == ACCEPTANCE:
-        return _acceptance(report, found, asked), _note_on_acceptance(report, found, asked)
+        return _acceptance(report, surface, what_if), _note_on_acceptance(report, surface, what_if)
     if which == LENGTH:
-        if not found["by_context"]:
+        if not surface["by_context"]:
             return None, "There is no map by context: costs are known for one context only."
-        return _lengths(report, found, asked), _note_on_lengths(found, asked)
-    return _readers(report, found, asked), _note_on_readers(found, asked)
+        return _lengths(report, surface, what_if), _note_on_lengths(surface, what_if)
+    return _by_requests(report, surface, what_if), _note_on_requests(surface, what_if)
 
 
-def _note_on_readers(report: Report, asked: WhatIf) -> str:
-    return f"{report['drafter']}, in a full batch: {_costs(asked)}. {_lines(asked)}{_changes(asked)}"
+def _note_on_requests(report: Report, what_if: WhatIf) -> str:
+    return f"{report['drafter']}, in a full batch: {_costs(what_if)}. {_lines(what_if)}{_changes(what_if)}"
 
 
-def _note_on_acceptance(report: Report, found: Report, asked: WhatIf) -> str:
-    drafter, requests = found["drafter"], found["readers"][_place_of(report, found)]
+def _note_on_acceptance(report: Report, surface: Report, what_if: WhatIf) -> str:
+    drafter, requests = surface["drafter"], surface["readers"][_place_of(report, surface)]
     return (
-        f"{drafter} at {count(requests, 'concurrent request')}, each place with its best gamma: {_costs(asked)}. The "
-        f"line is break-even; the dot is {drafter} itself, with the 95% interval of its acceptance.{_changes(asked)}"
+        f"{drafter} at {count(requests, 'concurrent request')}, each place with its best gamma: {_costs(what_if)}. The "
+        f"line is break-even; the dot is {drafter} itself, with the 95% interval of its acceptance.{_changes(what_if)}"
     )
 
 
-def _note_on_lengths(report: Report, asked: WhatIf) -> str:
+def _note_on_lengths(report: Report, what_if: WhatIf) -> str:
     return (
         f"{report['drafter']}, gamma {report['by_context']['gamma']}, one request, with prefill, which is taken to "
-        f"grow with the context: {_costs(asked)}. {_lines(asked)}{_changes(asked)}"
+        f"grow with the context: {_costs(what_if)}. {_lines(what_if)}{_changes(what_if)}"
     )
 
 
-def _costs(asked: WhatIf) -> str:
+def _costs(what_if: WhatIf) -> str:
     """Where the costs come from."""
-    if asked.card is None:
+    if what_if.card is None:
         return "modelled from measured acceptance and costs"
-    card = f"{asked.card.name} ({asked.card.gb_s:,} GB/s, {asked.card.tflop_s:,} TFLOP/s)"
+    card = f"{what_if.card.name} ({what_if.card.gb_s:,} GB/s, {what_if.card.tflop_s:,} TFLOP/s)"
     return f"a forecast for {card} with {ENGINE.name}, not run: bytes, operations, caches, launches of these sizes"
 
 
-def _lines(asked: WhatIf) -> str:
-    ends = "; the dotted ones are at the ends of the 95% interval of the tokens a round" if asked.alpha is None else ""
-    return f"The solid line is break-even{ends}."
+def _lines(what_if: WhatIf) -> str:
+    if what_if.alpha is not None:
+        return "The solid line is break-even."
+    return "The solid line is break-even; the dotted ones are at the ends of the 95% interval of the tokens a round."
 
 
-def _changes(asked: WhatIf) -> str:
+def _changes(what_if: WhatIf) -> str:
     changes = [
-        *([f"acceptance {asked.alpha:.2f} at every position"] if asked.alpha is not None else []),
-        *([f"a draft step at {asked.draft_cost:.2f} of its cost"] if asked.draft_cost != 1 else []),
+        *([f"acceptance {what_if.alpha:.2f} at every position"] if what_if.alpha is not None else []),
+        *([f"a draft step at {what_if.draft_cost:.2f} of its cost"] if what_if.draft_cost != 1 else []),
     ]
     return f" What if: {', '.join(changes)}." if changes else ""
 
 
-def _readers(report: Report, found: Report, asked: WhatIf) -> go.Figure:
-    table = ratios(found, asked)
+def _by_requests(report: Report, surface: Report, what_if: WhatIf) -> go.Figure:
+    table = ratios(surface, what_if)
     figure = _figure("concurrent requests", "gamma")
-    x, y = [str(size) for size in found["readers"]], [str(gamma) for gamma in found["gammas"]]
+    x, y = [str(size) for size in surface["readers"]], [str(gamma) for gamma in surface["gammas"]]
     hover = [[f"{middle:.2f} [{low:.2f}, {high:.2f}]" for middle, low, high in row] for row in table]
-    _field(figure, x, y, [[each[0] for each in row] for row in table], hover)
-    if asked.alpha is None:
-        _ends(figure, x, y, [[[each[end] for each in row] for row in table] for end in (1, 2)])
-    if asked == AS_MEASURED:
-        _measured(figure, report, found, x, y)
+    _field(figure, x, y, [[cell[0] for cell in row] for row in table], hover)
+    if what_if.alpha is None:
+        _ends(figure, x, y, [[[cell[end] for cell in row] for row in table] for end in (1, 2)])
+    if what_if == AS_MEASURED:
+        _measured(figure, report, surface, x, y)
     figure.update_xaxes(type="category")
     figure.update_yaxes(type="category")
     return figure
 
 
-def _measured(figure: go.Figure, report: Report, found: Report, x: Sequence[str], y: Sequence[str]) -> None:
+def _measured(figure: go.Figure, report: Report, surface: Report, x: Sequence[str], y: Sequence[str]) -> None:
     """Settings that were run, at the concurrency that was asked for."""
-    reader = str(report["question"]["concurrency"])
-    ran = [each for each in _ran(report, found) if str(each["candidate"]["gamma"]) in y]
-    if ran and reader in x:
-        _circles(figure, [reader] * len(ran), [str(each["candidate"]["gamma"]) for each in ran], ran)
+    requests = str(report["question"]["concurrency"])
+    ran = [run for run in _ran(report, surface) if str(run["candidate"]["gamma"]) in y]
+    if ran and requests in x:
+        _circles(figure, [requests] * len(ran), [str(run["candidate"]["gamma"]) for run in ran], ran)
 
 
-def _ran(report: Report, found: Report) -> list[Report]:
+def _ran(report: Report, surface: Report) -> list[Report]:
     """The settings of the map's drafter that were run against plain decoding."""
-    return [each for each in report["measured"] if each["candidate"]["drafter"] == found["drafter"]]
+    return [run for run in report["measured"] if run["candidate"]["drafter"] == surface["drafter"]]
 
 
 def _circles(figure: go.Figure, x: Sequence[str], y: Sequence[str], ran: Sequence[Report]) -> None:
     figure.add_trace(
         go.Scatter(
-            x=x, y=y, mode="markers", name=CIRCLES, customdata=[_said(each["ratio"]) for each in ran],
+            x=x, y=y, mode="markers", name=CIRCLES, customdata=[_said(run["ratio"]) for run in ran],
             marker={"symbol": "circle-open", "size": 26, "color": INK, "line": {"width": 2}},
             hovertemplate="measured: %{customdata}<extra></extra>",
         )
@@ -153,86 +154,87 @@ def _said(ratio: Report) -> str:
     return f"{ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]"
 
 
-def _acceptance(report: Report, found: Report, asked: WhatIf) -> go.Figure:
+def _acceptance(report: Report, surface: Report, what_if: WhatIf) -> go.Figure:
     """The best gamma at each acceptance and draft cost, at the concurrency nearest to the one asked for."""
-    place = _place_of(report, found)
-    own_c = _own(found, asked, place)[0]
-    most = max(0.6, 1.25 * own_c)  # the drafter itself is on the map
+    place = _place_of(report, surface)
+    drafter_c = _c_and_alpha(surface, what_if, place)[0]
+    most = max(0.6, 1.25 * drafter_c)  # the drafter itself is on the map
     alphas, costs = [round(0.05 * k, 2) for k in range(21)], [most * k / 24 for k in range(1, 25)]
-    verify = round_costs({**found, "drafting": _zeros(found)}, WhatIf(card=asked.card, draft_cost=0.0))
-    own = [row[place] for row in verify]
+    verify_costs = [row[place] for row in _verify_costs(surface, what_if)]
 
     def best(alpha: float, c: float) -> float:
-        tau = [each[0] for each in taus(found, WhatIf(alpha=alpha))]
-        return float(max(t / (gamma * c + v) for t, gamma, v in zip(tau, found["gammas"], own, strict=True)))
+        tau = [interval[0] for interval in taus(surface, WhatIf(alpha=alpha))]
+        return float(max(t / (gamma * c + v) for t, gamma, v in zip(tau, surface["gammas"], verify_costs, strict=True)))
 
     figure = _figure("c: a draft step, in rounds of plain decoding", "acceptance of a drafted token")
     z = [[best(alpha, c) for c in costs] for alpha in alphas]
     _field(figure, costs, alphas, z, [[f"{value:.2f}" for value in row] for row in z], written=False)
-    _place(figure, report, found, asked, place)
+    _place(figure, report, surface, what_if, place)
     return figure
 
 
-def _place_of(report: Report, found: Report) -> int:
-    """Of the number of readers nearest to the one asked for."""
-    readers, wanted = found["readers"], report["question"]["concurrency"]
-    return min(range(len(readers)), key=lambda index: abs(readers[index] - wanted))
+def _place_of(report: Report, surface: Report) -> int:
+    """The column of the map whose number of requests is nearest to the question's."""
+    requests, wanted = surface["readers"], report["question"]["concurrency"]
+    return min(range(len(requests)), key=lambda index: abs(requests[index] - wanted))
 
 
-def _own(report: Report, asked: WhatIf, place: int) -> tuple[float, tuple[float, float, float]]:
-    """The drafter's own c, and the acceptance that its tokens a round stand for: median, low, high."""
+def _c_and_alpha(report: Report, what_if: WhatIf, place: int) -> tuple[float, tuple[float, float, float]]:
+    """The drafter's c, and the acceptance that its tokens a round stand for: median, low, high."""
     from draftscope.base.alpha import alpha_of
 
     gamma = report["gammas"][0]
-    whole = round_costs(report, asked)[0][place]
-    alone = round_costs({**report, "drafting": _zeros(report)}, WhatIf(card=asked.card, draft_cost=0.0))[0][place]
-    middle, low, high = (min(1.0, alpha_of(tau, gamma)) for tau in taus(report, asked)[0])
-    return (whole - alone) / gamma, (middle, low, high)
+    whole = round_costs(report, what_if)[0][place]
+    verify = _verify_costs(report, what_if)[0][place]
+    middle, low, high = (min(1.0, alpha_of(tau, gamma)) for tau in taus(report, what_if)[0])
+    return (whole - verify) / gamma, (middle, low, high)
 
 
-def _place(figure: go.Figure, report: Report, found: Report, asked: WhatIf, place: int) -> None:
+def _place(figure: go.Figure, report: Report, surface: Report, what_if: WhatIf, place: int) -> None:
     """Where the drafter is, and what it gave if it was run as it is there."""
-    c, (alpha, least, most) = _own(found, asked, place)
-    ran = _ran(report, found) if asked == AS_MEASURED else []
-    measured = "".join(f"<br>measured, gamma {each['candidate']['gamma']}: {_said(each['ratio'])}" for each in ran)
+    c, (alpha, least, most) = _c_and_alpha(surface, what_if, place)
+    ran = _ran(report, surface) if what_if == AS_MEASURED else []
+    measured = "".join(f"<br>measured, gamma {run['candidate']['gamma']}: {_said(run['ratio'])}" for run in ran)
     figure.add_trace(
         go.Scatter(
-            x=[c], y=[alpha], mode="markers", name=found["drafter"],
+            x=[c], y=[alpha], mode="markers", name=surface["drafter"],
             error_y={"type": "data", "array": [most - alpha], "arrayminus": [alpha - least], "color": INK},
             marker={"symbol": "circle", "size": 11, "color": INK, "line": {"width": 1.5, "color": GROUND}},
-            hovertemplate=f"{found['drafter']}: acceptance %{{y:.2f}}, c %{{x:.3f}}{measured}<extra></extra>",
+            hovertemplate=f"{surface['drafter']}: acceptance %{{y:.2f}}, c %{{x:.3f}}{measured}<extra></extra>",
         )
     )  # fmt: skip
 
 
-def _lengths(report: Report, found: Report, asked: WhatIf) -> go.Figure:
-    """What was run with this gamma and one reader is marked at its own prompt and length."""
-    own = found["by_context"]
-    ran = [each for each in _ran(report, found) if each["candidate"]["gamma"] == own["gamma"]]
-    shown = ran if asked == AS_MEASURED and report["question"]["concurrency"] == 1 else []
-    lengths = sorted({*LENGTHS, *(each["tokens"] for each in shown)})
+def _lengths(report: Report, surface: Report, what_if: WhatIf) -> go.Figure:
+    """What was run with this gamma and one request is marked at its own prompt and length."""
+    by_context = surface["by_context"]
+    ran = [run for run in _ran(report, surface) if run["candidate"]["gamma"] == by_context["gamma"]]
+    shown = ran if what_if == AS_MEASURED and report["question"]["concurrency"] == 1 else []
+    lengths = sorted({*LENGTHS, *(run["tokens"] for run in shown)})
 
     def at(tau: float) -> Z:
-        places = range(len(own["contexts"]))
-        return [[answer_ratio(found, tau, place, tokens, asked) for place in places] for tokens in lengths]
+        places = range(len(by_context["contexts"]))
+        return [[answer_ratio(surface, tau, place, tokens, what_if) for place in places] for tokens in lengths]
 
-    middle, *ends = (at(tau) for tau in taus(found, asked)[found["gammas"].index(own["gamma"])])
+    middle, *ends = (at(tau) for tau in taus(surface, what_if)[surface["gammas"].index(by_context["gamma"])])
     figure = _figure("tokens of context", "tokens of an answer")
-    x, y = [str(context) for context in own["contexts"]], [str(tokens) for tokens in lengths]
+    x, y = [str(context) for context in by_context["contexts"]], [str(tokens) for tokens in lengths]
     rows = zip(middle, *ends, strict=True)
     hover = [[f"{m:.2f} [{low:.2f}, {high:.2f}]" for m, low, high in zip(*row, strict=True)] for row in rows]
     _field(figure, x, y, middle, hover)
-    if asked.alpha is None:
+    if what_if.alpha is None:
         _ends(figure, x, y, ends)
     if shown:
-        _circles(figure, [str(own["prompt"])] * len(shown), [str(each["tokens"]) for each in shown], shown)
+        _circles(figure, [str(by_context["prompt"])] * len(shown), [str(run["tokens"]) for run in shown], shown)
     figure.update_xaxes(type="category")
     figure.update_yaxes(type="category")
     return figure
 
 
-def _zeros(report: Report) -> Z:
-    return [[0.0] * len(report["readers"]) for _ in report["gammas"]]
+def _verify_costs(report: Report, what_if: WhatIf) -> Z:
+    """What rounds would cost if drafting were free."""
+    free = [[0.0] * len(report["readers"]) for _ in report["gammas"]]
+    return round_costs({**report, "drafting": free}, WhatIf(card=what_if.card, draft_cost=0.0))
 
 
 def _field(

@@ -48,10 +48,10 @@ def _lead(headlines: Sequence[RowJson]) -> str:
 
 def _best(headlines: Sequence[RowJson]) -> str:
     place = where(*_cell(headlines[0]))
-    told = [line for line in headlines if line["ratio_to_plain"]]
-    if not told:
+    compared = [line for line in headlines if line["ratio_to_plain"]]
+    if not compared:
         return f"{place}: every continuation loops, so there is no headline."
-    best = max(told, key=lambda line: line["ratio_to_plain"]["median"])
+    best = max(compared, key=lambda line: line["ratio_to_plain"]["median"])
     ratio = best["ratio_to_plain"]
     interval = f"{ratio['low']:.2f} to {ratio['high']:.2f}"
     return f"{place}: {best['name']} wrote {ratio['median']:.2f} times plain's tokens a second ({interval})."

@@ -28,14 +28,14 @@ def plots(report: RowJson) -> list[Plot]:
     """Those that these rows can fill: sweeps only where there was one."""
     rows = _frame(report["rows"])
     first = rows[rows["place"] == rows["place"].iloc[0]]
-    found = [_headlines(_frame(report["headlines"]), first["place"].iloc[0]), _predicted(rows)]
-    found += [_stages(cell) for _, cell in first.groupby("temperature", sort=False)]
-    found.append(_flat(first))
+    plots = [_headlines(_frame(report["headlines"]), first["place"].iloc[0]), _predicted(rows)]
+    plots += [_stages(cell) for _, cell in first.groupby("temperature", sort=False)]
+    plots.append(_flat(first))
     if rows["batch"].nunique() > 1:
-        found += [_batches(cell) for _, cell in rows.groupby("temperature", sort=False)]
+        plots += [_batches(cell) for _, cell in rows.groupby("temperature", sort=False)]
     if rows["context"].nunique(dropna=False) > 1:
-        found += [_memory(rows), _kept(pd.DataFrame(report["kept"])), _contexts(rows)]
-    return found
+        plots += [_memory(rows), _kept(pd.DataFrame(report["kept"])), _contexts(rows)]
+    return plots
 
 
 def _frame(rows: Sequence[RowJson]) -> pd.DataFrame:
@@ -53,12 +53,12 @@ def _headlines(headlines: pd.DataFrame, place: tuple[int, int | None]) -> Plot:
     names = list(shown["name"].unique())
     figure = _figure("tokens/s divided by plain's", "", len(names) * LINE_PX + 90)
     for number, (temperature, every) in enumerate(shown.groupby("temperature", sort=False)):
-        own = every[every["ratio"].notna()]
-        ends = pd.DataFrame(list(own["ratio_to_plain"]), columns=["median", "low", "high"])
+        measured = every[every["ratio"].notna()]
+        ends = pd.DataFrame(list(measured["ratio_to_plain"]), columns=["median", "low", "high"])
         figure.add_trace(
             go.Scatter(
-                x=list(ends["median"]), y=[_wrapped(name) for name in own["name"]], mode="markers",
-                name=f"T = {temperature:g}", marker=marks(number, [_colour(drafter) for drafter in own["drafter"]]),
+                x=list(ends["median"]), y=[_wrapped(name) for name in measured["name"]], mode="markers",
+                name=f"T = {temperature:g}", marker=marks(number, [_colour(name) for name in measured["drafter"]]),
                 error_x={
                     "array": list(ends["high"] - ends["median"]),
                     "arrayminus": list(ends["median"] - ends["low"]),
@@ -87,12 +87,12 @@ def _predicted(rows: pd.DataFrame) -> Plot:
     """A point for each row that has both; on the diagonal they agree."""
     known = rows[rows["predicted_ratio"].notna() & (rows["drafter"] != "plain")]
     figure = _figure("predicted: tau / (gamma c + v + o), and the prefill", "measured", 400)
-    for number, (drafter, own) in enumerate(known.groupby("drafter", sort=False)):
-        labels = own[["name", "kind", "at"]].to_numpy()
+    for number, (drafter, points) in enumerate(known.groupby("drafter", sort=False)):
+        labels = points[["name", "kind", "at"]].to_numpy()
         texts = [f"{escape(name)}<br>{escape(kind)}, {at}" for name, kind, at in labels]
         figure.add_trace(
             go.Scatter(
-                x=list(own["predicted_ratio"]), y=list(own["ratio"]),
+                x=list(points["predicted_ratio"]), y=list(points["ratio"]),
                 mode="markers", name=escape(str(drafter)), marker=marks(number, OURS),
                 text=texts,
                 hovertemplate="%{text}<br>predicted %{x:.2f}, measured %{y:.2f}<extra></extra>",
@@ -130,10 +130,10 @@ def _flat(rows: pd.DataFrame) -> Plot:
     """Time a token against how much was written, each drafter at its fastest setting."""
     rows = rows[rows["ms_per_token"].astype(bool)]
     figure = _figure("tokens written", "milliseconds a token", 340)
-    for number, (name, own) in enumerate(_fastest(rows)):
-        times = pd.DataFrame(list(own["ms_per_token"])).median()
-        middle = [(part + 0.5) * own["tokens"].iloc[0] / len(times) for part in range(len(times))]
-        figure.add_trace(_line(middle, times, name, number, _colour(own["drafter"].iloc[0])))
+    for number, (name, fastest) in enumerate(_fastest(rows)):
+        times = pd.DataFrame(list(fastest["ms_per_token"])).median()
+        middle = [(part + 0.5) * fastest["tokens"].iloc[0] / len(times) for part in range(len(times))]
+        figure.add_trace(_line(middle, times, name, number, _colour(fastest["drafter"].iloc[0])))
     return Plot(
         "Time a token against generated length",
         f"Measured by eighths of the text, prefill left out; medians over kinds, each drafter at its fastest setting. "
@@ -155,9 +155,9 @@ def _batches(rows: pd.DataFrame) -> Plot:
 def _memory(rows: pd.DataFrame) -> Plot:
     figure = _figure("tokens of the prompt", "bytes of keys and values", 340)
     rows = rows[rows["cache_bytes"].notna() & (rows["batch"] == rows["batch"].iloc[0])]
-    for number, (name, own) in enumerate(_fastest(rows)):
-        sizes = own.groupby("context", sort=False)["cache_bytes"].last()
-        figure.add_trace(_line(sizes.index, sizes, name, number, _colour(own["drafter"].iloc[0])))
+    for number, (name, fastest) in enumerate(_fastest(rows)):
+        sizes = fastest.groupby("context", sort=False)["cache_bytes"].last()
+        figure.add_trace(_line(sizes.index, sizes, name, number, _colour(fastest["drafter"].iloc[0])))
     note = "Computed from the models' shapes: keys and values at the end of the text, in target and draft."
     return Plot("Memory against context", note, figure)
 
@@ -165,10 +165,10 @@ def _memory(rows: pd.DataFrame) -> Plot:
 def _kept(kept: pd.DataFrame) -> Plot:
     """A line for each model: keys and values grow with the text, a recurrent state does not."""
     figure = _figure("tokens of the text", "bytes", 340)
-    for number, (model, own) in enumerate(kept.groupby("model", sort=False)):
-        role = own["role"].iloc[0]
+    for number, (model, sizes) in enumerate(kept.groupby("model", sort=False)):
+        role = sizes["role"].iloc[0]
         colour = PLAIN if role == "target" else OURS
-        figure.add_trace(_line(own["tokens"], own["bytes"], f"{role} {model}", number, colour))
+        figure.add_trace(_line(sizes["tokens"], sizes["bytes"], f"{role} {model}", number, colour))
     constant = ", ".join(kept[kept["constant"]]["model"].unique())
     said = f" The same for any text: {constant}." if constant else ""
     note = f"Computed from the models' shapes, for one text: keys and values, or a recurrent model's state.{said}"
@@ -186,16 +186,16 @@ def _contexts(rows: pd.DataFrame) -> Plot:
 
 def _add_medians(figure: go.Figure, rows: pd.DataFrame, x: str, y: str) -> None:
     """A line for each drafter: the median of column `y` at each value of column `x`."""
-    for number, (name, own) in enumerate(_fastest(rows)):
-        medians = own.groupby(x, sort=False)[y].median()
-        figure.add_trace(_line(medians.index, medians, name, number, _colour(own["drafter"].iloc[0])))
+    for number, (name, fastest) in enumerate(_fastest(rows)):
+        medians = fastest.groupby(x, sort=False)[y].median()
+        figure.add_trace(_line(medians.index, medians, name, number, _colour(fastest["drafter"].iloc[0])))
 
 
 def _fastest(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Of each drafter, or peer, the setting with the highest median ratio: its name and rows."""
     best = [
-        str(own.groupby("name", sort=False)["ratio"].median().idxmax())
-        for _, own in rows.groupby(["system", "drafter"], sort=False)
+        str(settings.groupby("name", sort=False)["ratio"].median().idxmax())
+        for _, settings in rows.groupby(["system", "drafter"], sort=False)
     ]
     return [(name, rows[rows["name"] == name]) for name in best]
 

@@ -67,7 +67,7 @@ def _trace(chart: ChartJson, line: Mapping[str, Any], number: int, lying: bool) 
     shown = "%{y}: %{x:.3g}" if lying else "%{x}: %{y:.3g}"
     return go.Scatter(
         x=x, y=y, name=escape(line["name"]), mode="lines+markers" if chart["joined"] else "markers",
-        text=[escape(each) for each in line["text"]], marker=marks(number, colour), cliponaxis=False,
+        text=[escape(text) for text in line["text"]], marker=marks(number, colour), cliponaxis=False,
         line=dashed(number, colour),
         hovertemplate=f"{shown}{more}<extra>%{{fullData.name}}</extra>", **{bars: _bars(line, colour)},
     )  # fmt: skip

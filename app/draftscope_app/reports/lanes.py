@@ -102,12 +102,12 @@ def lanes(events: Iterable[AnyEvent]) -> list[Lane]:
     kept: dict[tuple[str, str, int], list[AnyEvent]] = {}
     for event in events:
         kept.setdefault((event.run, event.lane, event.sequence), []).append(event)
-    found = []
-    for (_, lane, _), own in kept.items():
-        if not isinstance(own[0], RunStart):
+    lanes = []
+    for (_, lane, _), recorded in kept.items():
+        if not isinstance(recorded[0], RunStart):
             raise DraftscopeError(f"The trace has events of a lane '{lane}' that never started; record the run again.")
-        found.append(Lane(own[0], tuple(own)))
-    return found
+        lanes.append(Lane(recorded[0], tuple(recorded)))
+    return lanes
 
 
 def as_json(report: BaseModel) -> str:
@@ -115,11 +115,11 @@ def as_json(report: BaseModel) -> str:
     return json.dumps(json.loads(report.model_dump_json()))
 
 
-def summary(found: Metrics) -> str:
+def summary(metrics: Metrics) -> str:
     """Tokens a round are emitted / rounds; tokens/s count the prefill, on the lane's own clock."""
-    speed = "" if found.tokens_per_s is None else f", {found.tokens_per_s:.1f} tokens/s"
-    per_round = f"{found.tokens_per_round:.2f} tokens a round"
-    counts = f"{count(found.tokens, 'token')}, {count(found.target_forwards, 'target forward')}"
+    speed = "" if metrics.tokens_per_s is None else f", {metrics.tokens_per_s:.1f} tokens/s"
+    per_round = f"{metrics.tokens_per_round:.2f} tokens a round"
+    counts = f"{count(metrics.tokens, 'token')}, {count(metrics.target_forwards, 'target forward')}"
     return f"{counts}, {per_round}{speed}"
 
 
@@ -138,20 +138,20 @@ def origin(start: RunStart) -> str:
     return f"{marked} | {models} | recorded {start.created} on {place}"
 
 
-def metric_rows(found: Metrics, solo_seconds: list[float]) -> list[tuple[str, str]]:
+def metric_rows(metrics: Metrics, solo_seconds: list[float]) -> list[tuple[str, str]]:
     """Name and value of each metric; the value says what it is divided by."""
     rows = [
-        ("mean acceptance length", f"{found.mean_acceptance_length:.3f} = 1 + accepted / rounds that drafted"),
+        ("mean acceptance length", f"{metrics.mean_acceptance_length:.3f} = 1 + accepted / rounds that drafted"),
         (
             "draft acceptance rate",
-            f"{_number(found.draft_acceptance_rate, 3)} = {found.num_accepted_tokens} accepted / "
-            f"{found.num_draft_tokens} drafted, in {count(found.num_drafts, 'round')} that drafted",
+            f"{_number(metrics.draft_acceptance_rate, 3)} = {metrics.num_accepted_tokens} accepted / "
+            f"{metrics.num_draft_tokens} drafted, in {count(metrics.num_drafts, 'round')} that drafted",
         ),
-        ("accepted at position", _row(found.acceptance_rate_per_position, " of rounds that drafted")),
-        ("conditional alpha_k", _row(found.conditional_acceptance_per_position, " of rounds that reached k")),
-        ("TTFT, TPOT", f"{_number(found.ttft_ms)} ms, {_number(found.tpot_ms)} ms"),
-        ("gaps between tokens", _percentiles(found.itl_ms)),
-        ("gaps between chunks", _percentiles(found.icl_ms)),
+        ("accepted at position", _row(metrics.acceptance_rate_per_position, " of rounds that drafted")),
+        ("conditional alpha_k", _row(metrics.conditional_acceptance_per_position, " of rounds that reached k")),
+        ("TTFT, TPOT", f"{_number(metrics.ttft_ms)} ms, {_number(metrics.tpot_ms)} ms"),
+        ("gaps between tokens", _percentiles(metrics.itl_ms)),
+        ("gaps between chunks", _percentiles(metrics.icl_ms)),
     ]
     if solo_seconds:
         rows.append(("whole runs alone", f"median {median(solo_seconds):.3f} s of {len(solo_seconds)}"))

@@ -61,7 +61,7 @@ def accepted(counted: Counted | None) -> str:
     share = f"{(counted.accepted or 0) / counted.drafted:.0%}" if counted.drafted else "none"
     if not counted.rounds or not counted.by_position:
         return share
-    positions = " ".join(f"{each / counted.rounds:.2f}".removeprefix("0") for each in counted.by_position)
+    positions = " ".join(f"{tokens / counted.rounds:.2f}".removeprefix("0") for tokens in counted.by_position)
     return f"{share} ({positions})"
 
 
@@ -70,7 +70,7 @@ def load_table(
 ) -> tuple[Sequence[str], list[tuple[str, ...]], frozenset[int]]:
     """Head, rows and which columns are numbers: a row for each point, beside the first lane's speed there."""
     base: Mapping[int, float] = {point.concurrency: point.tokens_per_second for point in points if point.lane == first}
-    predicted = {(each.lane, each.concurrency): each.ratio for each in curve.predicted}
+    predicted = {(prediction.lane, prediction.concurrency): prediction.ratio for prediction in curve.predicted}
     rows: list[tuple[str, ...]] = [
         (
             str(point.concurrency),

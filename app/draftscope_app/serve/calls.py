@@ -42,7 +42,7 @@ class FilledIn:
         await self._app({**scope, "headers": [*headers, length]}, replayed(body, receive), send)
 
     def filled(self, body: bytes) -> dict[str, Any]:
-        """The call with all of its values. Raises `DraftscopeError` for what is none."""
+        """The call with all of its values. Raises `DraftscopeError` if the body is not a call."""
         try:
             call = json.loads(body)
         except (ValueError, RecursionError):

@@ -35,19 +35,20 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Names:
-    """`own` names are good in `Host`; `origins` belong to a proxy, whose pages may ask whatever `Host` it passes on."""
+    """`hosts` may stand in `Host`; `origins` belong to a proxy, whose pages may ask whatever `Host` it passes on."""
 
-    own: frozenset[str]
+    hosts: frozenset[str]
     origins: frozenset[Origin]
 
 
 def known_names(host: str, root_path: str, allowed: str) -> Names:
     """Names of this machine, of the proxy that serves the page, and those that the environment adds, which may have a
     port: a proxy's page may come from it, else from the usual ones."""
-    own = socket.gethostname()
+    hostname = socket.gethostname()
     others = [name.strip() for name in allowed.split(",") if name.strip()]
     proxy = origin_of(root_path)
-    names = ["localhost", host, own, f"{own}.local", proxy.host if proxy else "", *(_name(f"//{o}") for o in others)]
+    here = (host, hostname, f"{hostname}.local")
+    names = ["localhost", *here, proxy.host if proxy else "", *(_name(f"//{o}") for o in others)]
     added = [origin_of(f"{scheme}://{other}") for scheme in PORTS for other in others]
     return Names(
         frozenset(name.lower().rstrip(".") for name in names if name),
@@ -64,17 +65,17 @@ class OwnNames:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
             headers = Headers(scope=scope)
-            asked = f"{scope['scheme'].replace('ws', 'http')}://{headers.get('host', '')}"
-            if refusal := self.refusal(asked, headers.get("origin")):
+            address = f"{scope['scheme'].replace('ws', 'http')}://{headers.get('host', '')}"
+            if refusal := self.refusal(address, headers.get("origin")):
                 await PlainTextResponse(refusal, status_code=403)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    def refusal(self, asked: str, origin: str | None) -> str:
+    def refusal(self, address: str, origin: str | None) -> str:
         """Why a request to this address is refused; empty if it is not. `origin` is absent where no page of a browser
         asks."""
-        name = _name(asked)
-        if name not in self._names.own and not _is_address(name):
+        name = _name(address)
+        if name not in self._names.hosts and not _is_address(name):
             return (
                 f"This server is not known as '{quoted(name)}'. It lets visitors load models from its disk, so it "
                 f"answers to its own names only; start it with {VARIABLE}={quoted(name) or 'NAME'} if that is one."
@@ -82,8 +83,8 @@ class OwnNames:
         if origin is None:
             return ""
         asking = origin_of(origin)
-        if asking is None or asking not in {origin_of(asked), *self._names.origins}:
-            return f"A page of {quoted(origin)} may not speak to this server; open {quoted(asked)} itself."
+        if asking is None or asking not in {origin_of(address), *self._names.origins}:
+            return f"A page of {quoted(origin)} may not speak to this server; open {quoted(address)} itself."
         return ""
 
 

@@ -11,16 +11,16 @@ SOMEWHERE = ("192.0.2.1", 9)  # an address for documentation: the route to it is
 
 def network_address(host: str, port: int) -> str:
     """The page's address for other machines; empty where it is served to this machine alone, or without a network."""
-    own = _own_address() if host in EVERYWHERE else host
-    if not own or own == "localhost" or (_is_ip(own) and ipaddress.ip_address(own).is_loopback):
+    name = _own_address() if host in EVERYWHERE else host
+    if not name or name == "localhost" or (_is_ip(name) and ipaddress.ip_address(name).is_loopback):
         return ""
-    return f"http://[{own}]:{port}/" if ":" in own else f"http://{own}:{port}/"
+    return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
 
 
 def local_address(host: str, port: int) -> str:
     """The page's address on this machine. A browser may refuse 0.0.0.0, which names no machine."""
-    own = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{own}]:{port}" if ":" in own else f"http://{own}:{port}"
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
 def _own_address() -> str:

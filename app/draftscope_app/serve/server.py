@@ -119,7 +119,8 @@ def _launch(
     from draftscope_app.serve import api, calls
 
     async def launched() -> gr.Blocks:
-        lets_load = environment.lets_load(host) and select.profile() == "own"
+        own_process = select.profile() == "own"  # not on ZeroGPU, whose lent GPU would wait for the servers
+        lets_load = environment.lets_load(host) and own_process
         names = hosts.known_names(host, environment.root_path, environment.allowed_hosts)
         guards = [Middleware(hosts.OwnNames, names)] if lets_load else []
         guards += [
@@ -129,9 +130,9 @@ def _launch(
             Middleware(calls.FilledIn, api.defaults()),
         ]
         visitors = Visitors(most_bytes=environment.most_kept_mb * 2**20)
-        own = select.profile() == "own"  # not on ZeroGPU, whose lent GPU would wait for the servers
         known = servers.KnownServers(
-            servers.listed(environment.servers) if own else (), own and environment.lets_add_servers(host)
+            servers.listed(environment.servers) if own_process else (),
+            own_process and environment.lets_add_servers(host),
         )
         chat = is_chat(admission.engine.load)
         demo = page.build(admission, visitors, drafter, lets_load, known, chat)

@@ -33,18 +33,18 @@ class Uploads:
     VARIABLE = "GRADIO_TEMP_DIR"
 
     def __init__(self) -> None:
-        self._own: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def open(self) -> None:
         if not os.environ.get(self.VARIABLE):
-            self._own = tempfile.TemporaryDirectory(prefix="draftscope-", ignore_cleanup_errors=True)
-            os.environ[self.VARIABLE] = self._own.name
+            self._folder = tempfile.TemporaryDirectory(prefix="draftscope-", ignore_cleanup_errors=True)
+            os.environ[self.VARIABLE] = self._folder.name
 
     def close(self) -> None:
-        if self._own is not None:
-            if os.environ.get(self.VARIABLE) == self._own.name:
+        if self._folder is not None:
+            if os.environ.get(self.VARIABLE) == self._folder.name:
                 del os.environ[self.VARIABLE]
-            self._own.cleanup()
+            self._folder.cleanup()
 
 
 class BoundedUploads:

@@ -75,10 +75,11 @@ export function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** An estimate in words, no finer than it is; empty without one. The same as `time_left` of cli/terminal.py. */
+/** An estimate in words, no finer than it is; empty without one. The same as `time_left` of base/progress.py. */
 export function timeLeft(seconds) {
   if (!Number.isFinite(seconds)) return "";
-  if (seconds < 25) return "under half a minute left";
-  if (seconds < 90) return `about ${10 * Math.round(seconds / 10)} s left`;
+  if (seconds < 5) return "a few seconds left";
+  const step = seconds < 30 ? 5 : 10;
+  if (seconds < 90) return `about ${step * Math.round(seconds / step)} s left`;
   return `about ${Math.round(seconds / 60)} min left`;
 }

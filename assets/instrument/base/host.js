@@ -26,14 +26,14 @@ export const earlyDeltas = () => early.splice(0);
 export const hostCan = (kind) => host.events.includes(kind);
 
 /** Asks for something whose answer comes as deltas: a fork, a comparison, a check, other settings. */
-export function askHost(kind, asked) {
-  wanted = asked;
-  host.trigger(kind, { asked });
+export function askHost(kind, payload) {
+  wanted = payload;
+  host.trigger(kind, { payload });
 }
 
 /** Asks for the run of the tab with this token, which the host may have from before a reload. */
 export function resumeRun(token) {
-  if (hostCan("resume")) host.trigger("resume", { asked: token });
+  if (hostCan("resume")) host.trigger("resume", { payload: token });
 }
 
 /** Says that the page with this token is closed, reloaded or left. The browser sends it even then. */

@@ -5,8 +5,8 @@ import { given } from "./given.js";
 
 let standIns = {}; // drafter that cannot run here -> one that can
 
-export function giveStandIns(found) {
-  standIns = found;
+export function giveStandIns(replacements) {
+  standIns = replacements;
 }
 
 /** The host's controls with other settings; in place of a drafter that cannot run here, one that can. */

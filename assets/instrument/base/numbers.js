@@ -6,14 +6,15 @@
 
 import { median } from "./format.js";
 
-const sum = (values) => values.reduce((total, x) => total + x, 0);
-const steps = (round) => round.timings.propose.slice(0, -1);
+export const sum = (values) => values.reduce((total, x) => total + x, 0);
+/** What each draft forward of a round took; the rest of its proposing is the last entry. */
+export const draftForwards = (round) => round.timings.propose.slice(0, -1);
 const span = (round) => round.end - round.start;
 
 /** Milliseconds of a lane up to `rounds` rounds, by what they went into; `other` is whatever no stage accounts for. */
 export function timeSpent(lane, rounds) {
   const past = lane.rounds.slice(0, rounds);
-  const draft = sum(past.flatMap(steps));
+  const draft = sum(past.flatMap(draftForwards));
   const verify = sum(past.map((r) => r.timings.verify));
   return {
     prefill: lane.prefill ? lane.prefill.end - lane.prefill.start : 0,
@@ -29,13 +30,13 @@ export function timeSpent(lane, rounds) {
 export function costsOf(draft, plain) {
   if (!draft || !plain || draft.rounds.length < 2 || plain.rounds.length < 2) return null;
   const one = median(plain.rounds.map(span));
-  const forwards = draft.rounds.flatMap(steps);
+  const forwards = draft.rounds.flatMap(draftForwards);
   const per = forwards.length / draft.rounds.length;
   const c = forwards.length ? median(forwards) / one : 0;
   const row = median(plain.rounds.map((r) => r.timings.verify)) / one; // the target over a single row
-  const found = median(draft.rounds.map((r) => r.timings.verify)) / one;
-  const v = Math.max(row, found); // more rows cannot cost less
-  const o = Math.max(0, median(draft.rounds.map((r) => span(r) - sum(steps(r)) - r.timings.verify)) / one);
+  const verify = median(draft.rounds.map((r) => r.timings.verify)) / one;
+  const v = Math.max(row, verify); // more rows cannot cost less
+  const o = Math.max(0, median(draft.rounds.map((r) => span(r) - sum(draftForwards(r)) - r.timings.verify)) / one);
   const tau = draft.tokens.length / draft.rounds.length;
   const pace = (lane) => lane.tokens.length / sum(lane.rounds.map(span));
   return {
@@ -48,7 +49,7 @@ export function costsOf(draft, plain) {
     predicted: tau / (per * c + v + o),
     measured: pace(draft) / pace(plain),
     row,
-    noisy: found < row, // this run's forwards of several rows came out faster than those of one
+    noisy: verify < row, // this run's forwards of several rows came out faster than those of one
     drafted: sum(draft.rounds.map((r) => r.drafted)) / draft.rounds.length,
     curve: draft.verify || ownCurve(draft, v / row),
   };
@@ -62,7 +63,7 @@ function ownCurve(draft, v) {
 
 /** v of a forward of `width` rows, divided by one of a single row, and its noise; NaN beyond what was measured. */
 export function verifyAt(width, { widths, v, noise }) {
-  const high = widths.findIndex((each) => each >= width);
+  const high = widths.findIndex((rows) => rows >= width);
   if (high < 0 || width < widths[0]) return { v: NaN, noise: NaN };
   const low = Math.max(0, high - 1);
   const share = high === low ? 0 : (width - widths[low]) / (widths[high] - widths[low]);

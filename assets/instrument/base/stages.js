@@ -19,8 +19,8 @@ export function beatsOf(round) {
   beats.push({ stage: "verify", at: verified, nodes: [] });
   for (const decision of round.decisions) {
     const ids = decision.children.map((child) => child.node);
-    const alone = decision.rule === "greedy" || decision.rule === "deterministic"; // one draw decides them all
-    for (const nodes of alone ? [ids] : ids.map((id) => [id]))
+    const together = decision.rule === "greedy" || decision.rule === "deterministic"; // one draw decides them all
+    for (const nodes of together ? [ids] : ids.map((id) => [id]))
       beats.push({ stage: "accept", at: verified, slot: decision.slot, nodes });
   }
   beats.push(

@@ -198,16 +198,18 @@ const draftsWords = (round) => Number(round.nodes.some((node) => /\p{L}{2}/u.tes
 
 /** The round to look at first: of those with an acceptance and a rejection one that drafts words, then that with the
  * most tokens accepted; else any with a draft, else the first. */
-export function tellingRound(lane) {
+export function defaultRound(lane) {
   const whole = lane.rounds.filter((r) => !r.cut);
   const both = whole.filter((r) => r.accepted > 0 && r.nodes.some((n) => n.fate === "rejected"));
   const best = both.sort((a, b) => draftsWords(b) - draftsWords(a) || b.accepted - a.accepted || a.index - b.index)[0];
   return best || whole.find((r) => r.accepted > 0) || whole.find((r) => r.nodes.length) || lane.rounds[0] || null;
 }
 
+export const nodeOf = (round, id) => round.nodes.find((node) => node.id === id);
+
 /** The slot's own token, as text: a node's, or the last committed token's, or the prompt's last token. */
 export function slotRaw(lane, round, slot) {
-  const node = slot >= 0 ? round.nodes.find((n) => n.id === slot) : null;
+  const node = slot >= 0 ? nodeOf(round, slot) : null;
   if (node) return { text: visible(node.raw), prompt: false };
   if (round.firstToken > 0) return { text: visible(lane.tokens[round.firstToken - 1].raw), prompt: false };
   return { text: visible(lane.start ? lane.start.prompt_last_raw : ""), prompt: true };
@@ -227,14 +229,14 @@ export function slotsOf(round) {
   return slots;
 }
 
-/** Who of a slot to open first: its first child in decided order, else the round's own token. */
-export function tellingKey(round, slot) {
+/** The node selected when a slot opens: its first verified child, or the round's final token. */
+export function defaultKey(round, slot) {
   const decision = decisionAt(round, slot);
   return decision && decision.children.length ? decision.children[0].node : "last";
 }
 
 /** The slot to open first: where the round was decided. */
-export function tellingSlot(round) {
+export function defaultSlot(round) {
   const lost = round.decisions.find((c) => c.children.some((child) => !child.passed));
   return lost ? lost.slot : round.decisions.length ? round.decisions[0].slot : round.last.slot;
 }

@@ -22,11 +22,11 @@ const SYMBOL = /(?<![\p{L}\d'])(RRSw|[pquPQcvoαγτ])(?![\p{L}\d'])/u;
 /** Whatever text stands below `root`, but for code and what is pressed. */
 export function explainIn(root) {
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-  const found = [];
+  const texts = [];
   while (walker.nextNode())
     if (SYMBOL.test(walker.currentNode.data) && !walker.currentNode.parentElement.closest(".symbol, pre, code, button"))
-      found.push(walker.currentNode);
-  for (const text of found) text.replaceWith(...explained(text.data));
+      texts.push(walker.currentNode);
+  for (const text of texts) text.replaceWith(...explained(text.data));
 }
 
 /** The text in parts: each symbol says what it means when it is pointed at, focused or tapped. */

@@ -21,7 +21,7 @@ export class Task {
   }
 
   ask() {
-    this.asked = true;
+    this.requested = true;
     askHost(this.kind, null);
   }
 
@@ -31,7 +31,7 @@ export class Task {
 
   /** True where the answer goes on that this page did not ask for: it was reloaded meanwhile. */
   take(answer) {
-    const goesOn = !this.asked && !this.running && answer.state !== "done";
+    const goesOn = !this.requested && !this.running && answer.state !== "done";
     this.answer = answer;
     if (answer.state === "done" && answer.note) say(answer.note);
     return goesOn;

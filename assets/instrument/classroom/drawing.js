@@ -13,7 +13,7 @@ const WORDS = {
 };
 
 /** .5 for 0.5, 1 for 1. */
-export const short = (value) =>
+const short = (value) =>
   value > 0 && value < 0.005
     ? "<.01"
     : value

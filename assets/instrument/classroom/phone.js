@@ -52,10 +52,10 @@ class Phone {
     return answer.json();
   }
 
-  /** Leaves the class's step for what `found()` gives; null leads back to the class. */
-  async wander(found) {
+  /** Leaves the class's step for what `findStep()` gives; null leads back to the class. */
+  async wander(findStep) {
     try {
-      this.wandering = await found();
+      this.wandering = await findStep();
       this.draw();
       main.querySelector("h1").focus();
     } catch {

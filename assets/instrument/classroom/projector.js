@@ -161,8 +161,8 @@ const VIEWS = {
     ].filter(Boolean),
   lobby: (projector) => lobby(projector),
   lesson: (_, { step }) => [h("h1", { text: step.title }), ...stepOf(step)],
-  ask: (_, { question }) => asked(question, question.ask),
-  reveal: (_, { question, tally }) => asked(question, `It was ${question.options[question.truth]}.`, tally),
+  ask: (_, { question }) => questionParts(question, question.ask),
+  reveal: (_, { question, tally }) => questionParts(question, `It was ${question.options[question.truth]}.`, tally),
   end: (_, { scores }) =>
     [
       h("h1", { text: scores?.asked ? "How well was it predicted?" : "The class has ended." }),
@@ -224,7 +224,7 @@ const reachable = (room) => Boolean(room.network) || !isLoopback();
 const linkOf = (room) => new URL(`join?${room.code}`, isLoopback() && room.network ? room.network : location.href).href;
 
 /** The question and its answers in columns, of which each dot is a phone; the same places before and after. */
-function asked({ context, guesses, hints, options, truth }, title, tally = null) {
+function questionParts({ context, guesses, hints, options, truth }, title, tally = null) {
   const most = Math.max(...(tally ?? [0]));
   const size = most <= 9 ? "few" : most <= 30 ? "some" : "many";
   return [

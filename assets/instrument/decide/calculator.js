@@ -12,18 +12,18 @@ const WIDE = 340;
 const HIGH = 190;
 const EDGE = { left: 20, right: 58, top: 22, bottom: 38 };
 const SLIDERS = [
-  ["acceptance", "Acceptance, first, α", 0, 0.99, 0.01],
-  ["draft", "Draft step, c", 0, 1, 0.01],
-  ["rows", "More rows, v, times", 0, 3, 0.05],
+  ["acceptance", "First token accepted, α", 0, 0.99, 0.01],
+  ["draft", "Cost of a draft step, c", 0, 1, 0.01],
+  ["rows", "Cost of checking, v, ×", 0, 3, 0.05],
   ["requests", "Concurrent requests", 1, 64, 1],
   ["length", "Tokens of an answer", 8, 2048, 1],
 ];
-const NOTHING = "No finished run with plain decoding beside it is known; press Run on Watch.";
+const NOTHING = "There is no finished run with plain decoding beside it yet; press Run on Watch.";
 
 export class Calculator {
   constructor() {
     this.sliders = Object.fromEntries(SLIDERS.map(([name, label, ...range]) => [name, slider(label, range)]));
-    const form = Object.values(this.sliders).map((each) => each.root);
+    const form = Object.values(this.sliders).map((control) => control.root);
     this.headline = h("p", { class: "ds-calculator-headline", role: "status" });
     this.picture = h("div", {});
     this.flips = h("p", {});
@@ -50,7 +50,7 @@ export class Calculator {
   begin(terms, draft, source) {
     this.terms = terms;
     const chosen = source === "recorded" ? " It was recorded, and chosen to open with because it gains." : "";
-    const of = `An estimate, over plain decoding of as many answers, from the run of ${laneTitle(draft)} on Watch (${provenance(draft.start)}).${chosen}`;
+    const of = `An estimate of the speed, beside plain decoding of as many answers, from the run of ${laneTitle(draft)} on Watch (${provenance(draft.start)}).${chosen}`;
     setText(this.basis, `${of} ${basis(terms)}`);
     this.reset();
   }
@@ -63,7 +63,7 @@ export class Calculator {
   }
 
   draw() {
-    const set = Object.fromEntries(Object.entries(this.sliders).map(([name, each]) => [name, each.value()]));
+    const set = Object.fromEntries(Object.entries(this.sliders).map(([name, control]) => [name, control.value()]));
     const points = curve(changed(this.terms, set), set.requests, set.length);
     setText(this.headline, headline(points, this.terms));
     setText(this.flips, flips(this.terms, set));
@@ -94,17 +94,17 @@ function slider(label, [min, max, step]) {
 }
 
 function chart(points, terms) {
-  const ratios = points.map((each) => each.ratio);
+  const ratios = points.map((point) => point.ratio);
   const [least, most] = [Math.min(0.8, ...ratios), Math.max(1.2, ...ratios)];
   const last = points.length - 1;
   const x = (level) => EDGE.left + (level / last) * (WIDE - EDGE.left - EDGE.right);
   const y = (ratio) => HIGH - EDGE.bottom - ((ratio - least) / (most - least)) * (HIGH - EDGE.top - EDGE.bottom);
-  const [top, own] = [best(points), points[terms.kept.length]];
+  const [top, asRun] = [best(points), points[terms.kept.length]];
   const line = (some, look) =>
-    s("polyline", { points: some.map((each) => `${x(each.level)},${y(each.ratio)}`).join(" "), class: look });
+    s("polyline", { points: some.map((point) => `${x(point.level)},${y(point.ratio)}`).join(" "), class: look });
   const words = (text, at, down, look) => s("text", { x: at, y: down, class: look }, text);
   const value = (point) => words(point.ratio.toFixed(2), x(point.level), y(point.ratio) - 12, "best");
-  const unit = terms.chain ? "drafted tokens a round" : "drafted levels a round";
+  const unit = terms.chain ? "drafted tokens a round" : "depth of the drafts, in tokens";
   return s(
     "svg",
     {
@@ -115,19 +115,24 @@ function chart(points, terms) {
     s("line", { x1: x(0), y1: y(1), x2: x(last), y2: y(1), class: "one" }),
     words("1, plain", x(last) + 8, y(1) + 4, "side"),
     line(
-      points.filter((each) => each.ran),
+      points.filter((point) => point.ran),
       "speed",
     ),
     line(points.slice(terms.kept.length), "guessed"),
-    points.map((each) =>
-      s("circle", { cx: x(each.level), cy: y(each.ratio), r: each === own ? 7 : 4, class: each.ran ? "" : "guessed" }),
+    points.map((point) =>
+      s("circle", {
+        cx: x(point.level),
+        cy: y(point.ratio),
+        r: point === asRun ? 7 : 4,
+        class: point.ran ? "" : "guessed",
+      }),
     ),
-    value(own),
-    top === own ? null : value(top),
-    points.map((each) => words(String(each.level), x(each.level), HIGH - EDGE.bottom + 18)),
+    value(asRun),
+    top === asRun ? null : value(top),
+    points.map((point) => words(String(point.level), x(point.level), HIGH - EDGE.bottom + 18)),
     words(unit, x(last / 2), HIGH - 4),
   );
 }
 
 const spoken = (points, unit) =>
-  `By ${unit}: ${points.map((each) => `${each.level}: ${each.ratio.toFixed(2)}${each.ran ? "" : " (not run)"}`).join(", ")}`;
+  `By ${unit}: ${points.map((point) => `${point.level}: ${point.ratio.toFixed(2)}${point.ran ? "" : " (not run)"}`).join(", ")}`;

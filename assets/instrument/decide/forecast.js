@@ -4,7 +4,7 @@
 // is the run's own: tokens kept, draft steps and nodes by level are means over all its rounds. The curve goes through
 // the speed that was measured with that shape. Deeper levels were not run: they go on as the last one.
 
-import { costsOf, isChain } from "../base/numbers.js";
+import { costsOf, draftForwards, isChain } from "../base/numbers.js";
 import { counted, formatProb, median } from "../base/format.js";
 import { draftLane, isFinished, plainLane, raceClock } from "../base/store.js";
 import { speedup } from "../run/speed.js";
@@ -35,16 +35,16 @@ export function termsOf(store) {
     measured,
     through: 1,
   };
-  const own = modelled(terms, levels.length, 1, terms.length).ratio;
-  return Number.isFinite(measured.ratio) ? { ...terms, own, through: measured.ratio / own } : null;
+  const modelledRatio = modelled(terms, levels.length, 1, terms.length).ratio;
+  return Number.isFinite(measured.ratio) ? { ...terms, modelledRatio, through: measured.ratio / modelledRatio } : null;
 }
 
 /** Draft forwards by level; what is left of a round that has more of them belongs to the last. */
 function stepsOf(rounds, levels, one) {
-  const forwards = rounds.map((round) => round.timings.propose.slice(0, -1));
-  const most = Math.max(...forwards.map((each) => each.length));
+  const forwards = rounds.map(draftForwards);
+  const most = Math.max(...forwards.map((times) => times.length));
   const costs = Array.from({ length: Math.max(most, levels.length) }, (_, i) => {
-    const there = forwards.filter((each) => each.length > i).map((each) => each[i]);
+    const there = forwards.filter((times) => times.length > i).map((times) => times[i]);
     return there.length ? (median(there) / one) * (there.length / rounds.length) : 0;
   });
   const over = costs.slice(levels.length).reduce((sum, cost) => sum + cost, 0);
@@ -55,8 +55,8 @@ function stepsOf(rounds, levels, one) {
 export function curve(terms, requests, length) {
   const ran = terms.kept.length;
   return Array.from({ length: Math.max(MOST_LEVELS, ran) + 1 }, (_, level) => {
-    const found = modelled(terms, level, requests, length);
-    return { ...found, ratio: level ? found.ratio * terms.through : 1, ran: level <= ran };
+    const point = modelled(terms, level, requests, length);
+    return { ...point, ratio: level ? point.ratio * terms.through : 1, ran: level <= ran };
   });
 }
 
@@ -76,7 +76,7 @@ function modelled(terms, level, requests, length) {
 
 /** v of so many rows; beyond those that were measured it grows by the row. */
 function rowsCost({ widths, v }, count) {
-  const above = widths.findIndex((each) => each >= count);
+  const above = widths.findIndex((width) => width >= count);
   if (above < 0) return (v.at(-1) * count) / widths.at(-1);
   if (above === 0) return v[0];
   const share = (count - widths[above - 1]) / (widths[above] - widths[above - 1]);
@@ -84,7 +84,7 @@ function rowsCost({ widths, v }, count) {
 }
 
 /** The fastest of what was run; plain decoding where nothing is faster. */
-export const best = (points) => points.filter((each) => each.ran).reduce((a, b) => (b.ratio > a.ratio ? b : a));
+export const best = (points) => points.filter((point) => point.ran).reduce((a, b) => (b.ratio > a.ratio ? b : a));
 
 /**
  * The terms as the sliders say: `acceptance` is the first level's, whose change moves all the others as far towards 0
@@ -92,50 +92,51 @@ export const best = (points) => points.filter((each) => each.ran).reduce((a, b) 
  */
 export function changed(terms, { acceptance, draft, rows }) {
   const [first] = terms.kept;
-  const moved = (each) =>
-    acceptance >= first ? 1 - ((1 - each) * (1 - acceptance)) / (1 - first || 1) : (each * acceptance) / first;
+  const moved = (share) =>
+    acceptance >= first ? 1 - ((1 - share) * (1 - acceptance)) / (1 - first || 1) : (share * acceptance) / first;
   let survives = 1;
-  const kept = terms.kept.map((each, i) => (survives *= moved(i ? each / terms.kept[i - 1] || 0 : each)));
-  const steps = terms.steps.map((each) => (terms.c ? (each * draft) / terms.c : draft));
-  const v = terms.rows.v.map((each) => terms.rows.v[0] + (each - terms.rows.v[0]) * rows);
+  const kept = terms.kept.map((share, i) => (survives *= moved(i ? share / terms.kept[i - 1] || 0 : share)));
+  const steps = terms.steps.map((step) => (terms.c ? (step * draft) / terms.c : draft));
+  const v = terms.rows.v.map((cost) => terms.rows.v[0] + (cost - terms.rows.v[0]) * rows);
   return { ...terms, kept, steps, rows: { ...terms.rows, v } };
 }
 
 /** The sentence above the curve: the shape that was run first, then a shorter one that does better. */
 export function headline(points, terms) {
-  const [own, top] = [points[terms.kept.length], best(points)];
+  const [asRun, top] = [points[terms.kept.length], best(points)];
   const speed = (point) => `about ${point.ratio.toFixed(2)} times plain decoding`;
   if (top.ratio <= 1) {
     const next = best(points.slice(1));
     return `Leave it off: at best ${speed(next)}, with ${shape(next, terms)}`;
   }
-  if (own === top || own.ratio.toFixed(2) === top.ratio.toFixed(2))
-    return `Turn it on: ${speed(own)}, with ${shape(own, terms)}`;
+  if (asRun === top || asRun.ratio.toFixed(2) === top.ratio.toFixed(2))
+    return `Turn it on: ${speed(asRun)}, with ${shape(asRun, terms)}`;
   const shorter = `${shape(top, terms)} would give about ${top.ratio.toFixed(2)}`;
-  if (own.ratio > 1) return `Turn it on: ${speed(own)}, with ${shape(own, terms)}; ${shorter}`;
-  return `Turn it on, but shorter: ${speed(top)}, with ${shape(top, terms)}; ${shape(own, terms)} would give about ${own.ratio.toFixed(2)}`;
+  if (asRun.ratio > 1) return `Turn it on: ${speed(asRun)}, with ${shape(asRun, terms)}; ${shorter}`;
+  return `Turn it on, but shorter: ${speed(top)}, with ${shape(top, terms)}; ${shape(asRun, terms)} would give about ${asRun.ratio.toFixed(2)}`;
 }
 
 /** Drafted in a round. */
 function shape(point, { chain }) {
   if (chain || point.nodes <= point.level) return `${counted(point.level, "drafted token")} a round`;
-  return `${counted(point.level, "level")} and ${counted(Math.round(point.nodes), "drafted token")} a round`;
+  return `drafts ${counted(point.level, "token")} deep, ${Math.round(point.nodes)} in all`;
 }
 
 /** What the curve rests on. */
-export function basis({ measured, own, kept, rows, length }) {
+export function basis({ measured, modelledRatio, kept, rows, length }) {
   const runs =
-    measured.told === "runs"
+    measured.source === "runs"
       ? `in ${measured.n} whole runs [${measured.low.toFixed(2)}, ${measured.high.toFixed(2)}]`
       : "in this race";
   const parts =
-    own.toFixed(2) === measured.ratio.toFixed(2)
-      ? "its rounds and prefill add up to the same"
-      : `the rounds and prefill of the race alone add up to ${own.toFixed(2)}`;
+    modelledRatio.toFixed(2) === measured.ratio.toFixed(2)
+      ? "the times of its rounds and of reading the prompt add up to the same"
+      : `in the race alone the times of its rounds and of reading the prompt add up to ${modelledRatio.toFixed(2)}`;
   return (
     `Watch measured ${measured.ratio.toFixed(2)} ${runs}, for answers of ${length} tokens, and the curve goes through it; ${parts}. ` +
-    `Hollow points were not run: deeper than ${counted(kept.length, "level")}, the draft goes on as in its last. ` +
-    `Rows were timed up to ${rows.widths.at(-1)}; beyond, their cost grows by the row.`
+    `Hollow points were not run: in drafts deeper than ${counted(kept.length, "token")}, each further token is taken to ` +
+    `cost as much and to be accepted as often as the last. Checking was timed for up to ${rows.widths.at(-1)} tokens at ` +
+    `once; beyond that each is taken to cost as much as those.`
   );
 }
 
@@ -154,7 +155,8 @@ export function flips(terms, set) {
     if (pays({ acceptance })) high = acceptance;
     else low = acceptance;
   }
-  const company =
-    requests > MOST_REQUESTS ? `not within ${MOST_REQUESTS} concurrent requests` : `at ${requests} concurrent requests`;
-  return `It stops paying ${company}, or where the first drafted token is accepted in less than ${formatProb(high)} of rounds.`;
+  const least = `where the first drafted token is accepted in less than ${formatProb(high)} of rounds`;
+  return requests > MOST_REQUESTS
+    ? `It pays with ${MOST_REQUESTS} concurrent requests too; it stops paying ${least}.`
+    : `It stops paying at ${requests} concurrent requests, or ${least}.`;
 }

@@ -5,6 +5,7 @@
 
 import { h } from "../base/dom.js";
 import { formatProb, formatRatio, visible } from "../base/format.js";
+import { nodeOf } from "../base/store.js";
 import { probabilityPicture } from "../draw/bars.js";
 
 /** `parts`: {uniformLine, marksOf, lastHere} of the decision's other forms. */
@@ -15,7 +16,7 @@ export function blockForm(view, actions, { uniformLine, marksOf, lastHere }) {
     uniformLine({
       label: `${at.number} ${at.name}`,
       child: at.child,
-      told: known.result || known.decided.has(at.child.node),
+      decided: known.result || known.decided.has(at.child.node),
       fate: known.result ? (at.kept ? "accepted" : "rejected") : "",
       chosen: at.slot === slot,
       words: `w = ${weightWords(at)}, h ${formatProb(at.child.threshold)}`,
@@ -23,7 +24,7 @@ export function blockForm(view, actions, { uniformLine, marksOf, lastHere }) {
       open: () => actions.open(at.slot, at.child.node),
     }),
   );
-  const own =
+  const correction =
     lastHere(view) && round.last.kind === "correction"
       ? h(
           "p",
@@ -40,7 +41,7 @@ export function blockForm(view, actions, { uniformLine, marksOf, lastHere }) {
     h("div", { class: "uniforms" }, lines),
     known.result ? h("p", { class: "outcome", text: endWords(positions) }) : null,
     ...probabilityPicture(decision.distributions[step], marksOf(view), true),
-    own,
+    correction,
     h("p", {
       class: "sum",
       text: "Below: p and q at this position. w is the running min(1, w p/q). h is what the draft still owes the target here, so it is 1 where q is nowhere above w p.",
@@ -50,14 +51,14 @@ export function blockForm(view, actions, { uniformLine, marksOf, lastHere }) {
 
 /** The chain's positions: {number, name, slot, child, before (the weight so far), kept}. */
 function positionsOf(round) {
-  const found = [];
+  const positions = [];
   for (const { rule, slot, children } of round.decisions) {
     if (rule !== "block") continue;
     for (const child of children) {
-      const before = found.length ? found[found.length - 1].child.weight : 1;
-      const node = round.nodes.find((n) => n.id === child.node);
-      found.push({
-        number: found.length + 1,
+      const before = positions.length ? positions[positions.length - 1].child.weight : 1;
+      const node = nodeOf(round, child.node);
+      positions.push({
+        number: positions.length + 1,
         name: visible(node.raw),
         slot,
         child,
@@ -66,7 +67,7 @@ function positionsOf(round) {
       });
     }
   }
-  return found;
+  return positions;
 }
 
 const weightWords = ({ before, child }) =>

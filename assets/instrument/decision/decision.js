@@ -9,7 +9,7 @@ import { formatFigure, formatProb, shorten, visible } from "../base/format.js";
 import { askHost, hostCan, say } from "../base/host.js";
 import { LOSSY, RULE_WORDS } from "../base/rules.js";
 import { fateAt, openSlots } from "../base/stages.js";
-import { decisionAt, isArgmax, isInside, slotRaw } from "../base/store.js";
+import { decisionAt, isArgmax, isInside, nodeOf, slotRaw } from "../base/store.js";
 import { explained } from "../base/symbols.js";
 import { blockForm } from "./block.js";
 import { lossyForm } from "./lossy.js";
@@ -143,7 +143,6 @@ const siblings = (view) => view.round.nodes.filter((n) => n.parent === view.slot
 const lastHere = (view) =>
   view.known.result && view.round.last.slot === view.slot && view.round.emitted.length > view.round.accepted;
 
-const nodeOf = (round, id) => round.nodes.find((n) => n.id === id);
 const tokenOf = (round, id) => {
   const n = nodeOf(round, id);
   return n ? n.token : -1;
@@ -152,17 +151,17 @@ const name = (raw) => visible(raw);
 
 // The uniform on its line: [0, threshold) accepts.
 
-function uniformLine({ label, child, told, words, chosen, open, fate: own, result }) {
+function uniformLine({ label, child, decided, words, chosen, open, fate: givenFate, result }) {
   const accept = Math.max(0, Math.min(1, child.threshold ?? 0));
-  const fate = own ?? (!told ? "" : child.passed ? "accepted" : "rejected");
-  const glyph = fate ? FATES[fate].glyph : told ? "" : "?";
+  const fate = givenFate ?? (!decided ? "" : child.passed ? "accepted" : "rejected");
+  const glyph = fate ? FATES[fate].glyph : decided ? "" : "?";
   return h(
     "button",
     {
       type: "button",
       class: `uniform-row ${fate}${chosen ? " sel" : ""}`,
       on: { click: open },
-      "aria-label": `${label}: threshold ${formatProb(child.threshold)}, ${told ? `u ${formatProb(child.uniform)}, ${child.passed ? "passes" : "fails"}` : "u not drawn yet"}`,
+      "aria-label": `${label}: threshold ${formatProb(child.threshold)}, ${decided ? `u ${formatProb(child.uniform)}, ${child.passed ? "passes" : "fails"}` : "u not drawn yet"}`,
     },
     h("span", { class: "result", text: glyph, "aria-hidden": "true" }),
     h("span", { class: "token", text: shorten(label, 12) }),
@@ -170,11 +169,11 @@ function uniformLine({ label, child, told, words, chosen, open, fate: own, resul
       "span",
       { class: "uniform-track", "aria-hidden": "true" },
       h("i", { class: "win", style: { width: `${100 * accept}%` } }),
-      told ? h("i", { class: "uniform", style: { left: `${100 * (child.uniform ?? 0)}%` } }) : null,
+      decided ? h("i", { class: "uniform", style: { left: `${100 * (child.uniform ?? 0)}%` } }) : null,
     ),
     h("span", {
       class: "words",
-      text: `${words}${told ? `, u ${formatProb(child.uniform)}${result ? `: ${result}` : ""}` : ", u not drawn yet"}`,
+      text: `${words}${decided ? `, u ${formatProb(child.uniform)}${result ? `: ${result}` : ""}` : ", u not drawn yet"}`,
     }),
   );
 }
@@ -223,13 +222,13 @@ function draftForm(view) {
   });
   if (!probs.q) return [said];
   const order = probs.q.map((_, i) => i).sort((a, b) => probs.q[b] - probs.q[a]);
-  const own = {
+  const drafted = {
     ids: order.map((i) => probs.ids[i]),
     raw: order.map((i) => probs.raw[i]),
     p: order.map((i) => probs.q[i]),
     rest_p: probs.rest_q,
   };
-  const table = probabilityBars(own, marksOf(view), false, "q");
+  const table = probabilityBars(drafted, marksOf(view), false, "q");
   return [
     said,
     table,
@@ -245,14 +244,14 @@ function uniformForm(view, actions) {
   const lines = siblings(view).map((node) => {
     const i = decision.children.findIndex((child) => child.node === node.id);
     const child = decision.children[i];
-    const told = known.result || known.decided.has(node.id);
+    const decided = known.result || known.decided.has(node.id);
     if (!child && known.result) return waitingLine(node, "not reached: an earlier sibling was accepted");
     if (!child || i > facing(view)) return waitingLine(node, "not its turn yet");
     const ratio = i === 0 ? "min(1, p/q)" : "after rejections min(1, P/Q)";
     return uniformLine({
       label: name(node.raw),
       child,
-      told,
+      decided,
       chosen: i === step && decision.children.length > 1,
       words: `${ratio} = ${formatProb(child.p)} / ${formatProb(child.q)} → ${formatProb(child.threshold)}`,
       open: () => actions.open(slot, child.node),
@@ -287,15 +286,15 @@ function greedyForm(view) {
   const marks = marksOf(view);
   const choice = decision.draw;
   const agreed = decision.children.find((child) => tokenOf(round, child.node) === choice);
-  const told = known.result || decision.children.every((child) => known.decided.has(child.node));
-  if (told && choice !== null && choice !== undefined)
+  const decided = known.result || decision.children.every((child) => known.decided.has(child.node));
+  if (decided && choice !== null && choice !== undefined)
     marks.set(
       choice,
       agreed ? ["accepted", "most probable, drafted ✓"] : [lastKind(round, slot), "target's most probable"],
     );
   const said = decision.children.map((child) => name(nodeOf(round, child.node).raw)).join(", ");
   const best = rawOf(round, probs, choice);
-  const words = !told
+  const words = !decided
     ? `Drafted: ${siblings(view)
         .map((n) => name(n.raw))
         .join(", ")}. Is the target's most probable token among them?`
@@ -332,20 +331,20 @@ function deterministicForm(view) {
   const { round, decision, slot, known } = view;
   const probs = decision.distributions[0];
   const marks = marksOf(view);
-  const told = known.result || decision.children.every((child) => known.decided.has(child.node));
+  const decided = known.result || decision.children.every((child) => known.decided.has(child.node));
   const agreed = decision.children.find((child) => tokenOf(round, child.node) === decision.draw);
-  if (told && decision.draw !== null && decision.draw !== undefined)
+  if (decided && decision.draw !== null && decision.draw !== undefined)
     marks.set(decision.draw, agreed ? ["accepted", "sampled, drafted ✓"] : [lastKind(round, slot), "sampled from p"]);
   const mass = siblings(view).reduce((sum, n) => sum + n.p, 0);
-  const own = rawOf(round, probs, decision.draw);
+  const sampled = rawOf(round, probs, decision.draw);
   return [
     h("p", {
       class: "outcome",
-      text: !told
+      text: !decided
         ? `Drafted: ${siblings(view)
             .map((n) => name(n.raw))
             .join(", ")}. Will the target's own sample be among them?`
-        : `The target sampled ${own} from p. ${agreed ? "It was drafted, so it is accepted." : "It was not drafted, so it is the correction."}`,
+        : `The target sampled ${sampled} from p. ${agreed ? "It was drafted, so it is accepted." : "It was not drafted, so it is the correction."}`,
     }),
     ...probabilityPicture(probs, marks, false),
     h(

@@ -52,7 +52,7 @@ export function pick(distribution, u) {
 /** Total variation between counts of samples and a distribution, and what chance alone gives on average. */
 export function distanceFrom(counts, distribution) {
   const n = counts.reduce((sum, k) => sum + k, 0);
-  const found = counts.reduce((sum, k, i) => sum + Math.abs(k / n - distribution[i]), 0) / 2;
+  const distance = counts.reduce((sum, k, i) => sum + Math.abs(k / n - distribution[i]), 0) / 2;
   const chance = distribution.reduce((sum, x) => sum + Math.sqrt((2 * x * (1 - x)) / (Math.PI * n)), 0) / 2;
-  return { found, chance };
+  return { distance, chance };
 }

@@ -6,6 +6,7 @@
 
 import { h } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
+import { nodeOf } from "../base/store.js";
 import { probabilityPicture } from "../draw/bars.js";
 
 /** A decision under a lossy rule. `tools`: the decision card's own helpers. */
@@ -13,8 +14,8 @@ export function lossyForm(view, tools) {
   const { decision, known, lane, round } = view;
   const probs = decision.distributions[0];
   const child = decision.children[0];
-  const node = round.nodes.find((n) => n.id === child.node);
-  const told = known.result || known.decided.has(child.node);
+  const node = nodeOf(round, child.node);
+  const decided = known.result || known.decided.has(child.node);
   const label = visible(node.raw);
   const l = lane.start?.settings?.lenience;
   const line =
@@ -22,12 +23,12 @@ export function lossyForm(view, tools) {
       ? tools.uniformLine({
           label,
           child,
-          told,
+          decided,
           chosen: false,
           words: `min(1, p / (l q)) = ${formatProb(child.p)} / (${l ?? "l"} × ${formatProb(child.q)}) → ${formatProb(child.threshold)}`,
           open: () => {},
         })
-      : comparison(decision.rule, child, label, told, Math.max(...probs.p));
+      : comparison(decision.rule, child, label, decided, Math.max(...probs.p));
   return [
     h("div", { class: "uniforms" }, line),
     ...ending(view, tools),
@@ -37,23 +38,27 @@ export function lossyForm(view, tools) {
 }
 
 /** p of the drafted token on a ruler of p, and the number that it has to reach. */
-function comparison(rule, child, label, told, most) {
+function comparison(rule, child, label, decided, most) {
   const ruler = Math.max(most, child.threshold, 1e-9);
   const sign = rule === "typical" ? (child.passed ? ">" : "≤") : child.passed ? "≥" : "<";
-  const asked = rule === "typical" ? "the threshold" : "the k-th most probable";
-  const words = told
-    ? `p ${formatProb(child.p)} ${sign} ${formatProb(child.threshold)}, ${asked}`
-    : `p against ${formatProb(child.threshold)}, ${asked}`;
-  const fate = !told ? "" : child.passed ? "accepted" : "rejected";
+  const bound = rule === "typical" ? "the threshold" : "the k-th most probable";
+  const words = decided
+    ? `p ${formatProb(child.p)} ${sign} ${formatProb(child.threshold)}, ${bound}`
+    : `p against ${formatProb(child.threshold)}, ${bound}`;
+  const fate = !decided ? "" : child.passed ? "accepted" : "rejected";
   return h(
     "div",
-    { class: `uniform-row compare ${fate}`, role: "img", "aria-label": `${label}: ${words}${told ? `, ${fate}` : ""}` },
-    h("span", { class: "result", text: told ? (child.passed ? "✓" : "✗") : "?" }),
+    {
+      class: `uniform-row compare ${fate}`,
+      role: "img",
+      "aria-label": `${label}: ${words}${decided ? `, ${fate}` : ""}`,
+    },
+    h("span", { class: "result", text: decided ? (child.passed ? "✓" : "✗") : "?" }),
     h("span", { class: "token", text: shorten(label, 12) }),
     h(
       "span",
       { class: "uniform-track" },
-      told ? h("i", { class: "mass", style: { width: `${(100 * child.p) / ruler}%` } }) : null,
+      decided ? h("i", { class: "mass", style: { width: `${(100 * child.p) / ruler}%` } }) : null,
       h("i", { class: "needed", style: { left: `${(100 * child.threshold) / ruler}%` } }),
     ),
     h("span", { class: "words", text: words }),

@@ -60,12 +60,12 @@ export function lossyAccept(decision, lumped, lenience) {
   const { p, q } = lumped;
   if (decision.rule === "lenient")
     return lenience ? p.map((x, i) => (q[i] > 0 ? acceptProbability(x, q[i], lenience) : 1)) : null;
-  const asked = decision.children[0].threshold;
+  const threshold = decision.children[0].threshold;
   const probs = decision.distributions[0];
   const least = Math.min(...[...probs.p].sort((a, b) => b - a).slice(0, 32));
-  if (probs.rest_p > 1e-9 && (decision.rule === "typical" ? least > asked : least >= asked)) return null;
+  if (probs.rest_p > 1e-9 && (decision.rule === "typical" ? least > threshold : least >= threshold)) return null;
   return p.map((x, i) =>
-    Number(i < probs.ids.length && (decision.rule === "typical" ? x > asked : x >= asked && x > 0)),
+    Number(i < probs.ids.length && (decision.rule === "typical" ? x > threshold : x >= threshold && x > 0)),
   );
 }
 

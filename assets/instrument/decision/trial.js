@@ -7,7 +7,7 @@ import { h, setText } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { shareBars } from "../draw/shares.js";
 import { LOSSY } from "../base/rules.js";
-import { decisionAt, slotRaw } from "../base/store.js";
+import { decisionAt, nodeOf, slotRaw } from "../base/store.js";
 import { distanceFrom, lump, uniformStream } from "./distributions.js";
 import {
   blockLengths,
@@ -87,8 +87,8 @@ function openest(lane) {
       .filter((decision) => decision.children.length && decision.rule !== "block" && decision.rule !== "greedy")
       .map((decision) => ({ round, decision, most: likeliestOf(decision) })),
   );
-  const found = every.reduce((best, each) => (each.most < best.most ? each : best), { most: CERTAIN });
-  return found.decision ? { round: found.round.index, slot: found.decision.slot } : null;
+  const least = every.reduce((best, candidate) => (candidate.most < best.most ? candidate : best), { most: CERTAIN });
+  return least.decision ? { round: least.round.index, slot: least.decision.slot } : null;
 }
 
 /** Where hardly anything is left to chance: that no draws can tell, and where they could. */
@@ -227,19 +227,19 @@ function draws({ distribution, group, names, once, rules, what }) {
   );
 }
 
-function settled(counts, distribution, names, { n, seed }, { found, chance }, what) {
+function settled(counts, distribution, names, { n, seed }, { distance, chance }, what) {
   const rows = names.map((name, i) => {
     const p = distribution[i];
     const got = counts[i] / n;
     return { name, wanted: p, got, far: Math.abs(got - p) > 4 * Math.sqrt(Math.max(p * (1 - p), 1e-9) / n) };
   });
-  const result = found > 3 * chance ? `The samples miss ${what}` : `The samples match ${what}`;
+  const result = distance > 3 * chance ? `The samples miss ${what}` : `The samples match ${what}`;
   return [
     shareBars("Shares of the samples", rows, what),
     h(
       "p",
       { class: "sum" },
-      h("b", { text: `${result}: total variation ${formatProb(found)}` }),
+      h("b", { text: `${result}: total variation ${formatProb(distance)}` }),
       `; chance alone gives about ${formatProb(chance)} for ${n.toLocaleString("en")} samples. Simulated here from the recorded probabilities, seed ${seed}; ≠ marks more than four standard errors.`,
     ),
   ];
@@ -254,7 +254,7 @@ function reflip(view) {
   const index = block ? chain.indexOf(decision) : step;
   const child = decision.children[block ? 0 : step];
   if (!child || !Number.isFinite(child.uniform) || !Number.isFinite(child.threshold)) return null; // no random number was used
-  const label = visible(round.nodes.find((n) => n.id === child.node).raw);
+  const label = visible(nodeOf(round, child.node).raw);
   const siblings = round.nodes.filter((n) => n.parent === slot && n.fate !== "never_accepted");
   const words = h("p", {
     class: "sum",

@@ -32,7 +32,8 @@ function rowsOf(probs, wanted) {
   return { rows, rest };
 }
 
-function agreement(probs) {
+/** Sum of min(p, q): the probability that a token sampled from q is accepted. Null without q. */
+export function overlap(probs) {
   if (!probs.q) return null;
   return probs.p.reduce((sum, p, i) => sum + Math.min(p, probs.q[i]), probs.rest_min || 0);
 }
@@ -92,12 +93,12 @@ export function probabilityBars(probs, marks, overlay, letter = "p") {
       ),
     );
   }
-  table.dataset.own = String(Boolean(table.querySelector(".beyond")));
+  table.dataset.ownScale = String(Boolean(table.querySelector(".beyond")));
   return table;
 }
 
 function key(overlay, twin, table) {
-  const own = table.dataset.own === "true" ? h("span", { class: "key", text: "∗ own scale" }) : null;
+  const ownScale = table.dataset.ownScale === "true" ? h("span", { class: "key", text: "∗ own scale" }) : null;
   const entry = (kind, words) => h("span", { class: "key" }, h("i", { class: `swatch ${kind}` }), explained(words));
   return overlay
     ? h(
@@ -106,9 +107,9 @@ function key(overlay, twin, table) {
         entry("min", "both, min(p, q)"),
         entry("over-q", "q − p, overconfident"),
         entry("over-p", "p − q, residual"),
-        own,
+        ownScale,
       )
-    : h("p", { class: "legend" }, entry("ink", "target p"), twin ? entry("thin-q", "draft q") : null, own);
+    : h("p", { class: "legend" }, entry("ink", "target p"), twin ? entry("thin-q", "draft q") : null, ownScale);
 }
 
 /** Bars and what they mean. */
@@ -118,7 +119,7 @@ export function probabilityPicture(probs, marks, overlay) {
 }
 
 export function overlapLine(probs, first) {
-  const alpha = agreement(probs);
+  const alpha = overlap(probs);
   if (alpha === null) return null;
   return h(
     "p",

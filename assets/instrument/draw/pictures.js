@@ -43,7 +43,7 @@ export function addSaveMenu(root, name, words) {
 }
 
 /** The card as an <svg> element; with `words` beneath. */
-export function pictureOf(card, words) {
+function pictureOf(card, words) {
   const style = getComputedStyle(card);
   const panes = Array.from(card.querySelectorAll("*"), (pane) => [pane, pane.scrollLeft, pane.scrollTop]);
   card.classList.add("whole"); // for a moment nothing scrolls, and what is pressed or moved is gone
@@ -59,7 +59,7 @@ export function pictureOf(card, words) {
   const width = Math.ceil(sheet.east + MARGIN - x);
   const foot = wrapped(words, width - 2 * MARGIN, style);
   const height = Math.ceil(sheet.south + MARGIN + 16 * foot.length - y);
-  const own = (name) => style.getPropertyValue(name).trim();
+  const property = (name) => style.getPropertyValue(name).trim();
   return s(
     "svg",
     {
@@ -70,7 +70,7 @@ export function pictureOf(card, words) {
       height,
     },
     s("title", {}, card.querySelector("h3, h4").textContent),
-    s("rect", { x, y, width, height, fill: own("--card") }),
+    s("rect", { x, y, width, height, fill: property("--card") }),
     sheet.group,
     foot.map((text, i) =>
       s(
@@ -80,7 +80,7 @@ export function pictureOf(card, words) {
           y: sheet.south + MARGIN + 2 + 16 * i,
           "font-size": 11,
           "font-family": style.fontFamily,
-          fill: own("--muted"),
+          fill: property("--muted"),
         },
         text,
       ),

@@ -2,7 +2,7 @@
 // is shown; without a beat the clock decides.
 
 import { beatAt, beatOf, beatsOf, knownAt } from "../base/stages.js";
-import { draftLane, roundsAt, tellingKey, tellingRound, tellingSlot } from "../base/store.js";
+import { draftLane, roundsAt, defaultKey, defaultRound, defaultSlot } from "../base/store.js";
 
 const FOLLOW_MS = 350; // while playing, the round shown changes no faster than this
 
@@ -31,13 +31,13 @@ export class Cursor {
 
   /** The place that an address names, in that lane; what is not there is passed over. */
   goTo(lane, { round, node, stage }) {
-    const own = lane?.rounds[Number(round) - 1];
-    if (!own) return;
-    this.select(lane, own.index);
-    if (beatsOf(own).some((beat) => beat.stage === stage)) this.toStage(stage);
-    const found = own.nodes.find((n) => String(n.id) === node);
-    if (found) this.open(found.parent, found.id);
-    else if (node === "last") this.open(own.last.slot, "last");
+    const targetRound = lane?.rounds[Number(round) - 1];
+    if (!targetRound) return;
+    this.select(lane, targetRound.index);
+    if (beatsOf(targetRound).some((beat) => beat.stage === stage)) this.toStage(stage);
+    const targetNode = targetRound.nodes.find((n) => String(n.id) === node);
+    if (targetNode) this.open(targetNode.parent, targetNode.id);
+    else if (node === "last") this.open(targetRound.last.slot, "last");
   }
 
   get round() {
@@ -64,14 +64,14 @@ export class Cursor {
       this.at = null;
       return;
     }
-    const slot = tellingSlot(round);
-    this.at = { lane, round: index, slot, key: tellingKey(round, slot), beat: null };
+    const slot = defaultSlot(round);
+    this.at = { lane, round: index, slot, key: defaultKey(round, slot), beat: null };
   }
 
   open(slot, key) {
     if (!this.at) return;
     this.following = false;
-    this.at = { ...this.at, slot, key: key === null ? tellingKey(this.round, slot) : key, lit: null };
+    this.at = { ...this.at, slot, key: key === null ? defaultKey(this.round, slot) : key, lit: null };
     this.moved();
   }
 
@@ -175,13 +175,13 @@ export class Cursor {
     if (this.at) this.at = { ...this.at, beat: null };
   }
 
-  /** Unless the reader chose a round: the clock's own, the newest while it plays; at the end, a telling one. */
+  /** Unless the reader chose a round: the clock's own, the newest while it plays; at the end, the default one. */
   catchUp(store, stepping) {
     const lane = this.reader || draftLane(store) || store.lanes[0];
     if (!this.following || !lane || !lane.rounds.length) return;
     const { transport } = this;
     if (transport.whole && !stepping) {
-      if (!this.settled) this.choose(lane, tellingRound(lane).index);
+      if (!this.settled) this.choose(lane, defaultRound(lane).index);
       this.settled = true;
       return;
     }

@@ -1,7 +1,7 @@
 // <draftscope-instrument>: the one element that hosts it all, in an open shadow root.
 //
-// `feed(text)` takes a JSON delta: {"seq", "run", "ev": [events], "source", "paced", "state", "place", "note"}. A run
-// replaces what is shown only when its first event arrives, so a refused run leaves the page as it was.
+// `feed(text)` takes a JSON delta: {"seq", "run", "ev": [events], "source", "paced", "state", "place", "measuring",
+// "note"}. A run replaces what is shown only when its first event arrives, so a refused run leaves the page as it was.
 
 import { fromAddress, setInAddress } from "../base/address.js";
 import { h } from "../base/dom.js";
@@ -25,6 +25,7 @@ import { LessonPlayer } from "../lessons/player.js";
 import { CheckCard } from "../proof/check.js";
 import { ExactView } from "../proof/exact.js";
 import { WhyView } from "../proof/why.js";
+import { BesideView } from "../round/beside.js";
 import { RoundView } from "../round/round.js";
 import { ScaleView } from "../round/scale.js";
 import { CompareView } from "../run/compare.js";
@@ -98,7 +99,8 @@ export class Instrument extends HTMLElement {
     this.lessons = new LessonPlayer(this, this.museum.entrance, this.scenes.list);
     this.strip = new StripView(this.transport, (lane, round) => cursor.select(lane, round));
     this.opening = new Opening(this);
-    this.round = new RoundView(actions, this.opening.root);
+    this.beside = new BesideView((lane, round) => cursor.select(lane, round), this.request);
+    this.round = new RoundView(actions, this.opening.root, this.beside.button);
     this.fork = new ForkBar();
     this.decision = new DecisionView(actions, this.fork.root);
     this.scale = new ScaleView(actions);
@@ -135,7 +137,12 @@ export class Instrument extends HTMLElement {
     this.sceneBox = h("div", { class: "scene-box", hidden: true }, h("h3", { class: "unseen", text: "Formula" }));
     this.noFormula = h("p", { class: "sum", text: "The speedup model needs a finished run with a plain lane." });
     this.strip.line.append(this.lead.what);
-    this.pair = h("div", { class: "pair" }, this.round.root, this.decision.root, this.scale.root);
+    const cards = [this.round, this.beside, this.decision, this.scale];
+    this.pair = h(
+      "div",
+      { class: "pair" },
+      cards.map((view) => view.root),
+    );
     this.shown = h(
       "div",
       { class: "ds run" },
@@ -166,9 +173,9 @@ export class Instrument extends HTMLElement {
 
   /** A scene, or the page again: the formula, which lies folded away in the page, gets a place of its own. */
   staged(name) {
-    const own = name === "formula";
-    this.sceneBox.hidden = !own;
-    if (own) this.sceneBox.append(this.why.formula.root, this.noFormula);
+    const isFormula = name === "formula";
+    this.sceneBox.hidden = !isFormula;
+    if (isFormula) this.sceneBox.append(this.why.formula.root, this.noFormula);
     else this.why.root.append(this.why.formula.root);
     this.theme();
     this.request();
@@ -217,7 +224,7 @@ export class Instrument extends HTMLElement {
   moved() {
     this.request();
     const { place, at } = this.cursor;
-    if (this.own || this.opening.playing || !place || at.lane !== (draftLane(this.store) || this.store.lanes[0]))
+    if (this.pageStore || this.opening.playing || !place || at.lane !== (draftLane(this.store) || this.store.lanes[0]))
       return;
     clearTimeout(this.placed);
     this.placed = setTimeout(() => setInAddress(place), 300);
@@ -259,22 +266,22 @@ export class Instrument extends HTMLElement {
       this.museum.show();
       findRun();
     }
-    if (delta.compare && this.compare.take(delta.compare)) this.found("Compare", "comparison");
-    if (delta.check && this.checked.take(delta.check)) this.found("Is it exact?", "check");
-    if (delta.audit && this.servers.take(delta.audit)) this.foundServers("audit");
-    if (delta.load && this.servers.takeLoad(delta.load)) this.foundServers("load test");
+    if (delta.compare && this.compare.take(delta.compare)) this.showResumed("Compare", "comparison");
+    if (delta.check && this.checked.take(delta.check)) this.showResumed("Is it exact?", "check");
+    if (delta.audit && this.servers.take(delta.audit)) this.showResumedServers("audit");
+    if (delta.load && this.servers.takeLoad(delta.load)) this.showResumedServers("load test");
     if (delta.lesson) this.lessons.arrive(delta.lesson, delta);
     else if (delta.run === undefined) this.request();
     else this.receiveRun(delta);
   }
 
   /** A comparison or a check that was going on before a reload is shown again. */
-  found(part, what) {
+  showResumed(part, what) {
     this.unfold.set(part, true);
     this.say(`Your ${what} is still running; its results so far are under “${part}”.`);
   }
 
-  foundServers(what) {
+  showResumedServers(what) {
     openDoor("servers");
     this.say(`Your ${what} is still running; its results so far are here.`);
   }
@@ -284,7 +291,7 @@ export class Instrument extends HTMLElement {
     if (this.log.begins(delta.run)) {
       const paced = Boolean(delta.paced) && !delta.whole;
       this.waiting = { run: delta.run, source: delta.source || "live", paced };
-      if (delta.whole && this.own) this.beginBehind();
+      if (delta.whole && this.pageStore) this.beginHidden();
     }
     const events = this.log.fresh(delta);
     if (events) this.take({ ...delta, ev: events });
@@ -311,17 +318,18 @@ export class Instrument extends HTMLElement {
     this.state = delta.state || this.state;
     if (delta.state === "done" && delta.run === this.waiting?.run) this.awaiting = false; // stopped before it began
     this.place = delta.place || 0;
+    this.measuring = delta.measuring || "";
     const events = delta.ev || [];
     if (events.length && this.waiting && this.waiting.run === delta.run) this.begin();
     if (events.length && delta.run !== this.shownRun) return;
-    const store = this.own || this.store;
+    const store = this.pageStore || this.store;
     const forks = store.over && events.some((event) => event.kind === "run_start");
-    if (forks && !this.own) this.transport.toEnd(); // a fork is shown as it comes
+    if (forks && !this.pageStore) this.transport.toEnd(); // a fork is shown as it comes
     for (const event of events) fold(store, event);
-    if (this.sought && !this.own && isFinished(store)) this.seek();
+    if (this.sought && !this.pageStore && isFinished(store)) this.seek();
     else if (events.length && store.run === "first") this.open();
     if (delta.state === "done" && delta.run === this.shownRun) store.over = true;
-    if (this.own) return; // a lesson is shown; the run waits behind it
+    if (this.pageStore) return; // a lesson is shown; the run waits behind it
     const broken = events.some((event) => event.kind === "run_end" && !ENDS.includes(event.reason));
     if (broken && !this.transport.frozen) this.transport.toEnd();
     if (events.length) this.transport.arrived();
@@ -336,14 +344,14 @@ export class Instrument extends HTMLElement {
 
   /** The page's own recorded run, when nothing else was asked for. */
   open() {
-    this.opening.offer(hostCan("set") && !this.scenes.at && !this.own && doorNow() === "watch");
+    this.opening.offer(hostCan("set") && !this.scenes.at && !this.pageStore && doorNow() === "watch");
   }
 
   begin() {
     const { source, run, paced } = this.waiting;
     this.waiting = null;
-    if (this.own) this.lessons.close();
-    this.own = null;
+    if (this.pageStore) this.lessons.close();
+    this.pageStore = null;
     this.shownRun = run;
     this.awaiting = false;
     this.stepped = !paced;
@@ -352,23 +360,23 @@ export class Instrument extends HTMLElement {
   }
 
   /** A lesson is shown: the run waits behind it. */
-  beginBehind() {
-    this.own = Object.assign(newStore(), { source: this.waiting.source });
+  beginHidden() {
+    this.pageStore = Object.assign(newStore(), { source: this.waiting.source });
     this.shownRun = this.waiting.run;
     this.waiting = null;
   }
 
   /** A lesson's run is shown for a while; the page's own waits. */
-  borrow(store) {
-    this.own = this.own || this.store;
+  showLessonRun(store) {
+    this.pageStore = this.pageStore || this.store;
     this.change(store, false);
     this.transport.toEnd();
   }
 
-  giveBack() {
-    const { own } = this;
-    this.own = null;
-    this.change(own, false);
+  restorePageRun() {
+    const { pageStore } = this;
+    this.pageStore = null;
+    this.change(pageStore, false);
     this.transport.toEnd();
   }
 
@@ -385,11 +393,11 @@ export class Instrument extends HTMLElement {
   // Painting: once a frame at most.
 
   request() {
-    if (this.asked) return;
-    this.asked = true;
+    if (this.frameRequested) return;
+    this.frameRequested = true;
     const paint = () => {
-      if (!this.asked) return;
-      this.asked = false;
+      if (!this.frameRequested) return;
+      this.frameRequested = false;
       try {
         this.paint();
       } catch (error) {
@@ -413,7 +421,7 @@ export class Instrument extends HTMLElement {
     this.learnBox.hidden = door !== "learn" || Boolean(this.lessons.lesson);
     this.lessons.menu.hidden = this.museum.wanted;
     if (door === "servers") this.servers.paint({ busy: this.busy });
-    if (door === "decide") this.calculator.paint(this.own || this.store);
+    if (door === "decide") this.calculator.paint(this.pageStore || this.store);
     const state = this.awaiting && !LATER.includes(this.state) ? "starting" : this.state;
     this.lead.paintStatus(store, transport, state, this);
     if (this.shown.hidden) return;
@@ -440,7 +448,9 @@ export class Instrument extends HTMLElement {
 
   paintRound(selection, known) {
     const { store, cursor } = this;
-    this.round.paint(selection, known, this.clientWidth < NARROW, cursor, this.colours);
+    const narrow = this.clientWidth < NARROW;
+    this.round.paint(selection, known, narrow, cursor, this.colours);
+    this.beside.paint(store, selection, known, narrow, cursor.shown, this.round.tall, this.colours);
     this.decision.paint(selection, known);
     this.fork.paint(store, selection, known, this.busy);
     this.scale.paint(store, selection, known);

@@ -10,6 +10,7 @@ const KEYS = [
   ["V", "hide the result"],
   ["T M", "tree, mask"],
   ["F", "fold a node"],
+  ["B", "another lane beside"],
 ];
 const SCROLL = ["pane", "decision-body", "node-table"]; // panes that Home and End scroll
 
@@ -22,13 +23,13 @@ export const keyLine = () =>
   );
 
 /** Does what a pressed key means to the instrument, if anything. */
-export function pressKey(event, { cursor, transport, round, scenes, presenting }) {
+export function pressKey(event, { cursor, transport, round, beside, scenes, presenting }) {
   const target = event.composedPath()[0];
   if (event.altKey || event.ctrlKey || event.metaKey) return;
   const writes = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
   const staged = writes && target.type !== "range" ? null : scenes.key(event);
   if (writes && !staged) return;
-  const own = {
+  const actions = {
     ArrowLeft: () => cursor.step(-1),
     ArrowRight: () => cursor.step(1),
     ",": () => cursor.step(-1),
@@ -42,9 +43,10 @@ export function pressKey(event, { cursor, transport, round, scenes, presenting }
     v: () => cursor.hide(),
     t: () => round.show("tree"),
     m: () => round.show("mask"),
+    b: () => beside.toggle(),
     a: () => presenting.ask(event.shiftKey),
   };
-  const act = staged || own[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  const act = staged || actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   const scrolls = target.classList && SCROLL.some((name) => target.classList.contains(name));
   if (!act || (scrolls && /^(Home|End)$/.test(event.key))) return;
   event.preventDefault();

@@ -34,8 +34,9 @@ export class Lead {
     return `${this.badge.textContent} · ${this.what.textContent} · Draftscope`;
   }
 
-  /** `state` is the engine's, `place` the one in its queue. While a run is `awaiting` its beginning, the old is greyed. */
-  paintStatus(store, transport, state, { place, awaiting }) {
+  /** `state` is the engine's, `place` the one in its queue, `measuring` what must be measured before the run begins.
+   *  While a run is `awaiting` its beginning, the old is greyed. */
+  paintStatus(store, transport, state, { place, awaiting, measuring }) {
     setText(this.aim, DOORS[doorNow()]);
     this.root.classList.toggle("stale", Boolean(awaiting));
     const lead = draftLane(store) || store.lanes[0];
@@ -57,12 +58,13 @@ export class Lead {
       solo: "timing whole solo runs",
       waiting: "waiting for the engine",
     };
-    setText(this.doing, words[state] ? `· ${words[state]}${awaiting ? " …" : ""}` : "");
+    const doing = measuring ? `measuring ${measuring}` : words[state];
+    setText(this.doing, doing ? `· ${doing}${awaiting && !measuring ? " …" : ""}` : "");
     const other = state && state !== "done" ? [] : settingsChanged(lead?.start);
     this.changed.hidden = !other.length;
     setText(this.changed, other.length ? `changed: ${other.join(", ")}; press Run` : "");
     if (lead) return;
-    setText(this.empty, words[state] ? `${words[state]} …` : nothingYet());
+    setText(this.empty, doing ? `${doing}${measuring ? "" : " …"}` : nothingYet());
   }
 
   paintSentence(store, { now, whole, frozen }, soloState) {

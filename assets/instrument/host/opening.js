@@ -4,26 +4,26 @@
 import { button, h, setText } from "../base/dom.js";
 import { counted, formatMs } from "../base/format.js";
 import { keep, recall } from "../base/kept.js";
-import { draftLane, meanRound, plainLane, tellingRound } from "../base/store.js";
+import { draftLane, meanRound, plainLane, defaultRound } from "../base/store.js";
 
 const STEP_MS = 2500;
 const STAGES = ["draft", "verify", "accept", "commit"];
 
 /** The round that tells it: the one to look at first, where a token was accepted; else null. */
-export function openingRound(lane) {
-  const round = lane && tellingRound(lane);
+function openingRound(lane) {
+  const round = lane && defaultRound(lane);
   return round?.accepted > 0 && !round.cut ? round : null;
 }
 
 /** Four steps: [what happens, how much of it]. */
-export function openingWords(round, plain) {
+function openingWords(round, plain) {
   const draft = round.timings.propose.reduce((sum, ms) => sum + ms, 0);
   const guesses = `${round.drafted} ${round.drafted === 1 ? "guess" : "guesses"}`;
-  const alone = plain ? ` One token alone: ${formatMs(meanRound(plain))}.` : "";
+  const oneToken = plain ? ` One token alone: ${formatMs(meanRound(plain))}.` : "";
   const corrected = round.last.kind === "correction";
   return [
     ["The small model guesses ahead.", `${guesses}: ${formatMs(draft)}.`],
-    ["The large model checks all in one pass.", `${guesses}: ${formatMs(round.timings.verify)}.${alone}`],
+    ["The large model checks all in one pass.", `${guesses}: ${formatMs(round.timings.verify)}.${oneToken}`],
     ["What it agrees with is kept.", `${counted(round.accepted, "token")} along one path. The rest is thrown away.`],
     [
       corrected ? "The first miss it replaces itself." : "The same pass adds a token of its own.",

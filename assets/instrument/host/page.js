@@ -92,15 +92,16 @@ let drafter = ""; // the chosen one
 let chosen = {}; // those settings on which the visibility of others depends, as far as they were changed
 
 /**
- * Which settings are shown, as updates for the host: those that the chosen drafter reads, `readWith` another's value.
+ * Which settings are shown, as updates for the host: those that the chosen drafter reads. `visibleIf`: setting ->
+ * [another, values]: shown only while that one has one of these values.
  */
-function shown({ names, readWith, first }) {
+function shown({ names, visibleIf, first }) {
   const now = { ...first, ...chosen };
   drafter = now.drafter;
-  const own = uses[now.drafter] || ["gamma", "draft_length", "rule"];
+  const settingsRead = uses[now.drafter] || ["gamma", "draft_length", "rule"];
   const isRead = (name) => {
-    const [other, values] = readWith[name] || [];
-    return other ? own.includes(other) && values.includes(now[other]) : own.includes(name);
+    const [other, values] = visibleIf[name] || [];
+    return other ? settingsRead.includes(other) && values.includes(now[other]) : settingsRead.includes(name);
   };
   return names.map((name) => ({ __type__: "update", visible: isRead(name) }));
 }
@@ -119,10 +120,10 @@ export const drafterChosen = () => drafter;
 
 /** A message of the host, which may say what each drafter reads. */
 export function readEngine(rules, said) {
-  const told = said ? JSON.parse(said) : {};
-  uses = told.uses || uses;
-  able = told.able || able;
-  if (told.instead) giveStandIns(told.instead);
+  const engine = said ? JSON.parse(said) : {};
+  uses = engine.uses || uses;
+  able = engine.able || able;
+  if (engine.instead) giveStandIns(engine.instead);
   return shown(rules);
 }
 
@@ -176,10 +177,10 @@ export async function copyLink(query, space, prompt) {
     prompt && prompt.length > LONGEST / 3 && !query.includes("prompt=")
       ? " The prompt is too long for a link and is left out."
       : "";
-  const own = isOwnMachine() && !space;
-  const here = own && given.network ? given.network : location.origin + location.pathname;
+  const local = isOwnMachine() && !space;
+  const here = local && given.network ? given.network : location.origin + location.pathname;
   const link = (space ? `https://huggingface.co/spaces/${space}` : here) + query;
-  const reach = !own ? "" : given.network ? REACH.network : REACH.alone;
+  const reach = !local ? "" : given.network ? REACH.network : REACH.local;
   const taught = teacherQuery(query);
   const offer =
     query === taught
@@ -188,12 +189,12 @@ export async function copyLink(query, space, prompt) {
   const said = (await copied(link))
     ? "Link copied; it opens this page with these settings."
     : "This page cannot use the clipboard; copy the link here.";
-  say(said + reach + left, link, offer, own && !given.network ? [] : await callServer("qr", link));
+  say(said + reach + left, link, offer, local && !given.network ? [] : await callServer("qr", link));
 }
 
 const REACH = {
   network: " It has this computer's address on your network, so that others there can open it.",
-  alone:
+  local:
     " Nobody else can open it: this page is served to this computer alone. Start it with --host 0.0.0.0 for others.",
 };
 

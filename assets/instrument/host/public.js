@@ -55,7 +55,7 @@ export const Draftscope = {
   copyLink, // the address
   show: showControls,
   changed: controlsChanged,
-  told: readEngine,
+  readEngine,
   opened: openedOn,
   preset,
   unfoldSettings, // the controls

@@ -27,10 +27,10 @@ export class SceneRun {
 
   /** In a scene whose page has controls, with what they hold. */
   show(inScene) {
-    const own = document.querySelector("#ds-prompt textarea");
-    this.root.hidden = !inScene || !own || !hostCan("set");
+    const pagePrompt = document.querySelector("#ds-prompt textarea");
+    this.root.hidden = !inScene || !pagePrompt || !hostCan("set");
     if (this.root.hidden) return;
-    this.prompt.value = own.value;
+    this.prompt.value = pagePrompt.value;
     const names = draftersAble();
     const now = drafterChosen();
     const all = names.includes(now) ? names : [now, ...names];

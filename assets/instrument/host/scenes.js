@@ -20,7 +20,7 @@ const SCENES = [
 
 /** How canvases and trees draw: on the page, and in a scene. `tall` is the room of a tree, `flat` that of a chain; a
  *  `brief` tree folds what was not reached, so that the rest can be read. */
-export const PAGE_LOOK = {
+const PAGE_LOOK = {
   small: 11,
   label: 12,
   thin: 0.75,
@@ -62,7 +62,7 @@ export class Scenes {
   constructor(host, show, keys) {
     Object.assign(this, { host, show, at: 0, look: PAGE_LOOK });
     this.enter = h("button", {
-      class: "small scenes-enter",
+      class: "small",
       type: "button",
       text: "Scenes",
       title: "Large pictures, one at a time, for presenting (keys 1 to 6)",

@@ -100,13 +100,13 @@ export const copiesOf = (lane) =>
   lane.rounds
     .filter((r) => r.nodes.length)
     .flatMap((round) => {
-      const found = /^(\d+)-gram, seen at token (\d+)$/.exec(round.nodes[0].origin);
-      return found
+      const match = /^(\d+)-gram, seen at token (\d+)$/.exec(round.nodes[0].origin);
+      return match
         ? [
             {
               round,
-              length: Number(found[1]),
-              from: Number(found[2]),
+              length: Number(match[1]),
+              from: Number(match[2]),
               at: lane.start.prompt_tokens + round.firstToken,
               accepted: round.accepted,
             },

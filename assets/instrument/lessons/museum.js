@@ -67,11 +67,11 @@ export class MuseumView {
   /** As the address says. The exhibits are fetched once. */
   async show() {
     this.root.hidden = !this.wanted;
-    if (!this.wanted || this.asked) return;
-    this.asked = true;
+    if (!this.wanted || this.requested) return;
+    this.requested = true;
     const record = await callServer("museum", {});
     if (record) this.halls.replaceChildren(...record.exhibits.map(exhibitOf), othersOf(record.not_reproduced));
-    else this.asked = false;
+    else this.requested = false;
   }
 }
 
@@ -103,8 +103,8 @@ const captionOf = ({ kind, prompt, draws }) =>
     : `A text after “${prompt}”, token by token: the target's probability → the one that is reported. The last token had no draft.`;
 
 /** The picture and the audit of one side. */
-function sideOf(words, told, picture, side) {
-  const result = resultOf(told, false);
+function sideOf(words, audit, picture, side) {
+  const result = resultOf(audit, false);
   return h(
     "div",
     { class: "audit", "data-result": result },
@@ -112,9 +112,9 @@ function sideOf(words, told, picture, side) {
     shareBars(`${words}: the target's and this server's`, rowsOf(picture, side), "the target's"),
     picture.kind === "written" && h("p", { class: "note", text: distanceWords(picture, side) }),
     h("p", { class: "verdict", text: RESULTS[result] }),
-    h("p", { class: "verdict-sentence", text: told.verdict }),
-    h("p", { class: "note", text: `Evidence in nats; a difference is clear from ${told.needed.toFixed(1)} on.` }),
-    h("div", { class: "bets" }, betRows(told)),
+    h("p", { class: "verdict-sentence", text: audit.verdict }),
+    h("p", { class: "note", text: `Evidence in nats; a difference is clear from ${audit.needed.toFixed(1)} on.` }),
+    h("div", { class: "bets" }, betRows(audit)),
   );
 }
 

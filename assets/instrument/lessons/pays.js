@@ -25,20 +25,20 @@ export const textName = ({ lanes }) => `“${shorten(lanes[0].start.prompt.split
 
 /** [{text, lane, accepted, costs}] of every drafting lane of these races, one race after the other. */
 export const paysOf = (races) =>
-  races.flatMap((own) =>
-    own.lanes.filter(speculates).map((lane) => {
+  races.flatMap((race) =>
+    race.lanes.filter(speculates).map((lane) => {
       const { drafted, accepted } = draftTotals(lane, lane.rounds.length);
-      return { text: textName(own), lane, accepted: accepted / drafted, costs: costsOf(lane, plainLane(own)) };
+      return { text: textName(race), lane, accepted: accepted / drafted, costs: costsOf(lane, plainLane(race)) };
     }),
   );
 
 /** A table of the drafting lanes of these races; `first` names a race in its first column. */
 export function paysPicture(races, first = ["text", textName]) {
   const [heading, nameOf] = first;
-  const rows = races.flatMap((own) =>
-    paysOf([own])
+  const rows = races.flatMap((race) =>
+    paysOf([race])
       .filter(({ costs }) => costs)
-      .map((row) => [nameOf(own), row]),
+      .map((row) => [nameOf(race), row]),
   );
   return h(
     "div",
@@ -65,10 +65,10 @@ export function paysPicture(races, first = ["text", textName]) {
   );
 }
 
-/** The lanes of `large`, a race with ballast, beside the same drafters' lanes of the race `own` without it. */
-export function largePicture(own, large) {
+/** The lanes of `large`, a race with ballast, beside the same drafters' lanes of the race `small` without it. */
+export function largePicture(small, large) {
   const drafters = large.lanes.map((lane) => lane.start.drafter);
-  const same = { ...own, lanes: own.lanes.filter((lane) => drafters.includes(lane.start.drafter)) };
+  const same = { ...small, lanes: small.lanes.filter((lane) => drafters.includes(lane.start.drafter)) };
   const nameOf = (race) => ballastOf({ start: draftLane(race).start }) || "this pair as it is";
   return h(
     "div",

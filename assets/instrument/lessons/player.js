@@ -106,7 +106,7 @@ export class LessonPlayer {
     for (const event of events) fold(store, event);
     store.sweep = sweep || []; // whole runs that no trace holds: batches
     store.audits = audits || []; // of servers, as they ended
-    this.host.borrow(store);
+    this.host.showLessonRun(store);
     this.steps = [...this.lesson.steps(store).filter(Boolean), { ...this.lesson.last, question: true }];
     this.store = store;
     this.panel.hidden = false;
@@ -148,7 +148,7 @@ export class LessonPlayer {
     const number = this.all.indexOf(this.lesson) + 1;
     const controls = hostCan("set");
     return [
-      h("p", { class: "lesson-question" }, h("b", { text: "Question. " }), ...this.parts(question(this.store))),
+      h("p", {}, h("b", { text: "Question. " }), ...this.parts(question(this.store))),
       h("details", {}, h("summary", { text: "Answer" }), this.said(answer(this.store))),
       h("p", {}, h("b", { text: "Try it. " }), ...this.parts(attempt.words)),
       h(
@@ -184,7 +184,7 @@ export class LessonPlayer {
   /** The page as it was. */
   leave() {
     this.close();
-    this.host.giveBack();
+    this.host.restorePageRun();
     this.menu.querySelector("h2").focus({ preventScroll: true });
   }
 

@@ -3,18 +3,16 @@
 
 import { h, s } from "../base/dom.js";
 import { counted, formatFigure, formatMs, median } from "../base/format.js";
-import { costsOf } from "../base/numbers.js";
+import { costsOf, draftForwards, sum } from "../base/numbers.js";
 import { plainLane } from "../base/store.js";
 import { foldedTable, scrollable, table } from "../draw/tables.js";
 import { proposeParts, scaleRow } from "../round/scale.js";
 import { laneTitle } from "../run/titles.js";
 
-const sum = (values) => values.reduce((total, x) => total + x, 0);
 const proposing = (round) => sum(round.timings.propose);
-const forwards = (round) => round.timings.propose.slice(0, -1);
 
 /** The recorded round whose proposing took the lane's median time. */
-export function typicalProposal(lane) {
+function typicalProposal(lane) {
   const whole = lane.rounds.filter((r) => r.drafted && !r.cut).sort((a, b) => proposing(a) - proposing(b));
   return whole[(whole.length - 1) >> 1] || null;
 }
@@ -30,7 +28,7 @@ export const proposalsOf = (store) =>
 export function proposePicture(store, host) {
   const rounds = plainLane(store).rounds;
   const one = median(rounds.map((r) => r.timings.verify));
-  const all = proposalsOf(store).map((at) => ({ ...at, ms: proposing(at.round), steps: forwards(at.round) }));
+  const all = proposalsOf(store).map((at) => ({ ...at, ms: proposing(at.round), steps: draftForwards(at.round) }));
   const ruler = Math.max(one, ...all.map(({ ms }) => ms));
   const open = (at) => (part) => {
     host.cursor.select(at.lane, at.round.index);
@@ -130,7 +128,7 @@ export function worthPicture(store) {
 /** Of each round that prepared drafts: its note, and the proposing of the round behind it. */
 export const prefetchedOf = (lane) =>
   lane.rounds.flatMap((round, i) => {
-    const note = (round.annotations || []).find((own) => own.kind === "prefetch");
+    const note = (round.annotations || []).find((annotation) => annotation.kind === "prefetch");
     const next = lane.rounds[i + 1];
     return note && next ? [{ round, note, propose: proposing(next) }] : [];
   });

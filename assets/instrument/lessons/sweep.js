@@ -83,7 +83,7 @@ function chart({ series, places, at, axis, label }) {
           s("line", { class: "span", x1: x(p.x), x2: x(p.x), y1: y(Math.min(...p.all)), y2: y(Math.max(...p.all)) }),
           s("circle", { cx: x(p.x), cy: y(p.y), r: 3.5 }),
         ]),
-      name ? s("text", { class: "told", x: x(end.x) + 8, y: ends[i] }, name) : null,
+      name ? s("text", { class: "caption", x: x(end.x) + 8, y: ends[i] }, name) : null,
     ];
   };
   return h(
@@ -170,10 +170,10 @@ export function batchPicture(store) {
 
 /** What the target's forward took at one batch: {plain, drafting, rows of each}; medians of the runs. */
 export function forwardsAt(runs, batch, gamma) {
-  const own = (test) => runs.filter((r) => r.batch === batch && test(r));
-  const told = (all) => ({
+  const runsOf = (test) => runs.filter((r) => r.batch === batch && test(r));
+  const medians = (all) => ({
     ms: median(all.map((r) => r.verify_ms)),
     rows: batch * Math.max(...all.map((r) => r.width)),
   });
-  return { plain: told(own((r) => r.drafter === "plain")), drafting: told(own((r) => r.gamma === gamma)) };
+  return { plain: medians(runsOf((r) => r.drafter === "plain")), drafting: medians(runsOf((r) => r.gamma === gamma)) };
 }

@@ -3,18 +3,14 @@
 import { h } from "../base/dom.js";
 import { formatFigure, formatProb, visible } from "../base/format.js";
 import { beatsOf } from "../base/stages.js";
+import { nodeOf } from "../base/store.js";
 
 export const token = (raw) => h("code", { text: visible(raw) });
 export const listed = (raws) => raws.flatMap((raw, i) => (i ? [" ", token(raw)] : [token(raw)]));
 export const equals = (x) => formatProb(x).replace(/^(?![<>])/, "= "); // "= .81", but "<.001"
 export const times = (x) => `${formatFigure(x)} times`;
-export const sum = (values) => values.reduce((total, x) => total + x, 0);
-export const nodeOf = (round, id) => round.nodes.find((n) => n.id === id);
 export const perRound = (lane) => lane.tokens.length / lane.rounds.length;
 export const drafting = (store, drafter) => store.lanes.find((lane) => lane.start.drafter === drafter);
-
-/** Sum of min(p, q): the probability that a token sampled from q is accepted. */
-export const overlap = (probs) => sum(probs.p.map((p, i) => Math.min(p, probs.q[i]))) + (probs.rest_min || 0);
 
 /** Every verified child of a lane, with where it was verified. */
 export const verifiedChildren = (lane) =>

@@ -1,7 +1,7 @@
 // What a reader can hold the record to without trusting the engine: every recorded decision against its own numbers.
 // Pure.
 
-import { decisionAt } from "../base/store.js";
+import { decisionAt, nodeOf } from "../base/store.js";
 import { acceptProbability, blockWeights } from "../decision/rules.js";
 
 const near = (a, b) => Math.abs(a - b) <= 1e-4 * Math.max(1e-3, Math.abs(b));
@@ -35,7 +35,7 @@ export function audit(lane) {
 }
 
 function check(count, round, decision, child, i, lenience) {
-  const node = round.nodes.find((n) => n.id === child.node);
+  const node = nodeOf(round, child.node);
   if (child.uniform !== null && child.uniform !== undefined)
     count("tokens passed exactly when u < threshold", child.passed === child.uniform < child.threshold);
   if (decision.rule === "token" || decision.rule === "rrsw")

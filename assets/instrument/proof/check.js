@@ -16,7 +16,7 @@ const whole = (done) =>
 const fits = (kept) => Array.isArray(kept) && kept.every(whole);
 
 /** What a check was of: another one of the same replaces it. Of a rule's numbers only those that it reads. */
-const asked = ({ models, drafter, rule, of = {} }) =>
+const questionOf = ({ models, drafter, rule, of = {} }) =>
   JSON.stringify([
     models,
     drafter,
@@ -28,9 +28,9 @@ const asked = ({ models, drafter, rule, of = {} }) =>
 /** How a chain's length was chosen, where it was not fixed. */
 const lengthOf = (of) => (of.draft_length && of.draft_length !== "fixed" ? of.draft_length : null);
 
-/** The shown run's question, as far as a check of `rule` can answer it: a drafter with a rule of its own has none. */
-const askedBy = (start, rule) =>
-  asked({
+/** What a check of the shown run would be of. A check without a rule is of a drafter whose rule is fixed. */
+const questionOfRun = (start, rule) =>
+  questionOf({
     models: start.models.map((m) => m.name),
     drafter: start.drafter,
     rule: rule && start.rule,
@@ -61,8 +61,8 @@ export class CheckCard {
     const goesOn = this.task.take(answer);
     const last = answer.ev[answer.ev.length - 1];
     if (last && last.verdict) {
-      const done = { ...last, of: answer.about?.asked };
-      this.done = [done, ...this.done.filter((other) => asked(other) !== asked(done))].slice(0, MOST);
+      const done = { ...last, of: answer.about?.settings };
+      this.done = [done, ...this.done.filter((other) => questionOf(other) !== questionOf(done))].slice(0, MOST);
       keep("checks", this.done);
     }
     this.stamp = "";
@@ -79,15 +79,15 @@ export class CheckCard {
     this.root.hidden = !hostCan("check");
     const last = this.answer?.ev[this.answer.ev.length - 1];
     this.task.paint(!busy && start, progressOf, last && !last.verdict ? "cancelled: no conclusion" : "");
-    const own = start && this.done.find((done) => asked(done) === askedBy(start, done.rule));
-    const others = start ? this.done.filter((done) => done !== own && done.models[0] === start.models[0].name) : [];
-    const stamp = `${this.answer?.state}/${last?.findings.length}/${timeLeft(last?.seconds_left)}/${own?.created}/${others.map((done) => done.created)}`;
+    const same = start && this.done.find((done) => questionOf(done) === questionOfRun(start, done.rule));
+    const others = start ? this.done.filter((done) => done !== same && done.models[0] === start.models[0].name) : [];
+    const stamp = `${this.answer?.state}/${last?.findings.length}/${timeLeft(last?.seconds_left)}/${same?.created}/${others.map((done) => done.created)}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
     const none =
       "Samples the whole decoding loop on this machine, with its caches, masks and random numbers, and compares it with the target's distribution. Takes a minute or more.";
     this.result.replaceChildren(
-      ...(own ? told(own) : [h("p", { class: "sum", text: none })]),
+      ...(same ? resultParts(same) : [h("p", { class: "sum", text: none })]),
       ...(others.length ? [otherChecks(others)] : []),
     );
   }
@@ -156,7 +156,7 @@ function what({ title, rule, of = {} }) {
   return `${title}${rule ? `, rule ${rule}${number}` : ""}${length}`;
 }
 
-function told(done) {
+function resultParts(done) {
   const [failed, distribution, lossy, value] = [failures(done), lawOf(done), isLossy(done), valueOf(done)];
   const detail = failed.length
     ? failed.map((finding) => finding.name).join(", ")

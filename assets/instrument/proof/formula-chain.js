@@ -24,7 +24,7 @@ export class ChainFormula {
       text: "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v by rows was measured on this machine, and the curve ends where it was; o is this run's.",
     });
     this.known = h("p", { class: "note" });
-    this.asked = [
+    this.controls = [
       note,
       this.known,
       ...Object.values(this.sliders).map((x) => x.root),

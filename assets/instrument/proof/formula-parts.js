@@ -93,7 +93,7 @@ export function measuredPoint({ x, y, text }, at, speed, modelled) {
     s("path", { class: "real", d: `M${x(at) - 6} ${y(speed) - 6}l12 12m0 -12l-12 12` }),
     text(
       {
-        class: "told",
+        class: "caption",
         x: x(at) + (far ? -10 : 10),
         y: y(speed) + (speed > modelled ? -8 : 18),
         "text-anchor": far ? "end" : "start",

@@ -26,7 +26,7 @@ export class TreeFormula {
       }),
       this.shape,
     );
-    this.asked = [
+    this.controls = [
       note,
       ...Object.values(this.sliders).map((x) => x.root),
       formulaReset(() => this.measured()),
@@ -84,7 +84,7 @@ export class TreeFormula {
 export const treeCost = (c, costs) => costs.per * c + costs.v + costs.o;
 
 /** The tree's measured size, and its shape where the settings give one. */
-export function treeWords(lane, costs) {
+function treeWords(lane, costs) {
   const { drafter, settings = {} } = lane.start || {};
   const full = /^(sampled|topk)-tree$/.test(drafter) && Array.isArray(settings.shape);
   const depth = lane.rounds.reduce((sum, r) => sum + r.depth, 0) / lane.rounds.length;

@@ -9,7 +9,7 @@ import { TreeFormula } from "./formula-tree.js";
 export class FormulaCard {
   constructor() {
     this.faces = { chain: new ChainFormula(), tree: new TreeFormula() };
-    this.asked = h("div", { class: "formula-face" });
+    this.controls = h("div", { class: "formula-face" });
     this.shown = h("div", { class: "formula-side" });
     this.root = h(
       "div",
@@ -18,7 +18,7 @@ export class FormulaCard {
         "div",
         { class: "formula-side" },
         h("header", { class: "card-head" }, h("h4", { text: "Speedup model" })),
-        this.asked,
+        this.controls,
       ),
       this.shown,
     );
@@ -30,7 +30,7 @@ export class FormulaCard {
     if (fresh === this.stamp) return;
     this.stamp = fresh;
     this.face = this.faces[isChain(lane) ? "chain" : "tree"];
-    this.asked.replaceChildren(...this.face.asked);
+    this.controls.replaceChildren(...this.face.controls);
     this.shown.replaceChildren(...this.face.shown);
     this.face.paint(costs, lane);
   }

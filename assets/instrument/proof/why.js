@@ -77,7 +77,7 @@ function totals(store, now) {
       h("span", { class: "scale-name", text: laneTitle(at.lane) }),
       h(
         "div",
-        { class: "scale-track" },
+        {},
         h(
           "div",
           { class: "scale-bar", role: "img", "aria-label": words, style: { width: `${(100 * whole(at)) / ruler}%` } },

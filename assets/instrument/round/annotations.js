@@ -4,12 +4,12 @@
 import { counted, formatFigure, formatMs, formatProb } from "../base/format.js";
 
 const size = (bytes) => (bytes >= 1e6 ? `${formatFigure(bytes / 1e6)} MB` : `${formatFigure(bytes / 1e3)} kB`);
-const arm = (own) =>
-  `${own.name} ${counted(own.pulls, "pull")}${own.tokens_per_s === undefined ? "" : `, ${formatFigure(own.tokens_per_s)} tokens/s`}`;
+const armWords = (arm) =>
+  `${arm.name} ${counted(arm.pulls, "pull")}${arm.tokens_per_s === undefined ? "" : `, ${formatFigure(arm.tokens_per_s)} tokens/s`}`;
 
 const WORDS = {
   policy(note) {
-    const known = [note.arms[note.chosen], ...note.arms.filter((_, i) => i !== note.chosen)].map(arm).join("; ");
+    const known = [note.arms[note.chosen], ...note.arms.filter((_, i) => i !== note.chosen)].map(armWords).join("; ");
     const lot = note.probability === undefined ? "" : `, with probability ${formatProb(note.probability)}`;
     return `${note.policy} chose ${note.arms[note.chosen].name}${lot}. Before this round: ${known}`;
   },

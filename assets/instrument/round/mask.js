@@ -61,10 +61,10 @@ export class MaskFace {
     this.colours = colours;
     if (!this.items[this.over]) this.over = undefined;
     this.draw(colours);
-    setText(this.words, this.told(this.lit));
+    setText(this.words, this.rowWords(this.lit));
     this.frame.setAttribute("aria-valuemax", String(rows));
     this.frame.setAttribute("aria-valuenow", String(this.at + 1));
-    this.frame.setAttribute("aria-valuetext", this.told(this.at));
+    this.frame.setAttribute("aria-valuetext", this.rowWords(this.at));
   }
 
   /** The highlighted row: the one under the pointer, else the selected one. */
@@ -72,7 +72,7 @@ export class MaskFace {
     return this.over ?? this.at;
   }
 
-  told(row) {
+  rowWords(row) {
     const seen = this.sees[row];
     const names = seen.slice(0, -1).map((above) => this.items[above].label);
     return `Row ${row + 1} of ${this.sees.length}, ${this.items[row].label}: attends to the text so far${names.length ? ", " + names.join(", ") : ""} and itself; position +${seen.length - 1}`;
@@ -83,7 +83,7 @@ export class MaskFace {
     if (over === this.over) return;
     this.over = over;
     this.draw(this.colours);
-    setText(this.words, this.told(this.lit));
+    setText(this.words, this.rowWords(this.lit));
   }
 
   draw(colours) {

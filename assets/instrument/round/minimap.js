@@ -56,8 +56,8 @@ export class MiniMap {
 
   /** What is pressed comes into the middle. */
   to(event) {
-    const own = this.root.getBoundingClientRect();
-    const [x, y] = [(event.clientX - own.left) / own.width, (event.clientY - own.top) / own.height];
+    const box = this.root.getBoundingClientRect();
+    const [x, y] = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
     const { pane } = this;
     pane.scrollTo(x * pane.scrollWidth - pane.clientWidth / 2, y * pane.scrollHeight - pane.clientHeight / 2);
   }

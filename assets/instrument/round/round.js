@@ -20,8 +20,8 @@ const square = (text, label, act) => button(text, act, { class: "small square", 
 const joined = (label, ...buttons) => h("div", { class: "joined", role: "group", "aria-label": label }, ...buttons);
 
 export class RoundView {
-  /** `above` stands between head and tree, which leaves it its room. */
-  constructor(actions, above) {
+  /** `above` stands between head and tree, which leaves it its room; `other` with the buttons below. */
+  constructor(actions, above, other) {
     this.above = above;
     this.actions = actions; // { open(slot, key), step(by), stage(by), toStage(name), hide(), showAll(), repaint() }
     this.face = "tree";
@@ -54,7 +54,7 @@ export class RoundView {
         "div",
         { class: "round-foot" },
         this.legend,
-        h("div", { class: "controls" }, this.hide, this.whole, this.views()),
+        h("div", { class: "controls" }, this.hide, this.whole, other, this.views()),
       ),
     );
   }
@@ -101,18 +101,18 @@ export class RoundView {
       ["table", this.table],
     ])
       view.hidden = face !== this.face;
-    const tall = !colours.tall
+    this.tall = !colours.tall
       ? Math.max(SHORTEST, window.innerHeight - AROUND - this.above.offsetHeight)
       : isChain(lane)
         ? colours.flat
         : colours.tall;
-    if (this.face === "tree") this.tree.paint(lane, round, known, selection, narrow, tall, colours);
+    if (this.face === "tree") this.tree.paint(lane, round, known, selection, narrow, this.tall, colours);
     else if (this.face === "mask")
       this.mask.paint(
         this.items,
         known.drafted ? round.nodes : [],
         item,
-        { width: this.root.clientWidth - 32, height: Math.max(260, tall) },
+        { width: this.root.clientWidth - 32, height: Math.max(260, this.tall) },
         colours,
       );
     else this.list(item);
@@ -133,10 +133,10 @@ export class RoundView {
     setText(this.what, round ? roundWords(round, known) : "nothing decoded yet at this time");
     this.back.disabled = !round || selection.round === 0;
     this.on.disabled = !round || selection.round + 1 >= selection.lane.rounds.length;
-    for (const [face, own] of this.faces) own.setAttribute("aria-pressed", String(face === this.face));
-    for (const [stage, own] of this.stages) {
-      own.setAttribute("aria-pressed", String(Boolean(round) && known.stage === stage));
-      own.disabled = !round || (stage === "draft" && !round.nodes.length);
+    for (const [face, toggle] of this.faces) toggle.setAttribute("aria-pressed", String(face === this.face));
+    for (const [stage, toggle] of this.stages) {
+      toggle.setAttribute("aria-pressed", String(Boolean(round) && known.stage === stage));
+      toggle.disabled = !round || (stage === "draft" && !round.nodes.length);
     }
     this.hide.setAttribute("aria-pressed", String(hiding));
   }

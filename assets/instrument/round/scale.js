@@ -146,7 +146,7 @@ export function scaleRow(name, parts, ruler, words, light) {
     h("span", { class: "scale-name", text: name }),
     h(
       "div",
-      { class: "scale-track" },
+      {},
       h(
         "div",
         {

@@ -77,14 +77,14 @@ const childrenOf = (items) => {
 };
 
 /** The same items, every node right above its children: the order in which an outline is read. */
-export function depthFirst(items) {
+function depthFirst(items) {
   const children = childrenOf(items);
   const below = (item) => [item, ...children.get(item.key).flatMap(below)];
   return below(items[0]);
 }
 
 /** Without what hangs below a folded item; that item says how many it hides. */
-export function withoutFolded(items, folded) {
+function withoutFolded(items, folded) {
   const children = childrenOf(items);
   const size = (item) => children.get(item.key).reduce((sum, child) => sum + 1 + size(child), 0);
   const kept = new Set();
@@ -98,7 +98,7 @@ export function withoutFolded(items, folded) {
 }
 
 /** Where the round's own token came from, in words. */
-export function originWords(round) {
+function originWords(round) {
   const decision = decisionAt(round, round.last.slot);
   const greedy = round.decisions.some((c) => c.rule === "greedy") || isArgmax(round);
   if (round.last.kind === "correction") {
@@ -109,7 +109,7 @@ export function originWords(round) {
 }
 
 /** Pure: rows and columns. Leaves get a row each, parents are between their first and last child. */
-export function treeLayout(items) {
+function treeLayout(items) {
   const children = childrenOf(items);
   let rows = 0;
   const place = (item) => {
@@ -257,11 +257,11 @@ export class TreeView {
   reveal(node) {
     const pane = this.body.getBoundingClientRect();
     const box = node.getBoundingClientRect();
-    const own = zoomOf(this.body);
-    if (box.right > pane.right) this.body.scrollLeft += (box.right - pane.right) / own + 40;
-    if (box.left < pane.left) this.body.scrollLeft -= (pane.left - box.left) / own + 40;
-    if (box.bottom > pane.bottom) this.body.scrollTop += (box.bottom - pane.bottom) / own + 40;
-    if (box.top < pane.top) this.body.scrollTop -= (pane.top - box.top) / own + 40;
+    const zoom = zoomOf(this.body);
+    if (box.right > pane.right) this.body.scrollLeft += (box.right - pane.right) / zoom + 40;
+    if (box.left < pane.left) this.body.scrollLeft -= (pane.left - box.left) / zoom + 40;
+    if (box.bottom > pane.bottom) this.body.scrollTop += (box.bottom - pane.bottom) / zoom + 40;
+    if (box.top < pane.top) this.body.scrollTop -= (pane.top - box.top) / zoom + 40;
   }
 
   button(item) {
@@ -331,19 +331,19 @@ export class TreeView {
       (item.hides ? ` ▸${brief ? "" : item.hides}` : "");
     const wide = (item) => Math.max(44, Array.from(label(item)).length * CHAR + (brief ? 13 : 20));
     const widths = new Map(this.items.map((item) => [item, wide(item)]));
-    let found;
-    for (const told of this.look.bare ? BENEATH.slice(-1) : BENEATH) {
-      const lines = new Map(this.items.map((item) => [item, told(item) ? linesOf(item) : []]));
+    let plan;
+    for (const captioned of this.look.bare ? BENEATH.slice(-1) : BENEATH) {
+      const lines = new Map(this.items.map((item) => [item, captioned(item) ? linesOf(item) : []]));
       const longest = (item) => Math.max(0, ...lines.get(item).map((text) => text.length)) * SMALL + 4;
       const needs = new Map(this.items.map((item) => [item, Math.max(widths.get(item), longest(item))]));
       const [x, total] = this.columns(widths, needs, columns);
       const [y, height] = this.heights(rows, lines);
       const fits = this.fits(total, height);
-      found = { label, lines, widths, x, y, total, height, scale: this.zoom * fits };
-      this.shrunk = told !== BENEATH[0] || fits < this.look.smallest;
-      if (found.scale >= this.look.smallest) break;
+      plan = { label, lines, widths, x, y, total, height, scale: this.zoom * fits };
+      this.shrunk = captioned !== BENEATH[0] || fits < this.look.smallest;
+      if (plan.scale >= this.look.smallest) break;
     }
-    return found;
+    return plan;
   }
 
   /** Middles of the nodes, and the height of the whole: rows stand as close as what is beneath their nodes lets them. */

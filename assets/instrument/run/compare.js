@@ -17,7 +17,7 @@ export function comparedRows(events) {
   const rate = (event, seconds) => event.tokens / seconds;
   const speed = (event) => (event && event.seconds.length ? rate(event, median(event.seconds)) : NaN);
   const pairs = (event) =>
-    event.seconds.slice(0, plain?.seconds.length).map((own, i) => rate(event, own) / rate(plain, plain.seconds[i]));
+    event.seconds.slice(0, plain?.seconds.length).map((s, i) => rate(event, s) / rate(plain, plain.seconds[i]));
   return [...last.values()].map((event) => ({
     ...event,
     c: plain && Number.isFinite(event.draft_ms) ? event.draft_ms / plain.round_ms : NaN,

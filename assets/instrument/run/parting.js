@@ -9,13 +9,13 @@ import { compareTokens, isServer, temperatureOf } from "../base/store.js";
 /** {index, gap, tie, bound} of the first token that differs among those shown at `shown` tokens of both; null if none does. */
 export function partingOf(lane, plain, shown = Infinity) {
   if (!plain || lane === plain || lane.start?.fork || temperatureOf(lane) > 0 || temperatureOf(plain) > 0) return null;
-  if ([lane, plain].some((each) => each.tokens.some(({ id }) => id < 0))) return null; // a server that sends no ids
+  if ([lane, plain].some((either) => either.tokens.some(({ id }) => id < 0))) return null; // a server that sends no ids
   const { first } = compareTokens(lane, plain);
   if (first < 0 || first >= Math.min(shown, lane.tokens.length, plain.tokens.length)) return null;
   const { parted } = lane;
   if (isServer(lane)) return { index: first, gap: NaN, tie: false, bound: null, server: plain.name };
   if (parted && parted.token === first) return { index: first, gap: parted.gap, tie: parted.tie, bound: parted.bound };
-  const gaps = [lane, plain].map((each) => gapAt(each, first)).filter((gap) => Number.isFinite(gap));
+  const gaps = [lane, plain].map((either) => gapAt(either, first)).filter((gap) => Number.isFinite(gap));
   const gap = gaps.length ? Math.min(...gaps) : NaN;
   return { index: first, gap, tie: false, bound: null };
 }

@@ -25,21 +25,21 @@ export function provenance(start) {
 
 /** Servers of other programs: what was asked of them, and what their times are. */
 function serverProvenance(start) {
-  const asked = [samplingWords(start.settings || {}), `seed ${start.seed}`, `${start.prompt_tokens} prompt tokens`];
+  const request = [samplingWords(start.settings || {}), `seed ${start.seed}`, `${start.prompt_tokens} prompt tokens`];
   const raced = "repeats" in (start.settings || {});
   const { inside } = start.server;
-  if (inside && !raced) return insideProvenance(start, asked);
+  if (inside && !raced) return insideProvenance(start, request);
   const jitter = `loopback jitter ${formatMs(start.server.jitter_ms)}`;
   const same = `same token ids to each, ${inside ? "at the same moment" : "in turns"}`;
-  return [...asked, ...(inside ? [recordedInside(start.server)] : []), same, `times seen from here, ${jitter}`].join(
+  return [...request, ...(inside ? [recordedInside(start.server)] : []), same, `times seen from here, ${jitter}`].join(
     " · ",
   );
 }
 
 /** What a recorder inside a server sent: of an earlier request it knows neither prompt nor seed. */
-const insideProvenance = ({ server, prompt_tokens }, asked) =>
+const insideProvenance = ({ server, prompt_tokens }, request) =>
   [
-    ...(prompt_tokens ? asked : [asked[0], "an earlier request: its prompt and seed were not recorded"]),
+    ...(prompt_tokens ? request : [request[0], "an earlier request: its prompt and seed were not recorded"]),
     recordedInside(server),
     "the clock is the server's: a round lasts from the step before to the end of its own",
   ].join(" · ");

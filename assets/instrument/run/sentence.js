@@ -102,10 +102,10 @@ function ending(store) {
 
 /** What the ratio is of: which runs, and their times. */
 function speedWords(draft, plain, now, soloState) {
-  const { told, n, low, high, own, other } = speedup(draft, plain, now);
-  if (!Number.isFinite(own) || !Number.isFinite(other)) return "";
-  const rates = `${formatFigure(own)} against ${formatFigure(other)} tokens/s`;
-  if (told === "runs")
+  const { source, n, low, high, draftSpeed, plainSpeed } = speedup(draft, plain, now);
+  if (!Number.isFinite(draftSpeed) || !Number.isFinite(plainSpeed)) return "";
+  const rates = `${formatFigure(draftSpeed)} against ${formatFigure(plainSpeed)} tokens/s`;
+  if (source === "runs")
     return `${rates}, prefill included: median of ${n} whole runs [${low.toFixed(2)}, ${high.toFixed(2)}]`;
   const whole = { running: `measuring… (${wholeRuns(draft, plain).n} of ${ENOUGH})`, later: "measured after the race" };
   return `${rates} in this race, prefill included${soloState ? ` · whole runs: ${whole[soloState]}` : ""}`;

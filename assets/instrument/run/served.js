@@ -8,21 +8,21 @@ import { APART } from "./speed.js";
 export function speedOf(lane) {
   const { served } = lane;
   if (!served || !served.seconds.length) return null;
-  const each = served.seconds.map((seconds, i) => served.tokens[i] / seconds).filter(Number.isFinite);
-  if (!each.length) return null;
-  return { median: median(each), low: Math.min(...each), high: Math.max(...each), n: each.length };
+  const speeds = served.seconds.map((seconds, i) => served.tokens[i] / seconds).filter(Number.isFinite);
+  if (!speeds.length) return null;
+  return { median: median(speeds), low: Math.min(...speeds), high: Math.max(...speeds), n: speeds.length };
 }
 
 /** How many times as fast as the first server, answer by answer; null for the first one. */
 export function timesOf(lane, first) {
   if (lane === first || !lane.served || !first.served) return null;
-  const [own, its] = [lane.served, first.served];
-  const both = Math.min(own.seconds.length, its.seconds.length);
-  const each = Array.from(
+  const [answers, its] = [lane.served, first.served];
+  const both = Math.min(answers.seconds.length, its.seconds.length);
+  const ratios = Array.from(
     { length: both },
-    (_, i) => own.tokens[i] / own.seconds[i] / (its.tokens[i] / its.seconds[i]),
+    (_, i) => answers.tokens[i] / answers.seconds[i] / (its.tokens[i] / its.seconds[i]),
   );
-  const known = each.filter(Number.isFinite);
+  const known = ratios.filter(Number.isFinite);
   return known.length
     ? { median: median(known), low: Math.min(...known), high: Math.max(...known), n: known.length }
     : null;

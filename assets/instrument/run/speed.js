@@ -14,8 +14,8 @@ const BUSY = 0.25; // cores that others kept busy, from which they are named as 
 
 /** The race at `now`: tokens per second of both lanes, as the lanes show them, and their ratio. */
 function raceSpeed(draft, plain, now) {
-  const [own, other] = [stateAt(draft, now), stateAt(plain, now)];
-  return { own: own.perSecond, other: other.perSecond, ratio: own.perSecond / other.perSecond };
+  const [draftSpeed, plainSpeed] = [draft, plain].map((lane) => stateAt(lane, now).perSecond);
+  return { draftSpeed, plainSpeed, ratio: draftSpeed / plainSpeed };
 }
 
 /** Whole runs of both lanes: the median ratio of tokens per second, its range over the repeats, and their number. */
@@ -27,19 +27,20 @@ export function wholeRuns(draft, plain) {
     { length: n },
     (_, i) => rate(draft, draft.solo.seconds[i]) / rate(plain, plain.solo.seconds[i]),
   );
-  const [own, other] = [draft, plain].map((lane) => rate(lane, median(lane.solo.seconds)));
-  return { n, ratio: own / other, low: Math.min(...ratios), high: Math.max(...ratios), own, other };
+  const [draftSpeed, plainSpeed] = [draft, plain].map((lane) => rate(lane, median(lane.solo.seconds)));
+  const [low, high] = [Math.min(...ratios), Math.max(...ratios)];
+  return { n, ratio: draftSpeed / plainSpeed, low, high, draftSpeed, plainSpeed };
 }
 
 /**
  * How many times as fast as plain decoding, said in one way wherever it is said: the median of whole runs as soon as
- * there are enough, before that the race's. `told` says which; without a ratio yet it is NaN.
+ * there are enough, before that the race's. `source` says which; without a ratio yet it is NaN.
  */
 export function speedup(draft, plain, now) {
   const runs = wholeRuns(draft, plain);
   const seen = now >= Math.max(draft.clock, plain.clock);
-  if (seen && runs.n >= ENOUGH) return { ...runs, told: "runs" };
-  return { ...raceSpeed(draft, plain, now), n: 1, told: "race" };
+  if (seen && runs.n >= ENOUGH) return { ...runs, source: "runs" };
+  return { ...raceSpeed(draft, plain, now), n: 1, source: "race" };
 }
 
 /** Tokens per second of a lane, as the lanes show them: those whose ratio is said. */
@@ -47,8 +48,8 @@ export function laneSpeed(lane, store, now) {
   const [draft, plain] = [draftLane(store), plainLane(store)];
   const race = stateAt(lane, now).perSecond;
   if (!draft || !plain || ![draft, plain].includes(lane)) return race;
-  const { told, own, other } = speedup(draft, plain, now);
-  return told === "race" ? race : lane === draft ? own : other;
+  const { source, draftSpeed, plainSpeed } = speedup(draft, plain, now);
+  return source === "race" ? race : lane === draft ? draftSpeed : plainSpeed;
 }
 
 /** Why the speed of a finished race is noise, as sentences without a full stop; none if nothing contradicts it. */
@@ -56,18 +57,18 @@ export function noiseOf(store, draft, plain) {
   const race = raceSpeed(draft, plain, raceClock(store)).ratio;
   const runs = wholeRuns(draft, plain);
   const tau = draft.tokens.length / draft.rounds.length;
-  const found = [];
+  const reasons = [];
   const percent = (share) => `${Math.round(100 * share)}%`;
   const spread = runs.n > 1 ? runs.high / runs.low - 1 : 0; // of pairs, which a machine that slows down leaves equal
-  if (spread > APART) found.push(`pairs of whole runs disagree by ${percent(spread)}`);
+  if (spread > APART) reasons.push(`pairs of whole runs disagree by ${percent(spread)}`);
   const apart = runs.n ? Math.max(race, runs.ratio) / Math.min(race, runs.ratio) - 1 : 0;
-  if (apart > APART) found.push(`the race and the whole runs disagree by ${percent(apart)}`);
+  if (apart > APART) reasons.push(`the race and the whole runs disagree by ${percent(apart)}`);
   if (Math.max(race, runs.n ? runs.ratio : 0) > BEYOND * tau)
-    found.push(`a speedup above τ = ${tau.toFixed(2)} tokens per round is not the drafter's`);
+    reasons.push(`a speedup above τ = ${tau.toFixed(2)} tokens per round is not the drafter's`);
   const graphs = [draft, plain].flatMap((lane) => lane.rounds.map((round) => round.timings.graphs_recorded || 0));
   const recorded = graphs.reduce((all, one) => all + one, 0);
-  if (recorded) found.push(`${recorded} CUDA graphs were recorded inside timed rounds`);
-  return found;
+  if (recorded) reasons.push(`${recorded} CUDA graphs were recorded inside timed rounds`);
+  return reasons;
 }
 
 /** What the run knows of the cause: cores that other processes kept busy. */

@@ -153,9 +153,9 @@ export class StripView {
   /** The round nearest to the pointer in its row: hovered, or chosen. */
   pick(event, chosen) {
     if (!this.rows) return;
-    const own = this.canvas.getBoundingClientRect();
-    const x = (event.clientX - own.left) / zoomOf(this.canvas);
-    const y = (event.clientY - own.top) / zoomOf(this.canvas);
+    const canvas = this.canvas.getBoundingClientRect();
+    const x = (event.clientX - canvas.left) / zoomOf(this.canvas);
+    const y = (event.clientY - canvas.top) / zoomOf(this.canvas);
     const row = this.rows.find((r) => y >= r.y && y < r.y + r.tall);
     const shown = row
       ? row.lane.rounds.slice(
@@ -176,7 +176,7 @@ export class StripView {
 }
 
 /** One round in words: for the readout, and for assistive technology. */
-export function roundWords(lane, round, known) {
+function roundWords(lane, round, known) {
   if (isServer(lane))
     return `burst ${round.index + 1}${lane.end ? ` of ${lane.rounds.length}` : ""} · ${counted(round.emitted.length, "token")}, ${formatMs(round.end - round.start)} after the one before, at ${formatMs(round.end)}`;
   const name = `round ${round.index + 1}${lane.end ? ` of ${lane.rounds.length}` : ""}`;

@@ -92,12 +92,12 @@ export class RoundTable {
 
 /** What a row says, by the heads; times in milliseconds. */
 function cellsOf(lane, round) {
-  const own =
+  const lastToken =
     round.emitted.length > round.accepted
       ? `${round.last.kind} ${visible(round.last.raw)}`
       : CUT_WORDS[round.cut] || "";
   const inside =
-    isServer(lane) && !lane.drafted ? ["–", "–", "–", "–"] : [round.width, round.drafted, round.accepted, own];
+    isServer(lane) && !lane.drafted ? ["–", "–", "–", "–"] : [round.width, round.drafted, round.accepted, lastToken];
   return [laneTitle(lane), round.index + 1, round.end, round.end - round.start, ...inside, round.emitted.length];
 }
 

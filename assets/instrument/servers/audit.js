@@ -15,10 +15,10 @@ const BETS = {
 };
 
 /** What an audit has found so far: differs, same, or undecided. */
-export function resultOf(told, running) {
-  if (!told.verdict) return running ? "running" : "stopped";
-  if (told.different) return "differs";
-  return told.incomplete ? "incomplete" : "same";
+export function resultOf(audit, running) {
+  if (!audit.verdict) return running ? "running" : "stopped";
+  if (audit.different) return "differs";
+  return audit.incomplete ? "incomplete" : "same";
 }
 
 export const RESULTS = {
@@ -59,20 +59,20 @@ export class AuditCard {
     );
   }
 
-  paint(told, answer, running) {
-    const result = resultOf(told, running);
+  paint(audit, answer, running) {
+    const result = resultOf(audit, running);
     this.root.dataset.result = result;
-    setText(this.title, `${told.server} against ${told.against}`);
+    setText(this.title, `${audit.server} against ${audit.against}`);
     setText(this.result, RESULTS[result]);
-    setText(this.sentence, told.verdict || "");
-    this.sentence.hidden = !told.verdict;
-    setText(this.progress, progressWords(told, answer, running));
+    setText(this.sentence, audit.verdict || "");
+    this.sentence.hidden = !audit.verdict;
+    setText(this.progress, progressWords(audit, answer, running));
     this.stop.hidden = !running;
     this.close.hidden = running;
-    this.paintExample(told);
-    this.bets.replaceChildren(...betRows(told));
-    this.more.hidden = !told.positions.length;
-    this.places.replaceChildren(placesTable(told.positions));
+    this.paintExample(audit);
+    this.bets.replaceChildren(...betRows(audit));
+    this.more.hidden = !audit.positions.length;
+    this.places.replaceChildren(placesTable(audit.positions));
   }
 
   paintExample({ different, example }) {
@@ -90,21 +90,21 @@ export class AuditCard {
   }
 }
 
-function progressWords(told, answer, running) {
+function progressWords(audit, answer, running) {
   const queued = running && queueWords(answer);
   if (queued) return queued;
-  const at = `T ${told.temperature} · a difference is called clear at ${formatFigure(told.needed)} nats of evidence: a false alarm once in ${Math.round(1 / told.false_alarm).toLocaleString("en")}, however often one looks`;
-  if (!told.texts) return running ? `comparing greedy texts first · ${at}` : at;
-  return `${counted(told.texts, "sample")} of at most ${told.samples}, ${formatMs(1000 * told.seconds)} · ${at}`;
+  const at = `T ${audit.temperature} · a difference is called clear at ${formatFigure(audit.needed)} nats of evidence: a false alarm once in ${Math.round(1 / audit.false_alarm).toLocaleString("en")}, however often one looks`;
+  if (!audit.texts) return running ? `comparing greedy texts first · ${at}` : at;
+  return `${counted(audit.texts, "sample")} of at most ${audit.samples}, ${formatMs(1000 * audit.seconds)} · ${at}`;
 }
 
 /** Evidence of each kind of bet, and of all together, on one scale. */
-export function betRows(told) {
-  const parts = Object.entries(told.parts);
-  if (!told.texts) return [];
-  const rows = [["all together", told.evidence], ...parts.map(([name, value]) => [BETS[name] || name, value])];
-  const most = 1.5 * told.needed;
-  return rows.map(([name, value], i) => betRow(name, value, told.needed, most, i === 0));
+export function betRows(audit) {
+  const parts = Object.entries(audit.parts);
+  if (!audit.texts) return [];
+  const rows = [["all together", audit.evidence], ...parts.map(([name, value]) => [BETS[name] || name, value])];
+  const most = 1.5 * audit.needed;
+  return rows.map(([name, value], i) => betRow(name, value, audit.needed, most, i === 0));
 }
 
 function betRow(name, value, needed, most, whole) {
@@ -113,7 +113,7 @@ function betRow(name, value, needed, most, whole) {
   return h(
     "div",
     { class: `bet${whole ? " whole" : ""}${whole && value >= needed ? " clear" : ""}` },
-    h("span", { class: "bet-name", text: name }),
+    h("span", { text: name }),
     s(
       "svg",
       { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -128,12 +128,12 @@ function betRow(name, value, needed, most, whole) {
 function placesTable(positions) {
   const heads = ["token", "samples", "log p − E log p", "standard error", "z"];
   const signed = (x, digits) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(digits)}`;
-  const row = (each) =>
+  const row = (place) =>
     h(
       "tr",
-      { class: Math.abs(each.z) >= 5 ? "broken" : "" },
-      h("th", { scope: "row", text: String(each.position) }),
-      [String(each.tokens), signed(each.score, 2), each.error.toFixed(2), signed(each.z, 1)].map((text) =>
+      { class: Math.abs(place.z) >= 5 ? "broken" : "" },
+      h("th", { scope: "row", text: String(place.position) }),
+      [String(place.tokens), signed(place.score, 2), place.error.toFixed(2), signed(place.z, 1)].map((text) =>
         h("td", { text }),
       ),
     );

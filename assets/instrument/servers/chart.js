@@ -43,12 +43,12 @@ export function chart({ series, lanes, places, stops = [], unit, one = false, la
         s("text", { x: x(value), y: BOX.height - BOX.bottom + 16, "text-anchor": "middle" }, String(value)),
       ),
       s("text", { x: BOX.width - BOX.right, y: BOX.height - 6, "text-anchor": "end" }, "requests at once"),
-      series.flatMap((each) => line(each, lanes, x, y)),
+      series.flatMap((curve) => line(curve, lanes, x, y)),
     ),
     h(
       "p",
       { class: "legend lines" },
-      series.map((each) => key(each, lanes)),
+      series.map((curve) => key(curve, lanes)),
       stops.length ? h("span", {}, h("i", { class: "bar" }), `${stopWords(stops)} from here on`) : null,
     ),
   );
@@ -56,19 +56,19 @@ export function chart({ series, lanes, places, stops = [], unit, one = false, la
 
 const shapeOf = ({ lane, predicted }, lanes) => (predicted ? ring : SHAPES[lanes.indexOf(lane) % SHAPES.length]);
 
-function line(each, lanes, x, y) {
-  const shape = shapeOf(each, lanes);
+function line(curve, lanes, x, y) {
+  const shape = shapeOf(curve, lanes);
   return [
     s("polyline", {
-      class: each.predicted ? "predicted" : lanes.indexOf(each.lane) ? "other" : "",
-      points: each.points.map((point) => `${x(point.x)},${y(point.y)}`).join(" "),
+      class: curve.predicted ? "predicted" : lanes.indexOf(curve.lane) ? "other" : "",
+      points: curve.points.map((point) => `${x(point.x)},${y(point.y)}`).join(" "),
     }),
-    ...each.points.map((point) => shape(x(point.x), y(point.y))),
+    ...curve.points.map((point) => shape(x(point.x), y(point.y))),
   ];
 }
 
-function key(each, lanes) {
-  const shape = shapeOf(each, lanes);
+function key(curve, lanes) {
+  const shape = shapeOf(curve, lanes);
   return h(
     "span",
     {},
@@ -77,7 +77,7 @@ function key(each, lanes) {
       { viewBox: "0 0 26 12", width: 26, height: 12, "aria-hidden": "true" },
       line(
         {
-          ...each,
+          ...curve,
           points: [
             { x: 1, y: 6 },
             { x: 25, y: 6 },
@@ -89,7 +89,7 @@ function key(each, lanes) {
       ).slice(0, 1),
       shape(13, 6),
     ),
-    each.name,
+    curve.name,
   );
 }
 

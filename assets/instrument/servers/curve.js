@@ -33,10 +33,10 @@ function fits(read) {
   if (!names.length || !names.flat().every((text) => typeof text === "string") || !plain(read.missing)) return false;
   if (![read.points, read.predicted, read.concurrency, read.stops ?? []].every(Array.isArray)) return false;
   if (![read.seconds, read.tokens, read.temperature, ...read.concurrency].every(Number.isFinite)) return false;
-  const known = (each) => plain(each) && each.lane in read.lanes && Number.isFinite(each.concurrency);
+  const known = (point) => plain(point) && point.lane in read.lanes && Number.isFinite(point.concurrency);
   return (
-    read.points.every((each) => known(each) && pointFits(each)) &&
-    read.predicted.every((each) => known(each) && Number.isFinite(each.ratio)) &&
+    read.points.every((point) => known(point) && pointFits(point)) &&
+    read.predicted.every((prediction) => known(prediction) && Number.isFinite(prediction.ratio)) &&
     (read.stops ?? []).every(known) &&
     [read.predicted_with, read.created].every((text) => typeof text === "string")
   );

@@ -48,7 +48,7 @@ export class InsideCard {
   }
 
   paint(busy) {
-    for (const each of [this.write, this.open, this.again]) each.disabled = busy;
+    for (const control of [this.write, this.open, this.again]) control.disabled = busy;
   }
 
   /** Alone, or as the second lane of a race whose other lane gets the prompt at the same moment. */

@@ -107,16 +107,16 @@ export class LoadCard {
 function progressWords(curve, answer, running) {
   const { points, concurrency, lanes } = curve;
   const all = concurrency.length * Object.keys(lanes).length;
-  const asked = `T ${curve.temperature} · answers of at most ${counted(curve.tokens, "token")} · ${curve.seconds} s a point`;
+  const conditions = `T ${curve.temperature} · answers of at most ${counted(curve.tokens, "token")} · ${curve.seconds} s a point`;
   if (!running)
     return points.length < all
-      ? `stopped after ${points.length} of ${counted(all, "point")} · ${asked}`
-      : `${counted(all, "point")} · ${asked}${curve.created ? ` · ${curve.created.slice(0, 10)}` : ""}`;
+      ? `stopped after ${points.length} of ${counted(all, "point")} · ${conditions}`
+      : `${counted(all, "point")} · ${conditions}${curve.created ? ` · ${curve.created.slice(0, 10)}` : ""}`;
   const queued = answer && queueWords(answer);
   if (queued) return queued;
   if (!points.length && !curve.predicted_with)
-    return `measuring what a round costs here, for the prediction · ${asked}`;
-  return `point ${points.length + 1} of ${all} · ${asked}`;
+    return `measuring what a round costs here, for the prediction · ${conditions}`;
+  return `point ${points.length + 1} of ${all} · ${conditions}`;
 }
 
 function legendWords(curve) {
@@ -139,7 +139,7 @@ function rows(curve) {
   const base = new Map(
     curve.points.filter(({ lane }) => lane === first).map((point) => [point.concurrency, point.tokens_per_second]),
   );
-  const predicted = new Map(curve.predicted.map((each) => [`${each.lane} ${each.concurrency}`, each.ratio]));
+  const predicted = new Map(curve.predicted.map(({ lane, concurrency, ratio }) => [`${lane} ${concurrency}`, ratio]));
   const ms = (seconds) => (seconds === null ? "–" : formatMs(1000 * seconds));
   return [...curve.points]
     .sort((a, b) => a.concurrency - b.concurrency)

@@ -19,7 +19,7 @@ const POINT_S = 5; // of each point of a load test
 const MOST = [1, 2, 4, 8, 16, 32, 64]; // requests at once
 const USUAL = 8;
 const LOAD = Symbol("load"); // in place of the name of an audited server
-const HERE = { plain: "plain decoding", drafter: "the drafter of the controls" }; // lanes that the engine here decodes
+const LOCAL_LANES = { plain: "plain decoding", drafter: "the drafter of the controls" }; // lanes that the engine here decodes
 const WEIGHTS = { value: "", text: "the target loaded here" };
 
 const museumRow = (open) =>
@@ -35,8 +35,8 @@ export class ServersView {
     this.repaint = repaint;
     this.known = null; // {servers: [{name, url}], canAdd, programs}, once the host has said
     this.left = new Set(); // names that do not race
-    this.here = new Set(); // of HERE: they race
-    this.audits = new Map(); // name -> {card, told, answer}
+    this.here = new Set(); // of LOCAL_LANES: they race
+    this.audits = new Map(); // name -> {card, audit, answer}
     this.inside = null; // the card of a server that records itself
     this.loaded = null; // {card, curve, answer}: a load test; the answer is null where a file was opened
     this.list = h("ul", { class: "server-list" });
@@ -47,7 +47,7 @@ export class ServersView {
       "div",
       { class: "beside", role: "group", "aria-label": "Lanes of this page's engine" },
       h("span", { class: "note", text: "and with this page's engine:" }),
-      Object.entries(HERE).map(([lane, words]) => this.hereBox(lane, words)),
+      Object.entries(LOCAL_LANES).map(([lane, words]) => this.hereBox(lane, words)),
     );
     this.stop = button("Stop", () => pressStop());
     this.test = button("Load test", () => this.load());
@@ -124,11 +124,11 @@ export class ServersView {
   /** A load test goes on: its latest event says all. True for one that was going on before a reload. */
   takeLoad(answer) {
     const curve = answer.ev[answer.ev.length - 1] || this.loaded?.curve;
-    const found = !this.asked && !this.running && answer.state !== "done";
+    const resumed = !this.requested && !this.running && answer.state !== "done";
     if (answer.state === "done" && answer.note) say(answer.note);
     if (curve) this.showLoad(curve, answer);
     this.repaint();
-    return found;
+    return resumed;
   }
 
   showLoad(curve, answer) {
@@ -141,23 +141,23 @@ export class ServersView {
 
   /** An audit goes on: its latest event says all. True for one that was going on before a reload. */
   take(answer) {
-    const told = answer.ev[answer.ev.length - 1];
-    const name = told ? told.server : this.asked;
-    const found = !this.asked && !this.running && answer.state !== "done";
+    const audit = answer.ev[answer.ev.length - 1];
+    const name = audit ? audit.server : this.requested;
+    const resumed = !this.requested && !this.running && answer.state !== "done";
     if (answer.state === "done" && answer.note) say(answer.note);
     const old = this.audits.get(name);
-    if (told || old) {
+    if (audit || old) {
       const card =
         old?.card ||
         new AuditCard(
           () => pressStop(),
           () => this.close(name),
         );
-      this.audits.set(name, { card, told: told || old.told, answer });
+      this.audits.set(name, { card, audit: audit || old.audit, answer });
     }
-    if (answer.state === "done" && answer.note && !told) this.audits.delete(name);
+    if (answer.state === "done" && answer.note && !audit) this.audits.delete(name);
     this.repaint();
-    return found;
+    return resumed;
   }
 
   close(name) {
@@ -176,15 +176,15 @@ export class ServersView {
     const { servers, canAdd } = this.known;
     this.form.hidden = !canAdd;
     this.none.hidden = servers.length > 0;
-    for (const each of [this.go, this.beside, this.target, this.test, this.upTo, this.time])
-      each.hidden = !servers.length;
+    for (const part of [this.go, this.beside, this.target, this.test, this.upTo, this.time])
+      part.hidden = !servers.length;
     this.go.disabled = this.test.disabled = busy || !this.racing().length;
     setText(this.time, this.timeWords());
     this.stop.hidden = !busy;
     this.paintList(busy);
     this.paintAgainst();
     const cards = [...this.audits.values()];
-    for (const { card, told, answer } of cards) card.paint(told, answer, answer.state !== "done");
+    for (const { card, audit, answer } of cards) card.paint(audit, answer, answer.state !== "done");
     const { loaded } = this;
     if (loaded) loaded.card.paint(loaded.curve, loaded.answer, this.loading);
     if (this.inside) this.inside.paint(busy);
@@ -263,21 +263,21 @@ export class ServersView {
 
   /** What the recorder inside a server has; a sentence where there is none. */
   async look(name) {
-    const told = await callServer("servers", { inside: name });
-    if (!told) return;
-    if (told.note) say(told.note);
+    const reply = await callServer("servers", { inside: name });
+    if (!reply) return;
+    if (reply.note) say(reply.note);
     const close = () => {
       this.inside = null;
       this.repaint();
     };
-    const others = told.servers.map((server) => server.name).filter((other) => other !== name);
-    this.inside = told.recorded ? new InsideCard(name, told.recorded, others, () => this.look(name), close) : null;
+    const others = reply.servers.map((server) => server.name).filter((other) => other !== name);
+    this.inside = reply.recorded ? new InsideCard(name, reply.recorded, others, () => this.look(name), close) : null;
     this.repaint();
   }
 
   /** Many requests at once, to each server in turn. */
   load() {
-    this.asked = LOAD;
+    this.requested = LOAD;
     this.loaded = null;
     askHost("loadtest", { kind: "load", names: this.racing(), most: Number(this.most.value) });
   }
@@ -297,7 +297,7 @@ export class ServersView {
   }
 
   audit(name) {
-    this.asked = name;
+    this.requested = name;
     this.audits.delete(name);
     const against = this.against.value === name ? "" : this.against.value;
     askHost("audit", { kind: "audit", names: [name], against });
@@ -312,12 +312,12 @@ export class ServersView {
   async ask(wanted) {
     if (this.asking) return;
     this.asking = true;
-    const told = await callServer("servers", wanted);
+    const reply = await callServer("servers", wanted);
     this.asking = false;
-    if (!told) return;
-    this.known = told;
-    setText(this.what, `Servers that run elsewhere: ${told.programs}. ${WHAT}`);
-    if (told.note) say(told.note);
+    if (!reply) return;
+    this.known = reply;
+    setText(this.what, `Servers that run elsewhere: ${reply.programs}. ${WHAT}`);
+    if (reply.note) say(reply.note);
     else if (wanted.add) this.field.value = "";
     this.repaint();
   }

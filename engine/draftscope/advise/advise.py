@@ -24,7 +24,7 @@ from draftscope.advise.probe import Probed, Watch, able, nobody, probe
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.report import AdviceReport
 from draftscope.advise.surface import Surface, surface
-from draftscope.advise.verdict import AdviceDecision, Measured, Verdict, clear, decide
+from draftscope.advise.verdict import AdviceDecision, AtTemperature, Measured, Verdict, clear, decide
 from draftscope.advise.what_if import Sizes
 from draftscope.base.cores import Company, OtherCores
 from draftscope.base.costs import PLAIN, Calibration
@@ -51,6 +51,7 @@ SPARE = 32  # tokens beyond an answer: the probe does not cut its last draft
 LEAST_TOKENS = 24  # of an answer in the proof
 ENOUGH = 24  # prompts: answers are cut so that as many can be run once
 MOST_REPEATS = 20
+TEMPERATURES = (0.0, 1.0)  # at which an answer should hold
 MOST_DOUBTS = 2  # that are said
 SHOWN_READERS = (1, 2, 4, 8, 16, 32, 64)
 
@@ -154,19 +155,19 @@ def advising(
         raise DraftscopeError(f"No drafter could be measured. {' '.join(failed)}")
     texts = _to_prove(many, keep, len(probed[PLAIN].ids))
     measured, more = yield from _proven(engine, question, predicted, evidence, texts, until, watch)
+    others = yield from _at_other_temperatures(engine, question, predicted, measured, many, until, watch)
     all_notes = [*notes, *unusable, *failed, *busy, *looping, *more, *_without_drafter(engine)]
-    return _reported(engine, question, predicted, measured, evidence, all_notes)
+    return _reported(engine, question, predicted, measured, others, evidence, all_notes)
 
 
 def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question) -> Steps[AdviceProgress, Calibration]:
     """The costs of the drafters `names` or of all. Raises `DraftscopeError` where they cannot be trusted."""
 
-    def now(_: None = None) -> AdviceProgress:
-        at = engine.calibrating
+    def now(at: Progress) -> AdviceProgress:
         left = None if at.seconds_left is None else at.seconds_left + question.seconds
         return AdviceProgress(Stage.COSTS, int(100 * at.share), left)
 
-    yield now()
+    yield AdviceProgress(Stage.COSTS)
     calibration = yield from mapped(engine.calibrated(names), now)
     if calibration.doubts:
         engine.forget_costs()
@@ -274,6 +275,57 @@ def _proven(
     return result(runs), [*notes, *more]
 
 
+def _at_other_temperatures(
+    engine: DecodingEngine,
+    question: Question,
+    predicted: Sequence[Predicted],
+    measured: Sequence[Measured],
+    texts: Sequence[Case],
+    until: float,
+    watch: Watch,
+) -> Steps[AdviceProgress, list[AtTemperature]]:
+    """Whether a clear answer holds at the other `TEMPERATURES`, in the time that is left."""
+    decision, tried = decide(measured), list[AtTemperature]()
+    foreseen = next(entry for entry in predicted if entry.candidate == decision.chosen.candidate)
+    for temperature in TEMPERATURES:
+        late = until - perf_counter() < LEAST_PROOF * question.seconds
+        if late or temperature == question.temperature or decision.verdict is Verdict.OPEN:
+            continue
+        other = replace(question, temperature=temperature)
+        cases = [replace(case, temperature=temperature) for case in texts]
+        again = yield from _again(engine, other, decision.chosen, foreseen, cases, until, watch)
+        tried += [AtTemperature(temperature, decide([run]).verdict, run.ratio) for run in again if run.has_enough_runs]
+    return tried
+
+
+def _again(
+    engine: DecodingEngine,
+    question: Question,
+    chosen: Measured,
+    foreseen: Predicted,
+    texts: Sequence[Case],
+    until: float,
+    watch: Watch,
+) -> Steps[AdviceProgress, list[Measured]]:
+    """What was chosen, run once more at another temperature."""
+    plan = BenchPlan(
+        temperatures=(question.temperature,), batches=(question.concurrency,), tokens=chosen.tokens,
+        repeats=MOST_REPEATS, seconds=until - perf_counter(), peers=False,
+    )  # fmt: skip
+    words = f"{sentences.so_far([chosen])}; now at temperature {question.temperature:g}"
+
+    def result(runs: Sequence[BenchRun]) -> list[Measured]:
+        return proof.measured(question, runs, {chosen.candidate: foreseen}, len(texts))
+
+    def progress(runs: Sequence[BenchRun]) -> AdviceProgress:
+        return AdviceProgress(Stage.PROOF, 2 * chosen.runs + len(runs), max(0.0, until - perf_counter()), words)
+
+    candidates = [chosen.candidate]
+    proving = proof.run(engine, plan, candidates, texts, warm_up=False, watch=watch, clear=lambda r: clear(result(r)))
+    runs, _ = yield from mapped(proving, progress)
+    return result(runs)
+
+
 def _lengths(steps: Steps[list[BenchRun], Found]) -> Steps[int, Found]:
     return mapped(steps, len)
 
@@ -314,6 +366,7 @@ def _reported(
     question: Question,
     predicted: Sequence[Predicted],
     measured: Sequence[Measured],
+    others: Sequence[AtTemperature],
     known: Known,
     notes: Sequence[str],
 ) -> AdviceReport:
@@ -326,7 +379,7 @@ def _reported(
     (again,) = predict(question, {candidate: observed[candidate]}, costs, known.prefill)
     ends = limits.limits(again, observed, costs, known.prefill, question.concurrency)
     plan = limits.schedule(candidate, observed, costs, question.concurrency)
-    said = sentences.of_decision(question, decision, ends)
+    said = sentences.of_decision(question, decision, ends, others)
     if question.objective is Objective.COST:
         plain = 1e3 * question.concurrency / known.costs.plain(question.concurrency)
         said.append(sentences.price(question, plain, decision.chosen.ratio.median))
@@ -337,6 +390,7 @@ def _reported(
         sentences=said,
         predicted=list(predicted),
         measured=list(measured),
+        at_temperatures=list(others),
         limits=ends,
         alpha=conditional_alpha(observed[candidate]) if candidate.gamma is not None else [],
         schedule=plan,

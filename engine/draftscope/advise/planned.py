@@ -93,6 +93,7 @@ def planned(
         sentences=sentences.of_prediction(question, best, ends),
         predicted=predicted,
         measured=[],
+        at_temperatures=[],
         limits=ends,
         alpha=conditional_alpha(observed[best.candidate]),
         schedule=plan,

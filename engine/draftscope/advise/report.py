@@ -10,7 +10,7 @@ from draftscope.advise.model import Predicted
 from draftscope.advise.question import Question
 from draftscope.advise.servers import Ready
 from draftscope.advise.surface import Surface
-from draftscope.advise.verdict import Measured, Verdict
+from draftscope.advise.verdict import AtTemperature, Measured, Verdict
 from draftscope.measure.bench.statistics import Interval
 from draftscope.servers.programs.program import ScheduleRange
 
@@ -26,6 +26,7 @@ class AdviceReport:
     sentences: list[str]  # the verdict first
     predicted: list[Predicted]
     measured: list[Measured]
+    at_temperatures: list[AtTemperature]  # others than the question's, as far as there was time left
     limits: Limits
     alpha: list[Interval]  # the chosen chain's acceptance by position, given that all before was accepted
     schedule: list[ScheduleRange]  # the chosen drafter's gamma by concurrency

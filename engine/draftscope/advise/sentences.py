@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from draftscope.advise.limits import Limits
 from draftscope.advise.model import Predicted
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import FAR, FEW, LEAST_RUNS, AdviceDecision, Measured, Verdict
+from draftscope.advise.verdict import FAR, FEW, LEAST_RUNS, AdviceDecision, AtTemperature, Measured, Verdict
 from draftscope.measure.bench.statistics import Interval
 
 OF = {
@@ -23,8 +23,10 @@ NO_DRAFTER = (
 )
 
 
-def of_decision(question: Question, decision: AdviceDecision, limits: Limits) -> list[str]:
-    """What is said of a measured decision."""
+def of_decision(
+    question: Question, decision: AdviceDecision, limits: Limits, others: Sequence[AtTemperature] = ()
+) -> list[str]:
+    """What is said of a measured decision, and whether it holds at other temperatures."""
     chosen = decision.chosen
     if decision.verdict is Verdict.ON:
         said = [f"Turn it on: {_measured(question, chosen)}.", *where_it_ends(limits, chosen.candidate.name)]
@@ -32,7 +34,8 @@ def of_decision(question: Question, decision: AdviceDecision, limits: Limits) ->
         said = [f"Leave it off: the best that was found is {_measured(question, chosen)}.", *would_change(limits)]
     else:
         said = [f"It cannot be told: {_measured(question, chosen)}, and {_why(chosen)}.", _needed(decision)]
-    return [*said, *_kinds(chosen), *_far(chosen), *_few(chosen)]
+    temperatures = [_at_temperature(decision.verdict, other) for other in others]
+    return [*said, *temperatures, *_kinds(chosen), *_far(chosen), *_few(chosen)]
 
 
 def so_far(measured: Sequence[Measured]) -> str:
@@ -100,7 +103,8 @@ def _measured(question: Question, measured: Measured) -> str:
     prompts = f"{measured.prompts} prompt{'' if measured.prompts == 1 else 's'}"
     return (
         f"{measured.candidate.name}: {_ratio(measured.ratio)} {OF[question.objective]} of plain decoding, "
-        f"{_requests(question.concurrency)}, measured with {prompts} (predicted {measured.predicted:.2f}x)"
+        f"at temperature {question.temperature:g}, {_requests(question.concurrency)}, measured with {prompts} "
+        f"(predicted {measured.predicted:.2f}x)"
     )
 
 
@@ -111,6 +115,15 @@ def _why(chosen: Measured) -> str:
     if not chosen.has_enough_runs:
         return f"{'one run is' if chosen.runs == 1 else f'{chosen.runs} runs are'} too few to tell"
     return "this interval contains 1"
+
+
+def _at_temperature(verdict: Verdict, other: AtTemperature) -> str:
+    at, ratio = f"temperature {other.temperature:g}", _ratio(other.ratio)
+    if other.verdict is Verdict.OPEN:
+        return f"At {at} it cannot be told: {ratio}."
+    if other.verdict is verdict:
+        return f"It holds at {at} too: {ratio}."
+    return f"It flips at {at}: {other.verdict} there, {ratio}."
 
 
 def _kinds(chosen: Measured) -> list[str]:
@@ -131,8 +144,8 @@ def _far(chosen: Measured) -> list[str]:
         return []
     return [
         f"The prediction missed by {abs(chosen.predicted / ratio - 1):.0%}: these runs wrote {chosen.tau:.2f} tokens a "
-        f"round, and {chosen.predicted_tau:.2f} were predicted; a round took {chosen.tau / ratio:.2f} of one of plain "
-        f"decoding, and {chosen.predicted_tau / chosen.predicted:.2f} were predicted."
+        f"round (predicted {chosen.predicted_tau:.2f}), and a round took {chosen.tau / ratio:.2f} times as long as one "
+        f"of plain decoding (predicted {chosen.predicted_tau / chosen.predicted:.2f})."
     ]
 
 

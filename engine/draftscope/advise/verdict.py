@@ -59,6 +59,15 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class AtTemperature:
+    """The answer about the same candidate at another temperature than was asked for."""
+
+    temperature: float
+    verdict: Verdict
+    ratio: Interval
+
+
+@dataclass(frozen=True)
 class AdviceDecision:
     """The verdict, the candidate that it is about, and, where it cannot be told, how many prompts would tell."""
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
+from typing import TypeVar
 
+from draftscope.base.steps import Steps, mapped
+
+Found = TypeVar("Found")
 LEAST_SECONDS = 2.0  # after which the time left is foreseen
 
 
@@ -28,11 +32,12 @@ def time_left(seconds: float | None) -> str:
     """An estimate in words, no finer than it is; empty for None."""
     if seconds is None:
         return ""
-    if seconds < 25:
-        return "under half a minute left"
+    if seconds < 5:
+        return "a few seconds left"
     if seconds < 90:
-        return f"about {10 * round(seconds / 10)} s left"
-    return f"about {round(seconds / 60)} min left"
+        step = 5 if seconds < 30 else 10
+        return f"about {step * int(seconds / step + 0.5)} s left"
+    return f"about {int(seconds / 60 + 0.5)} min left"
 
 
 Watcher = Callable[[Progress], object]
@@ -40,6 +45,17 @@ Watcher = Callable[[Progress], object]
 
 def unseen(_: Progress) -> None:
     """Nobody follows it."""
+
+
+def with_progress(begin: Callable[[Watcher], Steps[None, Found]], what: str) -> Steps[Progress, Found]:
+    """The steps of a measurement of `what`, which tells a watcher how far it is; each step is the latest of that."""
+    now = Progress(what)
+
+    def follow(at: Progress) -> None:
+        nonlocal now
+        now = Progress(f"{what}: {at.doing}", at.share, at.seconds_left)
+
+    return (yield from mapped(begin(follow), lambda _: now))
 
 
 class Pace:

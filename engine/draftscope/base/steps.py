@@ -55,37 +55,38 @@ def said(steps: Iterable[Item | None]) -> Iterator[Item]:
     return (item for item in steps if item is not None)
 
 
-class Together(Generic[Found]):
+class Together(Generic[Item, Found]):
     """A measurement that several wait for: whoever has the turn takes its next step, so that it is made once.
 
-    It is given up when nobody waits for it any more.
+    Each hears what its own steps say. It is given up when nobody waits for it any more.
     """
 
-    def __init__(self, begin: Callable[[], Steps[None, Found]]) -> None:
+    def __init__(self, begin: Callable[[], Steps[Item, Found]]) -> None:
         self._begin = begin
-        self._running: Steps[None, Found] | None = None
+        self._running: Steps[Item, Found] | None = None
         self._waiting = 0
         self._results: list[Found] = []
 
-    def steps(self) -> Steps[None, Found]:
+    def steps(self) -> Steps[Item, Found]:
         """One who waits."""
         self._waiting += 1
         try:
             while not self._results:
-                self._step()
-                yield None
+                yield from self._step()
         finally:
             self._waiting -= 1
             if not self._waiting:
                 self._running = None
         return self._results[0]
 
-    def _step(self) -> None:
+    def _step(self) -> Iterator[Item]:
         self._running = self._running or self._begin()
         try:
-            next(self._running)
+            said = next(self._running)
         except StopIteration as end:
             self._results.append(end.value)
+            return
         except BaseException:
             self._running = None
             raise
+        yield said

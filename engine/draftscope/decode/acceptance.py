@@ -6,6 +6,7 @@ verifies children of an accepted parent. No run's clock counts it.
 
 from __future__ import annotations
 
+from draftscope.base.progress import Pace, Watcher, unseen
 from draftscope.base.prompts import shipped
 from draftscope.base.steps import Steps
 from draftscope.decode.pair import LoadedPair
@@ -18,7 +19,7 @@ WIDTH = 6  # ranks
 PROMPT, TOKENS = 64, 48  # tokens read and written of each text; in a short context fewer
 
 
-def by_rank(pair: LoadedPair, settings: Settings) -> Steps[None, tuple[float, ...]]:
+def by_rank(pair: LoadedPair, settings: Settings, watch: Watcher = unseen) -> Steps[None, tuple[float, ...]]:
     """For each rank, the share of rounds in which the drafter's child of that rank was accepted. A step is a round."""
     width = min(WIDTH, pair.target.vocabulary)
     room = min(model.context for model in pair.models)
@@ -27,12 +28,14 @@ def by_rank(pair: LoadedPair, settings: Settings) -> Steps[None, tuple[float, ..
     prompts = [pair.tokenizer(prompt.text)["input_ids"][:read] for prompt in shipped()]
     streams = Streams(settings.seed, tuple(range(len(prompts))))
     session = open_session(pair.uncounted(), prompts, wide, streams, False, fixed_tree(even((width,))))
-    hits, rounds = [0] * width, 0
+    hits, rounds, pace = [0] * width, 0, Pace(watch)
+    pace.begin(len(prompts) * wide.max_new_tokens)
     for step in session.steps():
         for live, path, never_accepted in zip(step.live, step.paths, step.tree.never_accepted.tolist(), strict=True):
             if live and never_accepted and not never_accepted[0]:
                 rounds += 1
                 for node in path:
                     hits[node] += 1
+        pace.did(sum(len(path) + 1 for path, live in zip(step.paths, step.live, strict=True) if live), "rounds")
         yield None
     return tuple(hit / rounds for hit in hits)

@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from draftscope import drafters
 from draftscope.base.costs import Calibration, VerifyCurve
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.progress import Progress
+from draftscope.base.progress import Progress, with_progress
 from draftscope.base.steps import Steps, Together, last
 from draftscope.decode import availability
 from draftscope.decode.acceptance import by_rank
@@ -44,13 +44,15 @@ from draftscope.verify.tree import Counts
 from draftscope.verify.uniforms import Streams
 
 CHAT = Chat()
+COSTS = "what a round costs here, once for this machine"
+RANKS = "which drafted tokens are accepted, for the shape of the tree"
 Found = TypeVar("Found")
 
 
 class _MissingError(Exception):
     """Something has not been measured yet; `steps` measure it."""
 
-    def __init__(self, steps: Steps[None, Any]) -> None:
+    def __init__(self, steps: Steps[Progress, Any]) -> None:
         super().__init__("this session is opened in steps, and something must be measured first")
         self.steps = steps
 
@@ -80,10 +82,9 @@ class DecodingEngine(LoadedPair):
         self.compiled: list[str] = []  # sentences: why forwards are not native
         self.threads: ThreadChoice | None = None  # None: they were set, or none are used
         self._threads_before = threads_before
-        self.calibrating = Progress("")  # how far the measuring of costs is
-        self._calibrating: dict[object, Together[Calibration]] = {}  # by what it is of
+        self._calibrating: dict[object, Together[Progress, Calibration]] = {}  # by what it is of
         self._curve = Together(lambda: quick_curve(self))
-        self._rates: dict[tuple[str, Sampling], Together[tuple[float, ...]]] = {}  # acceptance by rank of children
+        self._rates: dict[tuple[str, Sampling], Together[Progress, tuple[float, ...]]] = {}  # acceptance by rank
         self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
         self._tree: Counts | None = None  # instead of the best one
         self._in_steps = False
@@ -212,8 +213,8 @@ class DecodingEngine(LoadedPair):
             yield from batch_events(session, starts, rule, self.pieces, record)
             done(len(some))
 
-    def opening(self, prompt: AnyPrompt, settings: Settings, **more: Any) -> Steps[None, Run]:
-        """`session` in steps: what its drafter chooses by is measured first, if it was not before."""
+    def opening(self, prompt: AnyPrompt, settings: Settings, **more: Any) -> Steps[Progress, Run]:
+        """`start` in steps: what its drafter chooses by is measured first, if it was not before. Each says how far."""
         while True:
             try:
                 with self._measured_in_steps():
@@ -251,12 +252,13 @@ class DecodingEngine(LoadedPair):
         """The measured costs of rounds, for this pair on this machine. Measured now if not yet known: seconds."""
         return last(self.calibrated())
 
-    def calibrated(self, names: Sequence[str] = (), one_text: bool = False) -> Steps[None, Calibration]:
-        """The same in steps of a forward or a few rounds, perhaps of the drafters `names` and batches of one only;
-        `calibrating` says how far it is."""
+    def calibrated(self, names: Sequence[str] = (), one_text: bool = False) -> Steps[Progress, Calibration]:
+        """The same in steps of a forward or a few rounds, perhaps of the drafters `names` and batches of one only. Each
+        says how far it is."""
         if "calibration" in self.__dict__:
             return self.calibration
-        together = Together(lambda: calibration_of(self, self._follow, names, one_text=one_text))
+        measuring = partial(calibration_of, self, names=names, one_text=one_text)
+        together = Together(lambda: with_progress(measuring, COSTS))
         calibration = yield from self._calibrating.setdefault((tuple(names), one_text), together).steps()
         if not names:
             self.calibration = calibration
@@ -266,9 +268,6 @@ class DecodingEngine(LoadedPair):
         """Costs are read or measured again by whoever needs them next."""
         self.__dict__.pop("calibration", None)
         self._calibrating.clear()
-
-    def _follow(self, now: Progress) -> None:
-        self.calibrating = now
 
     def verify_curve(self) -> Steps[None, VerifyCurve]:
         """v by rows: from the saved calibration, else measured once in a second or so, in steps of a forward."""
@@ -301,7 +300,7 @@ class DecodingEngine(LoadedPair):
     ) -> None:
         self.close()
 
-    def _known(self, steps: Steps[None, Found]) -> Found:
+    def _known(self, steps: Steps[Progress, Found]) -> Found:
         """The result of a measurement. Inside `_measured_in_steps` it may take no step."""
         try:
             next(steps)
@@ -324,7 +323,8 @@ class DecodingEngine(LoadedPair):
         if self._tree is not None:
             return self._tree
         key = info.name, Sampling.of(settings)
-        rates = self._known(self._rates.setdefault(key, Together(lambda: by_rank(self, settings))).steps())
+        measuring = partial(by_rank, self, settings)
+        rates = self._known(self._rates.setdefault(key, Together(lambda: with_progress(measuring, RANKS))).steps())
         size = settings.options(TreeSizeOptions)
         limits = *key, size.tree_nodes, size.tree_depth
         if limits not in self._trees:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from draftscope.base.cores import OtherCores
 from draftscope.base.costs import PLAIN
-from draftscope.base.steps import Cancelled, Steps
+from draftscope.base.steps import Cancelled, Steps, mapped
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, SoloRuns, VerifyCosts
 
@@ -57,7 +57,8 @@ def solo_runs(
     others: dict[str, list[float]] = {lane: [] for lane in lanes}
     for _ in range(repeats):
         for lane, settings in lanes.items():
-            solo = yield from engine.opening(prompt, settings, run=run, lane=lane, record=False)
+            opening = engine.opening(prompt, settings, run=run, lane=lane, record=False)
+            solo = yield from mapped(opening, lambda _: None)
             cores = OtherCores()
             for _ in solo.steps():
                 yield None

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import Steps
+from draftscope.base.steps import Steps, mapped
 from draftscope.drafters.settings import Settings
 from draftscope.trace import events
 
@@ -77,7 +77,7 @@ def _once(
     engine: DecodingEngine, prompt: str, lane: str, settings: Settings, so_far: _Measured
 ) -> Steps[None, ComparedLane]:
     """One more whole run."""
-    run = yield from engine.opening(prompt, settings, lane=lane, record=False)
+    run = yield from mapped(engine.opening(prompt, settings, lane=lane, record=False), lambda _: None)
     rounds = drafted = 0
     for step in run.steps():
         yield None

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from draftscope.base.costs import Calibration
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import Steps
+from draftscope.base.steps import Steps, mapped
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import read_prompt
 from draftscope.drafters.settings import Settings
@@ -182,7 +182,7 @@ class Field:
         """The calibration of the models here, and the drafter whose costs stand for a server's."""
         if self.engine is None:
             return None
-        calibration = yield from self.engine.calibrated()
+        calibration = yield from mapped(self.engine.calibrated(), lambda _: None)
         drafter = curve.drafter_here(calibration)
         return None if drafter is None else (calibration, drafter)
 

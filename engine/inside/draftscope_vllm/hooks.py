@@ -51,8 +51,10 @@ def install() -> None:
 
 
 def record(worker: Any) -> None:
-    """Watches the runner of the first rank; `draftscope_rounds` is what the routes call in every rank."""
-    recorder = RoundRecorder(rounds, os.environ.get("DRAFTSCOPE_INSIDE") == "all") if worker.rank == 0 else None
+    """Watches the runner of the rank that samples; `draftscope_rounds` is what the routes call in every rank."""
+    parallel = worker.parallel_config
+    samples = worker.rank == parallel.tensor_parallel_size * (parallel.pipeline_parallel_size - 1)
+    recorder = RoundRecorder(rounds, os.environ.get("DRAFTSCOPE_INSIDE") == "all") if samples else None
     type(worker).draftscope_rounds = lambda _, request, after: recorder and recorder.answer(request, after)
     if recorder is not None:
         try:
@@ -87,7 +89,7 @@ def recognise(place: Any, name: str, expected: tuple[str, ...]) -> Function:
 
 def hooked(original: Function, recorder: RoundRecorder, hook: Callable[[dict[str, Any], Any, float], None]) -> Function:
     """`original`, with a hook after it: its arguments by name, what it returned, and when it began."""
-    signature = inspect.signature(original)
+    names = tuple(inspect.signature(original).parameters)
 
     @wraps(original)
     def call(*args: Any, **named: Any) -> Any:
@@ -95,7 +97,7 @@ def hooked(original: Function, recorder: RoundRecorder, hook: Callable[[dict[str
         result = original(*args, **named)
         if recorder.on:
             try:
-                hook(signature.bind(*args, **named).arguments, result, began)
+                hook({**dict(zip(names, args, strict=False)), **named}, result, began)
             except Exception as error:
                 recorder.disable(f"the hook of {original.__name__} failed ({error!r})")
         return result
@@ -116,6 +118,7 @@ class Hooks:
 
     def execute_model(self, given: dict[str, Any], result: Any, began: float) -> None:
         self._began = began
+        self._recorder.end(given["scheduler_output"].finished_req_ids)
         self._forget()
 
     def apply_top_k_top_p(self, given: dict[str, Any], result: Any, began: float) -> None:
@@ -129,26 +132,24 @@ class Hooks:
 
     def rejection_sample(self, given: dict[str, Any], result: Any, began: float) -> None:
         self._verification = VllmVerification(
-            given["draft_token_ids"], list(given["num_draft_tokens"]), given["draft_probs"], given["target_logits"],
+            given["draft_token_ids"], given["num_draft_tokens"], given["draft_probs"], given["target_logits"],
             self._u, self._p,
         )  # fmt: skip
 
     def sample(self, given: dict[str, Any], result: Any, began: float) -> None:
-        """The step is complete. References suffice for tensors that are made anew in each; buffers are copied."""
-        batch, plan = self._runner.input_batch, given["spec_decode_metadata"]
-        requests = list(batch.req_ids)
-        count = len(requests)
-        wanted = [self._recorder.wants(request) for request in requests]
-        if given["logits"] is None or not any(wanted):
+        """The step is complete. References suffice for what is made anew in each; buffers are copied."""
+        batch, plan, wants = self._runner.input_batch, given["spec_decode_metadata"], self._recorder.wants
+        if given["logits"] is None or not any(map(wants, batch.req_ids)):
             return self._forget()
-        settings = batch.sampling_metadata
+        requests = list(batch.req_ids)
+        count, settings = len(requests), batch.sampling_metadata
         step = VllmStep(
             requests=requests,
             temperature=batch.temperature_cpu[:count].tolist(),
             top_k=[k if 0 < k < given["logits"].shape[-1] else 0 for k in batch.top_k_cpu[:count].tolist()],
             top_p=batch.top_p_cpu[:count].tolist(),
             skipped=self._runner.discard_request_mask.np[:count].tolist(),
-            wanted=wanted,
+            wanted=list(map(wants, requests)),
             ms=1000 * ((now := time.perf_counter()) - self._began),
             at=1000 * now,
             logits=given["logits"],
@@ -156,8 +157,8 @@ class Hooks:
             written=result.sampled_token_ids,
             last=self._last,
             verification=self._verification,
-            rows=[] if plan is None else plan.target_logits_indices.tolist(),
-            last_rows=list(range(count)) if plan is None else plan.bonus_logits_indices.tolist(),
+            rows=None if plan is None else plan.target_logits_indices,
+            last_rows=None if plan is None else plan.bonus_logits_indices,
         )
         self._recorder.take(step)
         return self._forget()

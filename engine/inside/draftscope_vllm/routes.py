@@ -6,12 +6,27 @@ import asyncio
 import json
 from argparse import Namespace
 from collections.abc import AsyncIterator
+from itertools import zip_longest
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Response
 from fastapi.responses import StreamingResponse
 
 ANSWERS_S, PAUSE_S, LONGEST_S = 30.0, 0.05, 600.0
+
+
+def merged(answers: list[dict[str, Any]]) -> str:
+    """What several engines answered (data parallel) as one. Each request is in one of them."""
+    turns = zip_longest(*(reversed(answer["requests"]) for answer in answers))
+    known = [answer["ended"] for answer in answers if answer["ended"] is not None]
+    return json.dumps({
+        "on": all(answer["on"] for answer in answers),
+        "why": next((answer["why"] for answer in answers if answer["why"]), ""),
+        "lost": sum(answer["lost"] for answer in answers),
+        "requests": [name for turn in turns for name in turn if name is not None][::-1],
+        "ended": all(known) if known else None,
+        "rounds": [content for answer in answers for content in answer["rounds"]],
+    })  # fmt: skip
 
 
 class RoundRoutes:
@@ -40,20 +55,26 @@ class RoundRoutes:
     async def _ask(self, request: str, after: int) -> str:
         if self._client is None:
             raise HTTPException(503, "draftscope: this server has no engine to record.")
-        answers = await self._client.collective_rpc("draftscope_rounds", ANSWERS_S, (request, after))
-        for answer in answers:
-            if answer is not None:
-                return str(answer)
-        raise HTTPException(503, "draftscope: no rank records; the server's log says why.")
+        call = ("draftscope_rounds", ANSWERS_S, (request, after))
+        engines: Any = getattr(self._client, "engine_core", None)
+        if hasattr(engines, "call_utility_all_async"):  # else the first of several engines answers
+            by_engine = await engines.call_utility_all_async("collective_rpc", *call, None)
+            ranks = [answer for engine in by_engine for answer in engine]
+        else:
+            ranks = await self._client.collective_rpc(*call)
+        answers = [answer for answer in ranks if answer is not None]
+        if not answers:
+            raise HTTPException(503, "draftscope: no rank records; the server's log says why.")
+        return answers[0] if len(answers) == 1 else merged([json.loads(answer) for answer in answers])
 
     async def _events(self, request: str) -> AsyncIterator[str]:
-        """Ends when the recorder ends, after ten minutes, or when the client leaves."""
+        """Ends when all these requests have, when the recorder ends, after ten minutes, or when the client leaves."""
         after = -1
         for _ in range(int(LONGEST_S / PAUSE_S)):
             answer = json.loads(await self._ask(request, after))
             for content in answer["rounds"]:
                 after = content["number"]
                 yield f"data: {json.dumps(content)}\n\n"
-            if not answer["on"]:
+            if answer["ended"] or not answer["on"]:
                 return
             await asyncio.sleep(PAUSE_S)

@@ -45,9 +45,11 @@ def advice_regret(
     wanted: Given,
     loading: Given,
     prompts: plans.Prompts = None,
-    each: Annotated[
+    advice_seconds: Annotated[
         float,
-        typer.Option(parser=decimal, metavar="X", help="seconds for each advice", rich_help_panel=plans.MEASURED),
+        typer.Option(
+            "--each", parser=decimal, metavar="X", help="seconds for each advice", rich_help_panel=plans.MEASURED
+        ),
     ] = 20.0,
     seconds: Annotated[
         float,
@@ -67,7 +69,7 @@ def advice_regret(
     plan = replace(plans.planned(wanted, PLAN), batches=concurrency, seconds=seconds)
     selected, _ = texts(plan, prompts)
     names = tuple(dict.fromkeys(compared.get("drafters", DRAFTERS)))
-    question = Question(length=plan.tokens, seconds=each, concurrency=max(plan.batches))
+    question = Question(length=plan.tokens, seconds=advice_seconds, concurrency=max(plan.batches))
     from draftscope.advise.regret import AdviceChooser, grid, summary
     from draftscope.measure.bench.systems import refuse_unknown
 
@@ -80,7 +82,7 @@ def advice_regret(
     report = plans.measure_regret(engine, plan, [advice], grid(engine, names), selected, out, "advice-regret", summary)
     cells = len(selected) * len(plan.temperatures) * len(plan.batches)
     if left := cells - len(report.rows.query("policy")):
-        terminal.say(f"{left} kinds of text were not measured: --seconds {seconds:g} were over.")
+        terminal.print_note(f"{left} kinds of text were not measured: --seconds {seconds:g} were over.")
     terminal.markdown(report.markdown())
-    terminal.say(f"wrote advice-regret.json, advice-regret.md to {out}.")
+    terminal.print_note(f"wrote advice-regret.json, advice-regret.md to {out}.")
     return ExitCode.OK

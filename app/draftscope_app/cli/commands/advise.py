@@ -110,15 +110,15 @@ def advise(
     values = _typed(_read_in(elsewhere, acceptance))
     if report is not None:
         plans.prepare_folder(report.parent)
-    found = (
+    advice = (
         _measured(question, loading, prompts, kind, drafters) if values is None else _planned(question, loading, values)
     )
     if report is not None:
-        _write_page(found, report)
+        _write_page(advice, report)
     if json:
-        print(found.as_json())
+        print(advice.as_json())
     else:
-        _show(found)
+        _show(advice)
     return ExitCode.OK
 
 
@@ -130,9 +130,11 @@ def _read_in(given: Given, file: Path | None) -> Given:
         raise DraftscopeError("--alpha and --acceptance both name the acceptance; give one of them.")
     from draftscope.advise.elsewhere import read
 
-    found = read(file)
-    terminal.remark(f"Acceptance by position from {found.source}: {', '.join(f'{each:.3f}' for each in found.alpha)}")
-    return {**given, "alpha": list(found.alpha), "unconditional": not found.conditional}
+    measured = read(file)
+    terminal.print_status(
+        f"Acceptance by position from {measured.source}: {', '.join(f'{alpha:.3f}' for alpha in measured.alpha)}"
+    )
+    return {**given, "alpha": list(measured.alpha), "unconditional": not measured.conditional}
 
 
 def _typed(given: Given) -> TypedValues | None:
@@ -160,7 +162,7 @@ def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceR
     chosen, drafter = options.models(loading)
     engine = options.load(chosen)
     with terminal.following("Calibrating") as watch:
-        calibration = last(engine.calibrated(), lambda _: watch(engine.calibrating))
+        calibration = last(engine.calibrated(), watch)
     if calibration.doubts:
         raise DraftscopeError(f"{' '.join(calibration.doubts)} {costs.NOT_KEPT}")
     name = drafter if drafter in calibration.drafting else next((n for n in calibration.drafting if n != "plain"), None)
@@ -186,7 +188,10 @@ def _measured(
     selected = plans.for_target(engine, plan, prompts, selected)
     known = load_saved(measured_for(engine)) is not None
     first = "" if known else ", after the costs of rounds on this machine, which are measured once"
-    terminal.say(f"This takes up to {question.seconds:g} s{first}; it ends as soon as the answer is clear.")
+    terminal.print_note(
+        f"This takes up to {question.seconds:g} s{first}; it ends as soon as the answer is clear, at temperatures 0 "
+        "and 1."
+    )
     with terminal.following("Advising") as watch:
         return advised(engine, question, selected, names, notes, watch)
 
@@ -194,35 +199,32 @@ def _measured(
 def _show(report: AdviceReport) -> None:
     """The verdict and its limits, the candidates, settings for other engines; notes on stderr."""
     for note in report.notes:
-        terminal.say(" ".join(note.split()))
+        terminal.print_note(" ".join(note.split()))
     print("\n".join(report.sentences))
     print()
     terminal.show(candidates_table(report))
     if report.alpha and report.measured:
         rates = ", ".join(map(_interval, report.alpha))
         print(f"\nAcceptance by position, {report.chosen.candidate.name}, given that all before was accepted: {rates}")
-    for each in report.ready:
-        shown = each.settings or f"{each.engine} {each.note}."
-        note = f" {each.note}" if each.settings and each.note else ""
-        print(f"\n{each.engine} ({each.checked}):{note}\n{shown}")
+    for ready in report.ready:
+        shown = ready.settings or f"{ready.engine} {ready.note}."
+        note = f" {ready.note}" if ready.settings and ready.note else ""
+        print(f"\n{ready.engine} ({ready.checked}):{note}\n{shown}")
 
 
 def candidates_table(report: AdviceReport) -> terminal.Table:
     """The best candidate of each drafter, and all that were run: predicted beside measured."""
     from draftscope.advise.model import best_by_drafter
 
-    measured = {each.candidate: each for each in report.measured}
-    shown = dict.fromkeys(
-        [*best_by_drafter(report.predicted), *(each for each in report.predicted if each.candidate in measured)]
-    )
+    measured = {run.candidate: run for run in report.measured}
+    run_here = (p for p in report.predicted if p.candidate in measured)
+    shown = dict.fromkeys([*best_by_drafter(report.predicted), *run_here])
     rows = []
-    for each in sorted(shown, key=lambda each: -each.ratio.median):
-        ran = measured.get(each.candidate)
+    for p in sorted(shown, key=lambda p: -p.ratio.median):
+        ran = measured.get(p.candidate)
         run = _interval(ran.ratio) if ran else "-"
         same = f"{ran.predicted:.2f}" if ran else "-"
-        rows.append(
-            [each.candidate.name, f"{each.tau.median:.2f}", f"{each.cost:.2f}", f"{each.ratio.median:.2f}", same, run]
-        )
+        rows.append([p.candidate.name, f"{p.tau.median:.2f}", f"{p.cost:.2f}", f"{p.ratio.median:.2f}", same, run])
     head = ["candidate", "tokens a round", "cost of a round", "predicted", "predicted for the run", "measured"]
     title = "Over plain decoding; the cost of a round is in rounds of plain decoding:"
     return terminal.Table(head, rows, frozenset(range(1, len(head))), title)
@@ -242,11 +244,11 @@ def _write_page(report: AdviceReport, file: Path) -> None:
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("plotly"):
             raise
-        terminal.say("--report needs plotly; install it with: pip install 'draftscope[app]'.")
+        terminal.print_note("--report needs plotly; install it with: pip install 'draftscope[app]'.")
         return
     try:
         file.write_text(page(jsonlib.loads(report.as_json())), encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise DraftscopeError(f"--report {file}: the page cannot be written ({reason}); name another file.") from None
-    terminal.say(f"wrote {file}.")
+    terminal.print_note(f"wrote {file}.")

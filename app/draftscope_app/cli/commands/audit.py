@@ -114,8 +114,8 @@ def _inside(url: str, chosen: Options, sampling: Given, json: Path | None) -> in
 
 def _baseline(path: Path) -> Mapping[str, Any]:
     try:
-        found = jsonlib.loads(path.read_text(encoding="utf-8"))
-        return {name: found[name] for name in (*SAME, "differences")}
+        report = jsonlib.loads(path.read_text(encoding="utf-8"))
+        return {name: report[name] for name in (*SAME, "differences")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DraftscopeError(f"--baseline {path}: not a report of 'draftscope audit --json' ({error}).") from None
 

@@ -56,7 +56,7 @@ def bench(
     engine, more = _loaded(chosen)
     report = benchmark(engine, plan, plans.for_target(engine, plan, prompts, selected), [*notes, *more])
     plans.print_report(report, save(report, out), json)
-    terminal.say(f"wrote {', '.join(['bench.json', 'bench.md', *_page(report, out)])} to {out}.")
+    terminal.print_note(f"wrote {', '.join(['bench.json', 'bench.md', *_page(report, out)])} to {out}.")
     return ExitCode.OK
 
 
@@ -70,8 +70,8 @@ def _loaded(chosen: LoadSettings) -> tuple[DecodingEngine, list[str]]:
         from draftscope.models.loading import embedded
 
         target = chosen.target or str(embedded.home("target"))
-        alone = options.load(replace(chosen, target=target, draft=None, draft_revision=None))
-        return alone, [f"Measured without the draft '{chosen.draft}'. {error}"]
+        target_alone = options.load(replace(chosen, target=target, draft=None, draft_revision=None))
+        return target_alone, [f"Measured without the draft '{chosen.draft}'. {error}"]
 
 
 def _page(report: BenchReport, out: Path) -> list[str]:
@@ -82,7 +82,7 @@ def _page(report: BenchReport, out: Path) -> list[str]:
         missing = str(error.name).partition(".")[0]
         if missing not in ("plotly", "pandas"):
             raise
-        terminal.say(f"bench.html needs {missing}; install it with: pip install 'draftscope[app]'.")
+        terminal.print_note(f"bench.html needs {missing}; install it with: pip install 'draftscope[app]'.")
         return []
     (out / "bench.html").write_text(page(jsonlib.loads(report.as_json())), encoding="utf-8")
     return ["bench.html"]

@@ -53,25 +53,25 @@ def calibrate(
         if not drafting_of(engine, [name]):
             raise DraftscopeError(f"--drafter {name}: its rounds are not calibrated; 'draftscope bench' measures it.")
     with terminal.following("Calibrating") as watch:
-        found = last(calibration_of(engine, watch, names, again))
-    if found.doubts:
-        for sentence in (*found.doubts, costs.NOT_KEPT):
-            terminal.say(sentence)
-    elif costs.load_saved(found.measured_for) is None:
-        terminal.say(
+        calibration = last(calibration_of(engine, watch, names, again))
+    if calibration.doubts:
+        for sentence in (*calibration.doubts, costs.NOT_KEPT):
+            terminal.print_note(sentence)
+    elif costs.load_saved(calibration.measured_for) is None:
+        terminal.print_note(
             f"'{costs.home()}' cannot be written, so this is not kept; set DRAFTSCOPE_CACHE to another folder."
         )
     if json:
-        print(found.model_dump_json())
+        print(calibration.model_dump_json())
     else:
-        _show(found)
-    return ExitCode.UNDECIDED if found.doubts else ExitCode.OK
+        _show(calibration)
+    return ExitCode.UNDECIDED if calibration.doubts else ExitCode.OK
 
 
 def _show(saved: Calibration) -> None:
-    own = saved.measured_for
-    place = f"{own.device}, {own.dtype}, {count(own.threads, 'thread')}"
-    print(f"{own.target}, draft {own.draft or 'none'}; {place}, {saved.created}")
+    pair = saved.measured_for
+    place = f"{pair.device}, {pair.dtype}, {count(pair.threads, 'thread')}"
+    print(f"{pair.target}, draft {pair.draft or 'none'}; {place}, {saved.created}")
     print(
         f"One round of plain decoding: {saved.plain_ms:.2f} ms, of which {saved.rounds_of(PLAIN).overhead:.2f} ms are "
         "spent outside the forward.\n"
@@ -105,13 +105,13 @@ def verify_table(saved: Calibration) -> Table:
 def drafting_tables(saved: Calibration) -> list[Table]:
     """For each drafter: c, and the tokens a round must emit for each sequence before drafting pays, by batch."""
     tables = []
-    for name, own in saved.drafting.items():
+    for name, rounds_by_batch in saved.drafting.items():
         if name == PLAIN:
             continue
         one = saved.rounds_of(name)
         costs = [
             [f"{batch}", *(f"{saved.round_cost(name, gamma, batch):.2f}" for gamma in GAMMAS)]
-            for batch in sorted(each.batch for each in own)
+            for batch in sorted(rounds.batch for rounds in rounds_by_batch)
         ]
         parts = (
             ("c", one.step, "a draft step"),
@@ -137,19 +137,19 @@ def _noise(saved: Calibration) -> str:
 
 def _bits(saved: Calibration) -> str:
     """What holds of greedy text, for drafters of chains and of trees: a sentence each."""
-    return "\n".join(_bits_of(saved, branches) for branches in sorted({each.branches for each in saved.row_bits}))
+    return "\n".join(_bits_of(saved, branches) for branches in sorted({shape.branches for shape in saved.row_bits}))
 
 
 def _bits_of(saved: Calibration, branches: bool) -> str:
-    own = [shape for shape in saved.row_bits if shape.branches == branches]
-    rows, differing = sum(shape.rows for shape in own), sum(shape.differing for shape in own)
+    shapes = [shape for shape in saved.row_bits if shape.branches == branches]
+    rows, differing = sum(shape.rows for shape in shapes), sum(shape.differing for shape in shapes)
     what = f"Rows of a {'tree' if branches else 'chain'}"
     who = f"greedy text of {'tree' if branches else 'chain'} drafters"
     if not differing:
         return f"{what}: all {rows} tried have the bits of a token decoded alone; {who} should equal plain's exactly."
     at = f"{differing} of {rows} tried differ from a token decoded alone"
-    widths = [] if branches else sorted(shape.width for shape in own if shape.differing)
+    widths = [] if branches else sorted(shape.width for shape in shapes if shape.differing)
     if widths:
         at += f" (widths {', '.join(map(str, widths))})"
-    largest = max(shape.largest for shape in own)
+    largest = max(shape.largest for shape in shapes)
     return f"{what}: {at}, by up to {largest:.2g} in a logit; {who} may part from plain's at a tie."

@@ -73,8 +73,8 @@ def check(
     texts = _texts(prompts)
     engine = options.load(load)
     with _shown(json) as (show, watch):
-        found = run_check(engine, name, samples, seed, watch, rule, chosen, texts or PROMPTS)
-        findings = [show(finding) for finding in found]
+        checked = run_check(engine, name, samples, seed, watch, rule, chosen, texts or PROMPTS)
+        findings = [show(finding) for finding in checked]
     return _concluded(name, findings, info.exact_with(chosen), not info.source, json)
 
 
@@ -114,7 +114,7 @@ def _shown(json: bool) -> Iterator[tuple[Callable[[Finding], Finding], Callable[
     A table on a terminal; a line for each finding in a pipe; with `json` only a progress bar on a terminal's stderr.
     """
     if json or not sys.stdout.isatty():
-        with terminal.shares() as bar:
+        with terminal.share_bar() as bar:
             task = bar.add_task("Checking", total=1.0, left="")
 
             def show(finding: Finding) -> Finding:
@@ -128,7 +128,7 @@ def _shown(json: bool) -> Iterator[tuple[Callable[[Finding], Finding], Callable[
 
             yield show, follow
         return
-    with terminal.growing(HEAD) as (add, caption):
+    with terminal.live_table(HEAD) as (add, caption):
 
         def row(finding: Finding) -> Finding:
             add((_result(finding), finding.name, finding.detail), COLORS[_result(finding)])

@@ -74,14 +74,14 @@ def claims(
 
     chosen = _chosen(number)
     if run is not None:
-        claim_runs.run(chosen, run, seconds, terminal.say)
+        claim_runs.run(chosen, run, seconds, terminal.print_note)
     evidence = _evidence(run or folder, bench, regret, advice)
     if save is not None:
         saved.save(save, evidence)
-        terminal.say(f"wrote {save}.")
+        terminal.print_note(f"wrote {save}.")
     judged = [(claim, claim.judged(evidence)) for claim in chosen]
     if json:
-        print(jsonlib.dumps([saved.values(claim, found) for claim, found in judged]))
+        print(jsonlib.dumps([saved.values(claim, outcome) for claim, outcome in judged]))
     elif number is not None:
         _show_one(*judged[0], evidence)
     else:
@@ -132,7 +132,7 @@ def _show_one(claim: Claim, judged: JudgedClaim, evidence: SavedResults) -> None
 
 
 def _show_all(judged: list[tuple[Claim, JudgedClaim]], evidence: SavedResults) -> None:
-    rows = [(str(claim.number), claim.sentence, str(found.verdict), found.measured) for claim, found in judged]
+    rows = [(str(claim.number), claim.sentence, str(outcome.verdict), outcome.measured) for claim, outcome in judged]
     terminal.show(terminal.Table(("", "claim", "verdict", "found"), rows, frozenset({0}), _machine(evidence)))
 
 

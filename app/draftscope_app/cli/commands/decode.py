@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import Steps, said, stoppable
+from draftscope.base.steps import Steps, last, said, stoppable
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
@@ -65,12 +65,14 @@ def decode(
     from draftscope.decode.race import race
 
     drafters.find(settings.drafter)
-    lane = options.load(load).start(text, settings)
+    opening = options.load(load).opening(text, settings)
+    with terminal.following("Measuring") as watch:
+        lane = last(opening, watch)
     events, lost = _decode(race([lane]), _counted(settings.max_new_tokens) if json else _streamed, trace)
-    return _told(events, json, lost)
+    return _print_result(events, json, lost)
 
 
-def _told(events: list[AnyEvent], json: bool, lost: DraftscopeError | None) -> int:
+def _print_result(events: list[AnyEvent], json: bool, lost: DraftscopeError | None) -> int:
     done = lanes.lanes(events)[0].decoded()
     if json:
         print(lanes.as_json(done))
@@ -106,7 +108,7 @@ def _inside(text: str, server: str, chosen: Given, trace: Path | None, json: boo
     with Field.open({"inside": server}) as field:
         steps = field.inside(field.prompt(text, settings), request_of(settings), RUN)
         events, lost = _decode(steps, (lambda coming: coming) if json else _printed, trace)
-    code, end = _told(events, json, lost), events[-1]
+    code, end = _print_result(events, json, lost), events[-1]
     if end.kind == "run_end" and end.reason == "error":
         raise DraftscopeError(end.message)
     return code

@@ -24,11 +24,11 @@ app = typer.Typer(add_completion=False)
 def drafters(loading: Given, json: options.Json = False) -> int:
     """List the drafters and which of them can run on these models."""
     chosen, _ = options.models(loading)
-    found = options.load(chosen).drafters()
+    choices = options.load(chosen).drafters()
     if json:
-        print(jsonlib.dumps([{field: getattr(drafter, field) for field in FIELDS} for drafter in found]))
+        print(jsonlib.dumps([{field: getattr(drafter, field) for field in FIELDS} for drafter in choices]))
         return ExitCode.OK
-    rows = [(each.name, _output(each), each.why_not or "yes", each.title, each.paper) for each in found]
+    rows = [(d.name, _output(d), d.why_not or "yes", d.title, d.paper) for d in choices]
     terminal.show(terminal.Table(("name", "output", "runs here", "title", "paper"), rows))
     return ExitCode.OK
 

@@ -42,7 +42,7 @@ def export(trace: options.Trace, what: What = "tokens", to: To = None) -> int:
     """
     recording = _page(trace, to) if what == "page" else _table(trace, what, to)
     if recording.warning:
-        terminal.say(recording.warning)
+        terminal.print_note(recording.warning)
     return ExitCode.OK
 
 
@@ -71,7 +71,7 @@ def _page(trace: Path, to: Path | None) -> files.Recording:
     recording = files.read(trace)
     html = player.page(recording.events)
     if len(player.first_run(recording.events)) < len(recording.events):
-        terminal.say(f"'{trace}' holds several runs; the page plays the first.")
+        terminal.print_note(f"'{trace}' holds several runs; the page plays the first.")
     if to is None:
         sys.stdout.write(html)
         return recording

@@ -92,7 +92,7 @@ def _draw(folder: Path) -> None:
     from draftscope_app.reports.forecast_figures import write_figures
 
     for path in write_figures(folder):
-        terminal.say(f"wrote {path}.")
+        terminal.print_note(f"wrote {path}.")
 
 
 def _print(scenario: Scenario, price: float | None, json: bool) -> None:
@@ -111,7 +111,7 @@ def _print(scenario: Scenario, price: float | None, json: bool) -> None:
             f"A million tokens cost ${dollars[0]:.2f} plain and ${dollars[1]:.2f} with {scenario.drafting.kind.name}."
         )
     for note in result.notes:
-        terminal.say(f"{note}; give more cards with --tp, or fewer requests.")
+        terminal.print_note(f"{note}; give more cards with --tp, or fewer requests.")
 
 
 def _count_cards(
@@ -128,4 +128,4 @@ def _count_cards(
         print("\n".join([*traffic_answer.traffic_sentences(scenario, answer), traffic_answer.HOW]))
     if figures is not None:
         path = forecast_figures.write_figure(traffic_answer.draw_traffic(scenario, answer), figures, "traffic")
-        terminal.say(f"wrote {path}.")
+        terminal.print_note(f"wrote {path}.")

@@ -74,7 +74,7 @@ def _print(head: str, kind: str, defects: Sequence[Defect], tau: float | None, l
     print(f"'{head}' ({kind}): no defect was found in its files.")
     print(f"{PROMPTS} texts, T = 0, {GAMMA} drafts: {tau:.2f} tokens a round, {said} ({low:.2f} to {high:.2f}).")
     if tau < min(LEAST, low):
-        terminal.say("hardly a draft is accepted: it drafts at random here; compare it with its training code.")
+        terminal.print_note("hardly a draft is accepted: it drafts at random here; compare it with its training code.")
 
 
 def _tokens_a_round(engine: DecodingEngine, kind: str) -> float:

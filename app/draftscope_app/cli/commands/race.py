@@ -222,15 +222,15 @@ def _texts(prompt: str | None, path: Path | None) -> list[str]:
         raise DraftscopeError("Give a PROMPT or --prompts FILE.jsonl, one of the two.")
     if path is None:
         return [sys.stdin.read() if prompt == "-" else prompt or ""]
-    found, notes = prompts.read(path)
+    entries, notes = prompts.read(path)
     for note in notes:
-        terminal.say(note)
-    return [each.text for each in found]
+        terminal.print_note(note)
+    return [entry.text for entry in entries]
 
 
 def _points(given: str) -> tuple[int, ...]:
     try:
-        return tuple(int(each) for each in given.split(",")) if given else ()
+        return tuple(int(point) for point in given.split(",")) if given else ()
     except ValueError:
         raise DraftscopeError(
             f"--concurrency {given}: give whole numbers separated by commas, such as 1,2,4,8."
@@ -255,7 +255,7 @@ def _seconds(milliseconds: float | None) -> float | None:
 
 def _say(dropped: Mapping[str, str]) -> None:
     for lane, why in dropped.items():
-        terminal.say(f"{lane} does not take part: {why}")
+        terminal.print_note(f"{lane} does not take part: {why}")
 
 
 def _save(path: Path, whole: Mapping[str, Any]) -> None:

@@ -73,8 +73,8 @@ def regret(
     engine = options.load(load)
     choosers = [BanditChooser(engine, policy, arms) for policy in policies]
     for note in notes:
-        terminal.say(note)
+        terminal.print_note(note)
     report = plans.measure_regret(engine, plan, choosers, arm_systems(engine, arms), selected, out, "regret")
     plans.print_report(report, report.markdown(), json)
-    terminal.say(f"wrote regret.json, regret.md to {out}.")
+    terminal.print_note(f"wrote regret.json, regret.md to {out}.")
     return ExitCode.OK

@@ -38,7 +38,7 @@ def replay(file: options.Trace, json: options.Json = False) -> int:
             print("\n" if number else "", end="")
             _show(lane)
     if recording.warning:
-        terminal.say(recording.warning)
+        terminal.print_note(recording.warning)
     return ExitCode.OK
 
 

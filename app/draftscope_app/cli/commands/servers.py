@@ -77,7 +77,7 @@ def _print(start: Start, pair: ServedPair, both: Sequence[Command]) -> None:
         print(line)
     for command in both:
         print(f"\n# {command.name}:\n{command.shell()}")
-    lanes = " ".join(f"--server {each.name}=http://127.0.0.1:{each.port}" for each in both)
+    lanes = " ".join(f"--server {command.name}=http://127.0.0.1:{command.port}" for command in both)
     print(f'\n# When both are up:\ndraftscope race {lanes} "Explain gravity."\n')
     terminal.show(terminal.Table(("flag", "why it matters"), [(flag.flag, flag.why) for flag in start.flags]))
 
@@ -89,7 +89,7 @@ def _run(both: Sequence[Command], nodes: int) -> int:
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for command in both:
-            terminal.say(command.shell())
+            terminal.print_note(command.shell())
             environment = {**os.environ, **dict(command.environment)}
             try:
                 processes.append(subprocess.Popen(command.arguments, env=environment, stdout=sys.stderr))
@@ -101,7 +101,7 @@ def _run(both: Sequence[Command], nodes: int) -> int:
                 processes[0].wait(0.5)
             except subprocess.TimeoutExpired:
                 continue
-        terminal.say("a server has ended; so does the other.")
+        terminal.print_note("a server has ended; so does the other.")
         return ExitCode.FAILED
     finally:
         for process in processes:

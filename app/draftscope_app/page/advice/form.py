@@ -11,7 +11,7 @@ from draftscope.advise.question import MOST_READERS, Objective, Question
 from draftscope_app.page import bundle, notes
 from draftscope_app.page.advice.view import OBJECTIVES
 from draftscope_app.page.advice.wanted import ALL_KINDS, LEAST_S, MOST_S, USUAL_S
-from draftscope_app.reports.advice_map import HERE, MACHINES, MAPS
+from draftscope_app.reports.advice_map import MACHINES, MAPS, THIS_MACHINE
 
 ABOUT = "<p>Measures costs and acceptance, then runs the best two settings against plain decoding.</p>"
 UNDECIDED = "<p>Nothing is measured yet, so nothing is decided: the estimate is a forecast.</p>"
@@ -103,13 +103,13 @@ def _map() -> MapForm:
     with gr.Column(visible=False, elem_id="ds-advice-map") as group:
         which = gr.Radio(list(MAPS), value=MAPS[0], label="Map of the speedup", elem_id="ds-advice-which")
         with gr.Row(elem_id="ds-advice-what-if"):
-            alpha = gr.Slider(
-                0, 0.99, 0, step=0.01, label="What if the acceptance were (0: as measured)", elem_id="ds-advice-alpha"
-            )
+            alpha = gr.Slider(0, 0.99, 0, step=0.01, label="Acceptance (0: as measured)", elem_id="ds-advice-alpha")
             draft_cost = gr.Slider(
-                0.1, 3, 1, step=0.05, label="What if a draft step cost (1: as measured)", elem_id="ds-advice-draft"
+                0.1, 3, 1, step=0.05, label="Cost of a draft step, times (1: as measured)", elem_id="ds-advice-draft"
             )
-            machine = gr.Dropdown(list(MACHINES), value=HERE, label="On which machine", elem_id="ds-advice-machine")
+            machine = gr.Dropdown(
+                list(MACHINES), value=THIS_MACHINE, label="On which machine", elem_id="ds-advice-machine"
+            )
         note = gr.HTML(apply_default_css=False, elem_id="ds-advice-map-note", js_on_load=None)
         plot = gr.Plot(show_label=False)
     return MapForm(group, which, alpha, draft_cost, machine, note, plot)
@@ -130,7 +130,7 @@ def _fields() -> dict[str, gr.components.Component]:
             [], value=[], multiselect=True, label="Drafters (none chosen: all)", elem_id="ds-advice-drafters"
         ),
         "objective": gr.Dropdown(
-            [(words, str(each)) for each, words in OBJECTIVES.items()], value=str(usual.objective),
+            [(words, str(objective)) for objective, words in OBJECTIVES.items()], value=str(usual.objective),
             label="What should become better", elem_id="ds-advice-objective",
         ),
         "price_per_hour": gr.Number(

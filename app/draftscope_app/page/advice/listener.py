@@ -32,7 +32,7 @@ class AdviceListeners:
     def __init__(self, shared: Shared, form: AdviceForm, card: VerdictCard) -> None:
         self.shared, self.form, self.card = shared, form, card
 
-    def attach(self, found: Any) -> None:
+    def attach(self, resumed: Any) -> None:
         form, card = self.form, self.card
         outputs = [form.progress, form.measure, form.stop, card.answer, card.save, card.report, card.map.group]
         drawn_to = [card.map.plot, card.map.note, card.map.group]
@@ -40,7 +40,7 @@ class AdviceListeners:
         assert isinstance(drafters, gr.Dropdown)
         drafters.focus(self.drafters, None, drafters, queue=False, **PRIVATE)
         listeners = TaskListeners(self.shared, self)
-        for begun in listeners.attach(form.measure.click, set(form.fields.values()), outputs, found):
+        for begun in listeners.attach(form.measure.click, set(form.fields.values()), outputs, resumed):
             begun.then(self.draw, [card.report, *card.map.inputs], drawn_to, **PRIVATE)
         for control in card.map.inputs:
             changed = control.release if isinstance(control, gr.Slider) else control.change
@@ -58,7 +58,8 @@ class AdviceListeners:
         """The map as the sliders say; it is shown once there is something on it."""
         if not report:
             return [gr.skip(), gr.skip(), gr.skip()]
-        figure, note = drawn(report, str(which), what_if(wanted.share(alpha), wanted.factor(draft_cost), str(machine)))
+        changes = what_if(wanted.alpha_override(alpha), wanted.draft_cost_factor(draft_cost), str(machine))
+        figure, note = drawn(report, str(which), changes)
         return [figure, notes.muted(note), gr.update(visible=True)]
 
     def job(self, values: Values, _: Any, __: str | None) -> AdviseJob:
@@ -78,7 +79,7 @@ class AdviceListeners:
             note = notes.muted(answer.note) if answer.note else ""
             return self._shown(text + note, view.partial(events), running=True)
         if report := event.get("report"):
-            return self._shown(view.measured(report), view.answer(report), found=(report, _saved(report)))
+            return self._shown(view.measured(report), view.answer(report), answer=(report, _saved(report)))
         return self._shown(notes.refused(str(answer.note)) if answer.refused else view.stopped(), UNDECIDED)
 
     def refuse(self, sentence: str) -> list[Any]:
@@ -86,10 +87,10 @@ class AdviceListeners:
         return [notes.refused(sentence), *[gr.skip()] * 6]
 
     def _shown(
-        self, progress: str, verdict: str, running: bool = False, found: tuple[view.Report, str] | None = None
+        self, progress: str, verdict: str, running: bool = False, answer: tuple[view.Report, str] | None = None
     ) -> list[Any]:
         """Both stages. The map of the last answer goes, and its report, until there is another one."""
-        report, file = found or (None, None)
+        report, file = answer or (None, None)
         save = gr.update(value=file, visible=file is not None)
         buttons = [gr.update(interactive=not running), gr.update(interactive=running)]
         return [progress, *buttons, verdict, save, report, gr.update(visible=False)]

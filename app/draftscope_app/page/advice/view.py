@@ -22,7 +22,7 @@ OBJECTIVES = {
 }
 LOOKS = 12  # at the runs, whose intervals are drawn
 STAGES = {
-    "costs": ("Measuring the cost of rounds on this machine; a minute for new models, once", ""),
+    "costs": ("Measuring what a round costs here, once for this machine", ""),
     "acceptance": ("Measuring acceptance on these prompts", "prompt"),
     "proof": ("Running the best in turn with plain decoding", "run"),
 }
@@ -59,15 +59,15 @@ def _closing(events: Sequence[Report]) -> str:
     looks = [event["ratio"] for event in events if event.get("ratio")][-LOOKS:]
     if not looks:
         return ""
-    low = min(1.0, *(each["low"] for each in looks))
-    wide = max(1.0, *(each["high"] for each in looks)) - low or 1.0
+    low = min(1.0, *(ratio["low"] for ratio in looks))
+    wide = max(1.0, *(ratio["high"] for ratio in looks)) - low or 1.0
 
     def at(ratio: float) -> str:
         return f"{100 * (ratio - low) / wide:.1f}%"
 
     bars = "".join(
-        f'<i style="margin-left: {at(each["low"])}; width: {100 * (each["high"] - each["low"]) / wide:.1f}%"></i>'
-        for each in looks
+        f'<i style="margin-left: {at(ratio["low"])}; width: {100 * (ratio["high"] - ratio["low"]) / wide:.1f}%"></i>'
+        for ratio in looks
     )
     last = looks[-1]
     label = f"The interval after each run, the latest {last['low']:.2f} to {last['high']:.2f}"
@@ -119,17 +119,17 @@ def _eaten(chosen: Report) -> str:
 
 
 def _listed(sentences: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>" if sentences else ""
+    return f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>" if sentences else ""
 
 
 def _candidates(report: Report) -> str:
     """The best setting of each drafter and those that were run; all others are folded."""
-    ran = {each["name"] for each in report["measured"]}
+    ran = {run["name"] for run in report["measured"]}
     best: dict[str, str] = {}
-    for each in report["predicted"]:
-        best.setdefault(each["candidate"]["drafter"], each["name"])
-    shown = [each for each in report["predicted"] if each["name"] in ran or each["name"] in best.values()]
-    others = [each for each in report["predicted"] if each not in shown]
+    for prediction in report["predicted"]:
+        best.setdefault(prediction["candidate"]["drafter"], prediction["name"])
+    shown = [p for p in report["predicted"] if p["name"] in ran or p["name"] in best.values()]
+    others = [p for p in report["predicted"] if p not in shown]
     table = candidates({**report, "predicted": shown}, "ds-table")
     if not others:
         return table
@@ -138,7 +138,7 @@ def _candidates(report: Report) -> str:
 
 
 def _alpha(report: Report) -> str:
-    rates = ", ".join(f"{each['median']:.2f} [{each['low']:.2f}, {each['high']:.2f}]" for each in report["alpha"])
+    rates = ", ".join(f"{alpha['median']:.2f} [{alpha['low']:.2f}, {alpha['high']:.2f}]" for alpha in report["alpha"])
     name = report["chosen"]["name"]
     said = f"Acceptance by position, α, {name}, given that all before was accepted, with 95% intervals: {rates}."
     return notes.muted(said)
@@ -147,11 +147,11 @@ def _alpha(report: Report) -> str:
 def _settings(ready: Sequence[Mapping[str, str]]) -> str:
     """Each with a button that copies it."""
     shown = "".join(
-        f'<div class="ds-setting"><h3>{escape(each["engine"])}</h3><button type="button" data-copy '
-        f'aria-label="Copy the settings for {escape(each["engine"])}">Copy</button><pre tabindex="0">'
-        f"{escape(each['settings'])}</pre>{notes.muted(_checked(each))}</div>"
-        for each in ready
-        if each["settings"]
+        f'<div class="ds-setting"><h3>{escape(entry["engine"])}</h3><button type="button" data-copy '
+        f'aria-label="Copy the settings for {escape(entry["engine"])}">Copy</button><pre tabindex="0">'
+        f"{escape(entry['settings'])}</pre>{notes.muted(_checked(entry))}</div>"
+        for entry in ready
+        if entry["settings"]
     )
     return f"<details open><summary>Settings to copy</summary>{shown}</details>" if shown else ""
 

@@ -40,14 +40,14 @@ def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limit
             f"length = {question.length}: this page writes at most {limits.most_tokens} tokens; use the command line "
             "for more."
         )
-    prompts = own(values["own"]) or shipped(values["kind"], chat)
-    asked = Asked(question, prompts, _drafters(values["drafters"], known))
+    prompts = visitor_prompts(values["own"]) or shipped(values["kind"], chat)
+    wish = Asked(question, prompts, _drafters(values["drafters"], known))
     lane = Settings.of(drafter="plain", max_new_tokens=question.length)
     prompt = "\n".join(text for texts in prompts.values() for text in texts)
-    return AdviseJob(id=new_id(), prompt=prompt, lanes={"advise": lane}, wish=asked)
+    return AdviseJob(id=new_id(), prompt=prompt, lanes={"advise": lane}, wish=wish)
 
 
-def own(text: Any) -> dict[str, list[str]]:
+def visitor_prompts(text: Any) -> dict[str, list[str]]:
     """The visitor's prompts, one per line; empty where there is none."""
     lines = [line.strip() for line in text_of(text or "").splitlines() if line.strip()]
     if len(lines) > MOST_PROMPTS:
@@ -72,13 +72,13 @@ def offered(known: Sequence[DrafterChoice]) -> list[tuple[str, str]]:
     ]
 
 
-def share(value: Any) -> float | None:
+def alpha_override(value: Any) -> float | None:
     """The slider of the acceptance: 0 is the measured one. Anything else that a page may send is taken as that."""
     known = isinstance(value, int | float) and 0 < value < 1
     return float(value) if known else None
 
 
-def factor(value: Any) -> float:
+def draft_cost_factor(value: Any) -> float:
     """The slider of the draft's cost, within its ends; 1 for anything that is no number."""
     known = isinstance(value, int | float) and math.isfinite(value)
     return min(max(float(value), 0.1), 3.0) if known else 1.0

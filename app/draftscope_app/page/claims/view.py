@@ -50,11 +50,11 @@ def drawer() -> None:
 def claims(saved: Values) -> str:
     """The whole list. `saved` is what `draftscope claims --save` wrote."""
     every = saved["claims"]
-    told = sum(claim["verdict"] not in OPEN for claim in every)
+    judged = sum(claim["verdict"] not in OPEN for claim in every)
     machine = machine_words(saved["machine"])
     where = f" Measured on: {machine}." if machine else ""
     about = (
-        f"What people say about speculative decoding: {count(len(every), 'claim')}, {told} with a verdict from "
+        f"What people say about speculative decoding: {count(len(every), 'claim')}, {judged} with a verdict from "
         f"measurements.{where} Choose what you expect, and the verdict is shown; your answers stay on this page."
     )
     return render("claims", about=about, claims=[_shown(claim) for claim in every])

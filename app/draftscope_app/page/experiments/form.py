@@ -26,7 +26,7 @@ class ExperimentForm:
 
 def form(lets_run: bool) -> ExperimentForm:
     """A drawer below the instrument."""
-    names = [each.name for each in EXPERIMENTS]
+    names = [experiment.name for experiment in EXPERIMENTS]
     run = stop = None
     with gr.Accordion("Experiments: what speculation costs and saves", open=False, elem_id="ds-experiments") as drawer:
         which = gr.Dropdown(names, value=names[0], label="Experiment", elem_id="ds-experiments-which")

@@ -30,7 +30,7 @@ class ExperimentListeners:
     def __init__(self, form: ExperimentForm, most_s: float = MOST_S) -> None:
         self.form, self.most_s = form, most_s
         self._stop: asyncio.Event | None = None  # of the experiment that runs now
-        self._own: dict[str, view.Own] = {}  # by experiment: what this server measured last
+        self._results: dict[str, view.LocalResult] = {}  # by experiment: what this server measured last
 
     def attach(self) -> None:
         form = self.form
@@ -51,11 +51,11 @@ class ExperimentListeners:
     def show(self, name: Any) -> list[Any]:
         """What was measured here last, or else the shipped result."""
         experiment = find(str(name)) or EXPERIMENTS[0]
-        own = self._own.get(experiment.name)
+        result = self._results.get(experiment.name)
         saved = shipped()
-        chart = view.chart_of(experiment, own.values if own else saved)
+        chart = view.chart_of(experiment, result.values if result else saved)
         plot = gr.update(value=figure(chart), visible=True) if chart else gr.update(value=None, visible=False)
-        return [view.about_own(experiment, own, saved) if own else view.about(experiment, saved), plot]
+        return [view.about_local(experiment, result, saved) if result else view.about(experiment, saved), plot]
 
     def offer(self, name: Any) -> list[Any]:
         """The same, and whether it can be run from here, or why not."""
@@ -89,7 +89,7 @@ class ExperimentListeners:
                     async for line in lines:
                         yield _answer(line, running=True)
                 seconds = time.monotonic() - began
-                self._own[experiment.name] = await asyncio.to_thread(_read, Path(folder), seconds)
+                self._results[experiment.name] = await asyncio.to_thread(_read, Path(folder), seconds)
             yield _answer("", self.show(experiment.name))
         except DraftscopeError as error:
             yield _answer(notes.refused(str(error)))
@@ -111,11 +111,11 @@ class ExperimentListeners:
             before += spent
 
 
-def _read(folder: Path, seconds: float) -> view.Own:
+def _read(folder: Path, seconds: float) -> view.LocalResult:
     """The results in the folder, measured in that time."""
     evidence = in_folder(folder)
     skipped = [note for bench in evidence.benches for note in bench.get("notes", ()) if note.startswith("Stopped")]
-    return view.Own(found_in(evidence), seconds, skipped)
+    return view.LocalResult(found_in(evidence), seconds, skipped)
 
 
 def _runnable(name: str) -> Experiment:
@@ -140,4 +140,4 @@ def _answer(
     """What `run` yields. While it runs, another experiment cannot be chosen, over which its result would be written.
     `stoppable`: whether one can stop an experiment; without it, whether this one runs."""
     able = (not running, not running, running if stoppable is None else stoppable)
-    return [*(shown or [gr.skip(), gr.skip()]), *(gr.update(interactive=each) for each in able), text]
+    return [*(shown or [gr.skip(), gr.skip()]), *(gr.update(interactive=enabled) for enabled in able), text]

@@ -17,7 +17,7 @@ SLOWER = 1.25  # times the expected duration: then it is said
 
 
 @dataclass(frozen=True)
-class Own:
+class LocalResult:
     """What this server measured: the values that `draftscope claims --save` would write, how long it took, and the
     benchmarks' notes on what they left out."""
 
@@ -28,8 +28,8 @@ class Own:
 
 def chart_of(experiment: Experiment, saved: Values) -> Values | None:
     """Its chart in a file of results; None where they lack what it needs."""
-    found = next((each for each in saved.get("experiments", ()) if each["name"] == experiment.name), None)
-    return found["chart"] if found is not None else None
+    entry = next((entry for entry in saved.get("experiments", ()) if entry["name"] == experiment.name), None)
+    return entry["chart"] if entry is not None else None
 
 
 def about(experiment: Experiment, saved: Values) -> str:
@@ -37,13 +37,13 @@ def about(experiment: Experiment, saved: Values) -> str:
     return _about(experiment, saved, _missing(experiment), "Measured on")
 
 
-def about_own(experiment: Experiment, own: Own, saved: Values) -> str:
+def about_local(experiment: Experiment, result: LocalResult, saved: Values) -> str:
     """The same for what was measured here; the shipped verdict comes last, to compare."""
     missing = "The commands ran here, but their results hold too few texts for a chart: texts that loop do not count."
     claim = _claim(experiment, saved)
-    took = "".join(map(notes.muted, (f"It took {duration(own.seconds)}.", *own.notes)))
+    took = "".join(map(notes.muted, (f"It took {duration(result.seconds)}.", *result.notes)))
     shipped = f'<p class="ds-muted">The shipped result: {claim}</p>' if claim else ""
-    return _about(experiment, own.values, missing, "Measured here") + took + shipped
+    return _about(experiment, result.values, missing, "Measured here") + took + shipped
 
 
 def how_long(experiment: Experiment, most: float) -> str:
@@ -77,15 +77,15 @@ def duration(seconds: float) -> str:
 
 def _about(experiment: Experiment, saved: Values, missing: str, where: str) -> str:
     chart, claim = chart_of(experiment, saved), _claim(experiment, saved)
-    found = f"<p>{escape(chart['note'] if chart else missing)}</p>" + (f"<p>{claim}</p>" if claim else "")
+    sentences = f"<p>{escape(chart['note'] if chart else missing)}</p>" + (f"<p>{claim}</p>" if claim else "")
     measured = notes.muted(f"{where}: {machine_words(saved['machine'])}.") if chart or claim else ""
     commands = "".join(f"<li><code>{escape(command)}</code></li>" for command in experiment.commands)
-    return f'<p class="ds-question">{escape(experiment.question)}</p>{found}{measured}<ul>{commands}</ul>'
+    return f'<p class="ds-question">{escape(experiment.question)}</p>{sentences}{measured}<ul>{commands}</ul>'
 
 
 def _claim(experiment: Experiment, saved: Values) -> str:
     """The verdict on its claim; empty without one."""
-    claim = next((each for each in saved["claims"] if each["number"] == experiment.number), None)
+    claim = next((entry for entry in saved["claims"] if entry["number"] == experiment.number), None)
     if claim is None or claim["verdict"] in OPEN:
         return ""
     verdict = SHORT.get(claim["verdict"], claim["verdict"])

@@ -62,10 +62,10 @@ class EngineListeners:
 
     async def watch_engine(self, request: gr.Request) -> AsyncIterator[Any]:
         """The engine's status while models load; then the drafters that it has."""
-        asked = from_query(dict(request.query_params or {}), self.shared.defaults)[0]
+        linked = from_query(dict(request.query_params or {}), self.shared.defaults)[0]
         async for status in watch(self.engine.changed, lambda: self.engine.status):
             over = status.phase != "loading" and not status.comes_back
-            offered = self.offered(asked["drafter"]) if over and status.drafters else gr.skip()
+            offered = self.offered(linked["drafter"]) if over and status.drafters else gr.skip()
             yield [engine_message(status), offered]
             if over:
                 return
@@ -92,8 +92,8 @@ class EngineListeners:
             return gr.update(choices=first_choices(drafter), value=drafter)
         default, chat = self.shared.defaults["drafter"], self.engine.status.chat
         usual = TREES[chat] if default == TREES[not chat] else default
-        asked = drafter != default and drafter in {d.name for d in known}
-        chosen = drafter if asked else able(usual, known)
+        is_linked = drafter != default and drafter in {d.name for d in known}
+        chosen = drafter if is_linked else able(usual, known)
         choices = [(d.title, d.name) for d in known if d.available or d.name == chosen]
         return gr.update(choices=choices, value=chosen)
 

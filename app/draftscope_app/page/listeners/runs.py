@@ -47,14 +47,14 @@ class RunListeners:
         widgets.instrument.fork(self.fork, None, **streams).then(self.after, **after)
         if self.shared.servers.offered:
             widgets.instrument.race(self.race, set(values), **streams).then(self.after, **after)
-        found = widgets.instrument.resume(self.resume, None, **streams)
-        found.then(self.after, **after)
+        resumed = widgets.instrument.resume(self.resume, None, **streams)
+        resumed.then(self.after, **after)
         # Plots of the last run must not stay beside a new one; after a refused run, `after` restores them.
         widgets.run.click(None, None, plots, js=f"() => {json.dumps([None] * len(plots))}")
         # An update that arrives while the drawer opens is lost, so an opened drawer asks for its plots.
         widgets.drawer.expand(self.drawn, queue=False, **after)
         widgets.stop.click(self.shared.stop, None, None, queue=False, **PRIVATE)
-        return found
+        return resumed
 
     async def run(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[str]:
         async for text in self._begun(request, lambda: self._job(values, None)):

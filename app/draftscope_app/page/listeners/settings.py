@@ -11,7 +11,7 @@ import os
 import gradio as gr
 
 from draftscope_app.page import opening
-from draftscope_app.page.controls import Controls, names, options, read_with
+from draftscope_app.page.controls import Controls, names, options, visible_if
 from draftscope_app.page.layout import Widgets
 
 
@@ -39,16 +39,16 @@ def attach(widgets: Widgets, defaults: Controls, query: str) -> None:
 
 def _attach_visibility(widgets: Widgets, defaults: Controls) -> None:
     """Only the settings that the chosen drafter reads are shown."""
-    own = [widgets.controls[name] for name in options()]
-    choosing = list(dict.fromkeys(["drafter", *(other for other, _ in read_with().values())]))
+    option_widgets = [widgets.controls[name] for name in options()]
+    choosing = list(dict.fromkeys(["drafter", *(other for other, _ in visible_if().values())]))
     first = {name: defaults[name] for name in choosing}
-    rules = json.dumps({"names": list(options()), "readWith": read_with(), "first": first})
+    rules = json.dumps({"names": list(options()), "visibleIf": visible_if(), "first": first})
     for name in choosing:
         widgets.controls[name].change(  # type: ignore[attr-defined]
-            None, widgets.controls[name], own, js=f"(value) => Draftscope.show({rules}, {{ {name}: value }})"
+            None, widgets.controls[name], option_widgets, js=f"(value) => Draftscope.show({rules}, {{ {name}: value }})"
         )
     messages = widgets.messages
-    messages.change(None, messages, own, js=f"(message) => Draftscope.told({rules}, message)")
+    messages.change(None, messages, option_widgets, js=f"(message) => Draftscope.readEngine({rules}, message)")
     both = json.dumps([{**defaults, **opening.settings(chat=chat)} for chat in (False, True)])
     messages.change(
         None, [messages, *widgets.values], widgets.values,

@@ -11,7 +11,7 @@ from draftscope_app.page.tasks import compare
 from draftscope_app.page.tasks.task import InstrumentTask, TaskListeners
 
 
-def attach(shared: Shared, widgets: Widgets, runs: RunListeners, found: Any) -> None:
+def attach(shared: Shared, widgets: Widgets, runs: RunListeners, resumed: Any) -> None:
     """`found`: the listener after which a reloaded page's visitor is known."""
     values, limits, page = set(widgets.values), shared.admission.limits, widgets.instrument
     engine = shared.admission.engine
@@ -23,9 +23,9 @@ def attach(shared: Shared, widgets: Widgets, runs: RunListeners, found: Any) -> 
         compare.about_comparison,
     )
     check = InstrumentTask("check", lambda _, __, session: compare.check(shared.events(session)), compare.about_check)
-    TaskListeners(shared, comparison).attach(page.compare, values, widgets.compared, found)
-    TaskListeners(shared, check).attach(page.check, set(), widgets.checked, found)
+    TaskListeners(shared, comparison).attach(page.compare, values, widgets.compared, resumed)
+    TaskListeners(shared, check).attach(page.check, set(), widgets.checked, resumed)
     if shared.servers.offered:
         for kind, press, receiver in (("audit", page.audit, widgets.audited), ("load", page.loadtest, widgets.loaded)):
             task = InstrumentTask(kind, lambda values, sent, _: runs.ask_servers(values, sent))
-            TaskListeners(shared, task).attach(press, values, receiver, found)
+            TaskListeners(shared, task).attach(press, values, receiver, resumed)

@@ -39,8 +39,8 @@ class ForkRequest(BaseModel):
 def job(fork: ForkRequest, events: Sequence[AnyEvent]) -> RunJob:
     """The fork as a job: the lane's own settings, another seed, and what its length still allows."""
     lanes = by_lane(events)
-    own = lanes.get(fork.lane, [])
-    start = next((event for event in own if isinstance(event, RunStart)), None)
+    lane_events = lanes.get(fork.lane, [])
+    start = next((event for event in lane_events if isinstance(event, RunStart)), None)
     if start is None:
         raise DraftscopeError(f"The shown run has no lane '{fork.lane}' to fork; choose one of its rounds.")
     if start.server is not None:
@@ -49,7 +49,7 @@ def job(fork: ForkRequest, events: Sequence[AnyEvent]) -> RunJob:
         )
     if len(lanes) >= MOST_LANES:
         raise DraftscopeError(f"{MOST_LANES} lanes are shown, and more would not be readable; press Run to begin anew.")
-    written = [*_before(fork, own), *([] if fork.token is None else [fork.token])]
+    written = [*_before(fork, lane_events), *([] if fork.token is None else [fork.token])]
     left = int(str(start.settings["max_new_tokens"])) - len(written)
     if left < 1:
         raise DraftscopeError("Nothing is left to write behind this token; choose an earlier round, or a longer text.")

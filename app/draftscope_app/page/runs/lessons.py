@@ -41,7 +41,7 @@ def events(name: str) -> tuple[AnyEvent, ...]:
     return files.read(_folder() / f"{name}{SUFFIX}").events
 
 
-def told(name: str) -> str:
+def delta_of(name: str) -> str:
     """The run as one delta, or one sentence."""
     try:
         return as_delta(name, events(name), swept(name), audited(name))

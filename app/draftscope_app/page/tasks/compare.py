@@ -56,4 +56,4 @@ def check(events: Sequence[AnyEvent]) -> CheckJob:
 def about_check(job: CheckJob) -> dict[str, Any]:
     """What was asked for, by which a card knows the check of the same settings again."""
     (settings,) = job.lanes.values()
-    return {"asked": settings.model_dump(exclude_unset=True)}
+    return {"settings": settings.model_dump(exclude_unset=True)}

@@ -70,11 +70,11 @@ class TaskListeners:
     def __init__(self, shared: Shared, task: Task) -> None:
         self.shared, self.task = shared, task
 
-    def attach(self, press: Any, inputs: Any, outputs: Any, found: Any) -> Any:
+    def attach(self, press: Any, inputs: Any, outputs: Any, resumed: Any) -> Any:
         """`press` is the event that asks for it; `found` the listener after which a reloaded page's visitor is known.
         Returns the listeners of both, after which more may follow."""
         limits: dict[str, Any] = {"concurrency_limit": None, "preprocess": False, **PRIVATE}
-        return press(self.begin, inputs, outputs, **limits), found.then(self.resume, None, outputs, **limits)
+        return press(self.begin, inputs, outputs, **limits), resumed.then(self.resume, None, outputs, **limits)
 
     async def begin(self, values: Values, event: gr.EventData, request: gr.Request) -> AsyncIterator[Any]:
         """Its answer as it grows, or why there is none."""
@@ -105,6 +105,6 @@ class TaskListeners:
 def sent_by(event: gr.EventData) -> Any:
     """The data that `Draftscope.ask` sends; None for an event without it."""
     try:
-        return event.asked
+        return event.payload
     except (AttributeError, TypeError):
         return None

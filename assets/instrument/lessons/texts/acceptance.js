@@ -2,15 +2,16 @@
 
 import { formatProb } from "../../base/format.js";
 import { draftLane } from "../../base/store.js";
-import { atChild, equals, overlap, token, verifiedChildren } from "../telling.js";
+import { overlap } from "../../draw/bars.js";
+import { atChild, equals, token, verifiedChildren } from "../telling.js";
 
 const isWord = ({ node }) => /^\s?[A-Za-z]+$/.test(node.raw); // nobody sees a space
 
 const open = ({ child }) => child.threshold > 0.15 && child.threshold < 0.85;
 
 function cases(lane) {
-  const each = verifiedChildren(lane);
-  const all = [...each.filter(isWord), ...each];
+  const children = verifiedChildren(lane);
+  const all = [...children.filter(isWord), ...children];
   return {
     passed: all.find((c) => open(c) && c.child.passed),
     failed: all.find((c) => open(c) && !c.child.passed),

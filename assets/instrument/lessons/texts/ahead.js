@@ -1,11 +1,11 @@
 // Lesson: copies, the target's own guesses, and drafts made before they are needed.
 
 import { counted, formatFigure, formatMs, median } from "../../base/format.js";
-import { costsOf } from "../../base/numbers.js";
+import { costsOf, sum } from "../../base/numbers.js";
 import { plainLane } from "../../base/store.js";
 import { copiesOf, copyPicture } from "../figures.js";
 import { prefetchPicture, prefetchedOf } from "../propose.js";
-import { atEnd, atStage, drafting, listed, perRound, sum, times } from "../telling.js";
+import { atEnd, atStage, drafting, listed, perRound, times } from "../telling.js";
 
 const longest = (lane) =>
   copiesOf(lane)
@@ -57,14 +57,14 @@ function preparedSteps(lane, plain) {
   const all = prefetchedOf(lane);
   if (!all.length) return [];
   const [hits, misses] = [true, false].map((hit) => all.filter(({ note }) => note.hit === hit));
-  const took = (own) => formatMs(median(own.map(({ propose }) => propose)));
+  const took = (prefetched) => formatMs(median(prefetched.map(({ propose }) => propose)));
   const after = [
     hits.length ? `the next draft then took ${took(hits)}` : "",
     misses.length ? `after a miss it took ${took(misses)}` : "",
   ]
     .filter(Boolean)
     .join(", ");
-  const verify = (own) => formatMs(median(own.rounds.map((r) => r.timings.verify)));
+  const verify = (which) => formatMs(median(which.rounds.map((r) => r.timings.verify)));
   const [busy, waited] = ["busy_ms", "waited_ms"].map((name) => formatMs(median(all.map(({ note }) => note[name]))));
   return [
     {

@@ -1,39 +1,39 @@
 // Lesson: what drafting costs, and what it gains, when the drafter reads the target.
 
 import { counted, formatFigure, formatMs, formatProb, median } from "../../base/format.js";
-import { costsOf } from "../../base/numbers.js";
+import { costsOf, draftForwards, sum } from "../../base/numbers.js";
 import { h } from "../../base/dom.js";
 import { plainLane } from "../../base/store.js";
 import { textName, textsOf } from "../pays.js";
 import { laneTitle } from "../../run/titles.js";
 import { byPlace, proposalsOf, proposePicture, worthPicture } from "../propose.js";
-import { atStage, drafting, sum, times } from "../telling.js";
+import { atStage, drafting, times } from "../telling.js";
 
 const target = ({ lanes }) => lanes[0].start.models[0].name;
 
 const proposal = ({ lane, round }) => ({
   lane,
   round,
-  forwards: round.timings.propose.slice(0, -1).length,
+  forwards: draftForwards(round).length,
   ms: sum(round.timings.propose),
 });
 
 /** A drafter's step, in the first race that it drafts in; `say` of its typical proposal and that race's plain lane. */
 function stepOf(races, drafter, say) {
-  const race = races.find((each) => drafting(each, drafter));
-  const own =
+  const race = races.find((candidate) => drafting(candidate, drafter));
+  const typical =
     race &&
     proposalsOf(race)
       .map(proposal)
       .find(({ lane }) => lane.start.drafter === drafter);
-  if (!own) return null;
+  if (!typical) return null;
   const act = (host) => {
     host.round.show("tree");
-    atStage(host, own.lane, own.round, "draft");
+    atStage(host, typical.lane, typical.round, "draft");
   };
   const other = target(race) !== target(races[0]);
   const where = other ? ` This lane drafts for a smaller target, ${target(race)}.` : "";
-  return { show: "tree", figure: (_, host) => proposePicture(race, host), act, say: say(own, race) + where };
+  return { show: "tree", figure: (_, host) => proposePicture(race, host), act, say: say(typical, race) + where };
 }
 
 const cost = ({ round, forwards, ms }) =>
@@ -50,14 +50,14 @@ const worths = (store) =>
   h(
     "div",
     {},
-    ownRaces(store).flatMap((own) => [h("h4", { text: `Text: ${textName(own)}` }), worthPicture(own)]),
+    ownRaces(store).flatMap((race) => [h("h4", { text: `Text: ${textName(race)}` }), worthPicture(race)]),
   );
 
 /** What a forward of the heads costs of a plain round, from the cheapest to the dearest. */
-function headCosts(own) {
-  const costs = proposalsOf(own)
+function headCosts(race) {
+  const costs = proposalsOf(race)
     .filter(({ lane }) => lane.start.drafter !== "draft")
-    .map(({ lane }) => costsOf(lane, plainLane(own))?.c)
+    .map(({ lane }) => costsOf(lane, plainLane(race))?.c)
     .filter(Number.isFinite)
     .sort((a, b) => a - b);
   if (!costs.length) return "";
@@ -65,9 +65,9 @@ function headCosts(own) {
   return ` A head's forward takes ${range} of a plain round here.`;
 }
 
-const pacesOf = (own) =>
-  proposalsOf(own)
-    .map(({ lane }) => ({ lane, costs: costsOf(lane, plainLane(own)) }))
+const pacesOf = (race) =>
+  proposalsOf(race)
+    .map(({ lane }) => ({ lane, costs: costsOf(lane, plainLane(race)) }))
     .filter(({ costs }) => costs)
     .sort((a, b) => b.costs.measured - a.costs.measured)
     .map(({ lane, costs }) => `${formatFigure(costs.measured)}× (${laneTitle(lane)})`);
@@ -75,38 +75,38 @@ const pacesOf = (own) =>
 function steps(whole) {
   const races = textsOf(whole);
   const paces = ownRaces(whole)
-    .map((own) => ({ own, found: pacesOf(own) }))
-    .filter(({ found }) => found.length);
+    .map((race) => ({ race, speeds: pacesOf(race) }))
+    .filter(({ speeds }) => speeds.length);
   const one = ({ rounds }) => median(rounds.map((r) => r.timings.verify));
   return [
     stepOf(
       races,
       "draft",
-      (own, race) =>
-        `${counted(proposalsOf(race).length, "drafter")} on one time scale. The [[draft]] model needs ${cost(own)}, one after the other because each reads the token before it. That is ${times(own.ms / one(plainLane(race)))} as long as the target takes for one row.`,
+      (typical, race) =>
+        `${counted(proposalsOf(race).length, "drafter")} on one time scale. The [[draft]] model needs ${cost(typical)}, one after the other because each reads the token before it. That is ${times(typical.ms / one(plainLane(race)))} as long as the target takes for one row.`,
     ),
     stepOf(
       races,
       "eagle3",
-      (own) =>
-        `EAGLE-3 has no separate model. It is one layer, a [[head]], over [[hidden state|hidden states]] from several depths of the target. It drafts token by token: ${cost(own)}. Each step reads the token before it.`,
+      (typical) =>
+        `EAGLE-3 has no separate model. It is one layer, a [[head]], over [[hidden state|hidden states]] from several depths of the target. It drafts token by token: ${cost(typical)}. Each step reads the token before it.`,
     ),
     stepOf(
       races,
       "medusa",
-      (own) =>
-        `Medusa's heads read one [[hidden state]], the one that gave the target's last token, and each predicts one position: ${cost(own)}. No head knows what the others predicted.`,
+      (typical) =>
+        `Medusa's heads read one [[hidden state]], the one that gave the target's last token, and each predicts one position: ${cost(typical)}. No head knows what the others predicted.`,
     ),
     stepOf(
       races,
       "block",
-      (own) =>
-        `A block drafter fills all positions at once, reading the hidden states of the whole text: ${cost(own)}. Its tokens do not see each other either.`,
+      (typical) =>
+        `A block drafter fills all positions at once, reading the hidden states of the whole text: ${cost(typical)}. Its tokens do not see each other either.`,
     ),
     paces.length && {
       show: "none",
       figure: worths,
-      say: `A cheap draft must also be accepted, and that depends on the text. Compared with plain decoding, these lanes ran at ${paces.map(({ own, found }) => `${found.join(", ")} on ${textName(own)}`).join("; and at ")}.${headCosts(paces[0].own)}`,
+      say: `A cheap draft must also be accepted, and that depends on the text. Compared with plain decoding, these lanes ran at ${paces.map(({ race, speeds }) => `${speeds.join(", ")} on ${textName(race)}`).join("; and at ")}.${headCosts(paces[0].race)}`,
     },
   ];
 }

@@ -3,7 +3,8 @@
 import { formatProb } from "../../base/format.js";
 import { costsOf } from "../../base/numbers.js";
 import { draftLane, draftTotals, plainLane } from "../../base/store.js";
-import { atChild, atEnd, atEndOf, equals, overlap, times, token, verifiedChildren } from "../telling.js";
+import { overlap } from "../../draw/bars.js";
+import { atChild, atEnd, atEndOf, equals, times, token, verifiedChildren } from "../telling.js";
 
 function worst(lane) {
   const failed = verifiedChildren(lane).filter(

@@ -1,18 +1,19 @@
 // Lesson: one round, from draft to commit.
 
 import { counted, formatMs } from "../../base/format.js";
-import { compareTokens, draftLane, meanRound, plainLane, tellingRound } from "../../base/store.js";
-import { atEnd, atStage, listed, sum, token } from "../telling.js";
+import { draftForwards, sum } from "../../base/numbers.js";
+import { compareTokens, draftLane, meanRound, plainLane, defaultRound } from "../../base/store.js";
+import { atEnd, atStage, listed, token } from "../telling.js";
 
 function steps(store) {
   const [lane, plain] = [draftLane(store), plainLane(store)];
-  const round = tellingRound(lane);
-  const forwards = round.timings.propose.slice(0, -1);
+  const round = defaultRound(lane);
+  const forwards = draftForwards(round);
   const { equal, over } = compareTokens(lane, plain);
   const kept = round.emitted_raw.slice(0, round.accepted);
   const at = (stage) => (host) => atStage(host, lane, round, stage);
   const took = formatMs(round.end - round.start);
-  const alone = formatMs(round.emitted.length * meanRound(plain));
+  const plainTook = formatMs(round.emitted.length * meanRound(plain));
   return [
     {
       show: "tree scale",
@@ -43,7 +44,7 @@ function steps(store) {
       say: [
         "The same forward also gives the next token, so the target adds one of its own, ",
         token(round.last.raw),
-        `. That is ${counted(round.emitted.length, "token")} in ${took}; plain decoding takes ${alone}.`,
+        `. That is ${counted(round.emitted.length, "token")} in ${took}; plain decoding takes ${plainTook}.`,
       ],
     },
     {

@@ -10,7 +10,7 @@ const nats = (x) => `${formatFigure(Math.abs(x))} nats ${x < 0 ? "below" : "abov
 
 /** The server whose audit found a difference, or else the last one; and the first one, which decodes plainly. */
 function pairOf(store) {
-  const different = store.audits.find((told) => told.different) || store.audits[store.audits.length - 1];
+  const different = store.audits.find((audit) => audit.different) || store.audits[store.audits.length - 1];
   const lane = store.lanes.find(({ name }) => name === different.server);
   return { plain: store.lanes[0], lane, audit: different };
 }
@@ -32,9 +32,9 @@ function atStrangest(host, lane) {
 
 /** The cards of the recorded audits, as the Servers view shows them. */
 function auditCards(store) {
-  const cards = store.audits.map((told) => {
+  const cards = store.audits.map((audit) => {
     const card = new AuditCard(nothing, nothing);
-    card.paint(told, { state: "done" }, false);
+    card.paint(audit, { state: "done" }, false);
     card.close.hidden = true;
     return card.root;
   });

@@ -2,8 +2,8 @@
 
 import { formatFigure } from "../../base/format.js";
 import { isChain } from "../../base/numbers.js";
-import { draftTotals } from "../../base/store.js";
-import { atChild, atEnd, nodeOf, perRound, token, verifiedChildren } from "../telling.js";
+import { draftTotals, nodeOf } from "../../base/store.js";
+import { atChild, atEnd, perRound, token, verifiedChildren } from "../telling.js";
 
 const lanesOf = (store) => [store.lanes.find(isChain), store.lanes.find((lane) => !isChain(lane))];
 

@@ -29,11 +29,11 @@ function rowWords(sweep, batches) {
 function sampledWords({ lanes, sweep }) {
   const lane = draftLane({ lanes });
   const [raced, swept] = [temperatureOf(lane), sweep[0].temperature];
-  const alone = sweep.filter((run) => run.batch === 1 && run.gamma === lane.start.settings.gamma);
-  if (raced === swept || !alone.length) return "";
+  const single = sweep.filter((run) => run.batch === 1 && run.gamma === lane.start.settings.gamma);
+  if (raced === swept || !single.length) return "";
   const { tau, measured } = costsOf(lane, plainLane({ lanes }));
-  const own = median(alone.map((run) => run.tokens / run.rounds));
-  return ` The texts of a batch differ because they were sampled at T ${swept}, and with one text a round wrote ${formatFigure(own)} tokens. The race on the first text was at T ${raced}: a round wrote ${formatFigure(tau)} tokens, and the chain ran ${times(measured)} as fast as plain decoding.`;
+  const perRound = median(single.map((run) => run.tokens / run.rounds));
+  return ` The texts of a batch differ because they were sampled at T ${swept}, and with one text a round wrote ${formatFigure(perRound)} tokens. The race on the first text was at T ${raced}: a round wrote ${formatFigure(tau)} tokens, and the chain ran ${times(measured)} as fast as plain decoding.`;
 }
 
 /** The best and the worst of the lanes of these races, in words. */
@@ -48,9 +48,9 @@ function paysWords(races) {
 
 /** The first race, and the same with the costs of a large pair; null where that was not recorded. */
 function pairOfRaces(races) {
-  const own = races.find((race) => !targetOf(race));
+  const small = races.find((race) => !targetOf(race));
   const large = races.find((race) => targetOf(race));
-  return own && large ? { own, large } : null;
+  return small && large ? { small, large } : null;
 }
 
 /** Why the larger pair's speedup is another, or is not. */
@@ -67,7 +67,7 @@ function sizeWords(before, after) {
 function largeStep(races) {
   const pair = pairOfRaces(races);
   if (!pair) return null;
-  const [before, after] = [pair.own, pair.large].map((race) => {
+  const [before, after] = [pair.small, pair.large].map((race) => {
     const lane = draftLane(race);
     return { lane, plain: plainLane(race), costs: costsOf(lane, plainLane(race)) };
   });
@@ -79,7 +79,7 @@ function largeStep(races) {
       : `reached ${times(costs.measured)} its speed`;
   return {
     show: "none",
-    figure: () => largePicture(pair.own, pair.large),
+    figure: () => largePicture(pair.small, pair.large),
     say: `Would a larger target gain more? Here the same two models race on the first text twice: as they are, and with [[ballast]], which gives the target the costs of ${target} and the draft those of ${draft}. Tokens and drafts are the same, and so is the share that was accepted. A plain round takes ${formatMs(after.costs.one)} instead of ${formatMs(before.costs.one)}, and a draft forward ${formatProb(after.costs.c)} of it instead of ${formatProb(before.costs.c)}. As they are, the chain ${pays(before)}; with the large pair's costs it ${pays(after)}.${sizeWords(before.costs, after.costs)}`,
   };
 }

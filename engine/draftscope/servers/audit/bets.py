@@ -3,7 +3,7 @@
 A bet multiplies its wealth by e(y) >= 0, where y is the written token and E_p[e] = 1. Under the null hypothesis the
 wealth is a test martingale (Shafer, Shen, Vereshchagin and Vovk 2011), and by Ville's inequality it reaches 1/a with
 probability a at most, however often one looks. So do averages of bets: with many, the one that is right pays for all.
-Every bet is divided by what the allowance could add to it (`asked.Allowance`), and tokens that do not count leave every
+Every bet is divided by what the allowance could add to it (`plan.Allowance`), and tokens that do not count leave every
 wealth as it is.
 """
 

@@ -59,7 +59,7 @@ class LabTarget:
         return logits.double().cpu().numpy() - self.logits(prompt, [text])[0]
 
     def measured_tolerance(self, texts: Sequence[tuple[Sequence[int], Sequence[int]]], sampling: Sampling) -> float:
-        """Nats a token that rounding alone may cost, measured on texts of (prompt, written); see `asked.Allowance`.
+        """Nats a token that rounding alone may cost, measured on texts of (prompt, written); see `plan.Allowance`.
 
         Half the variance under p of the errors of the logits, the mean over all tokens, times `MARGIN`.
         """

@@ -1,0 +1,89 @@
+// The tree of another lane beside the reader's, at the same place of both texts: for a fork and what it left, or two
+// drafters in one run.
+
+import { button, h, setText } from "../base/dom.js";
+import { beatOf, knownAt } from "../base/stages.js";
+import { speculates } from "../base/store.js";
+import { laneTitle } from "../run/titles.js";
+import { TreeView, currentItem, itemWords, itemsOf } from "./tree.js";
+
+const OWN = { slot: null, key: null }; // nothing chosen: the first node
+
+/** The lane that `lane` is held against: the one that it left, else the next that drafts; undefined where none does. */
+export function otherLane(store, lane) {
+  const others = store.lanes.filter((each) => each !== lane && each.start && speculates(each));
+  return others.find((each) => each.name === lane.start?.fork?.lane) || others[0];
+}
+
+/** The round of `other` that writes the token with which round `index` of `lane` begins: {round, words}. Once the texts
+ *  have parted it is the round in which they did; without a `round`, `words` say why there is none. */
+export function samePlace(lane, index, other) {
+  const [own, its] = [lane, other].map(textOf);
+  const place = given(lane) + lane.rounds[index].firstToken;
+  const most = Math.min(own.length, its.length);
+  const parting = own.findIndex((token, i) => i >= most || token !== its[i]);
+  const parted = parting >= 0 && parting < most && parting < place;
+  const at = parted ? parting : place;
+  const round = other.rounds.find((each) => at < given(other) + each.tokensAfter);
+  if (at < given(other))
+    return { words: `${parted ? "the texts parted" : "this place is"} before token ${given(other) + 1}, its first` };
+  if (!round) return { words: `its text ends at token ${its.length}, before this place` };
+  const words = parted
+    ? `the texts part here, at token ${at + 1}; after it no place is the same`
+    : `the same place of the text, token ${at + 1}`;
+  return { round, words };
+}
+
+/** Tokens that a fork was given, which other rounds wrote. */
+const given = (lane) => lane.start?.fork?.token_ids.length || 0;
+
+const textOf = (lane) => [...(lane.start?.fork?.token_ids || []), ...lane.tokens.map((token) => token.id)];
+
+export class BesideView {
+  /** `select(lane, round)` makes a lane the reader's. */
+  constructor(select, repaint) {
+    this.repaint = repaint;
+    this.on = false;
+    this.chosen = OWN;
+    this.button = button("Other lane beside", () => this.toggle());
+    this.button.title = "The tree of another lane, at the same place of the text (key B)";
+    this.title = h("h3", {});
+    this.what = h("p", { class: "note", role: "status" });
+    this.go = button("Go there", () => select(this.at.lane, this.at.round.index), { class: "small" });
+    const open = (slot, key) => {
+      this.chosen = { slot, key };
+      repaint();
+    };
+    this.tree = new TreeView({ open, repaint });
+    this.line = h("p", { class: "note item-line" });
+    const text = h("div", { class: "head-text" }, this.title, this.what);
+    const head = h("header", { class: "card-head" }, text, h("div", { class: "controls" }, this.go));
+    this.root = h("section", { class: "card other-lane", hidden: true }, head, this.tree.root, this.line);
+  }
+
+  toggle() {
+    this.on = !this.on;
+    this.repaint();
+  }
+
+  /** `known` is what the reader sees of the own round: the other shows no more. `tall` is the height of the own tree. */
+  paint(store, selection, known, narrow, now, tall, colours) {
+    const lane = selection && otherLane(store, selection.lane);
+    this.button.hidden = !lane;
+    this.button.setAttribute("aria-pressed", String(this.on));
+    this.root.hidden = !lane || !this.on || Boolean(colours.tall);
+    if (this.root.hidden) return;
+    const { round, words } = samePlace(selection.lane, selection.round, lane);
+    const late = round && round.end > now;
+    if (round !== this.at?.round) this.chosen = OWN;
+    this.at = { lane, round };
+    setText(this.title, `${laneTitle(lane)}${round ? ` · round ${round.index + 1} of ${lane.rounds.length}` : ""}`);
+    setText(this.what, late ? `${words}: not written yet at this time` : words);
+    this.go.hidden = !round;
+    this.tree.root.hidden = this.line.hidden = !round || late;
+    if (this.tree.root.hidden) return;
+    const seen = knownAt(round, known.result ? Infinity : beatOf(round, known.verified ? "verify" : "draft"));
+    this.tree.paint(lane, round, seen, this.chosen, narrow, tall, colours);
+    setText(this.line, itemWords(currentItem(itemsOf(lane, round, seen), this.chosen)));
+  }
+}
