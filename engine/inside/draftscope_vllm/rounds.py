@@ -53,7 +53,7 @@ class VllmStep:
 
 
 @dataclass
-class Writer:
+class WritingRequest:
     """A request that wrote tokens in the step."""
 
     place: int  # in the batch
@@ -84,24 +84,24 @@ def rounds(step: VllmStep) -> list[tuple[str, Content]]:
     return [made for writers in _groups(step) for made in _rounds(step, writers)]
 
 
-def _groups(step: VllmStep) -> Iterator[list[Writer]]:
+def _groups(step: VllmStep) -> Iterator[list[WritingRequest]]:
     """The requests whose rounds are wanted, as many at a time as are computed together."""
     counts = [0] * len(step.requests) if step.verification is None else step.verification.counts
-    group: list[Writer] = []
+    group: list[WritingRequest] = []
     first = start = 0
     for place, (tokens, count) in enumerate(zip(step.written.tolist(), counts, strict=True)):
         if step.wanted[place] and not step.skipped[place]:
             if group and (start + count + len(group) + 1) * step.logits.shape[-1] > TOGETHER:
                 yield group
                 group, start = [], 0
-            group.append(Writer(place, [token for token in tokens if token >= 0], first, start, count))
+            group.append(WritingRequest(place, [token for token in tokens if token >= 0], first, start, count))
             start += count
         first += count
     if group:
         yield group
 
 
-def _rounds(step: VllmStep, writers: list[Writer]) -> list[tuple[str, Content]]:
+def _rounds(step: VllmStep, writers: list[WritingRequest]) -> list[tuple[str, Content]]:
     """In one tensor: p of drafted rows, the laws of bonus and plain tokens, q, and the laws of corrections."""
     direct = [writer for writer in writers if not writer.corrected]
     corrected = [writer for writer in writers if writer.corrected]
@@ -121,7 +121,7 @@ def _rounds(step: VllmStep, writers: list[Writer]) -> list[tuple[str, Content]]:
     return [(step.requests[writer.place], _round(step, writer, drafted, ended[writer.place])) for writer in writers]
 
 
-def _round(step: VllmStep, writer: Writer, drafted: list[Content], end: Content) -> Content:
+def _round(step: VllmStep, writer: WritingRequest, drafted: list[Content], end: Content) -> Content:
     place, mine = writer.place, drafted[writer.start : writer.start + writer.count]
     return {
         "ms": round(step.ms, 3),
@@ -137,7 +137,7 @@ def _round(step: VllmStep, writer: Writer, drafted: list[Content], end: Content)
 
 
 def _drafted_rows(
-    step: VllmStep, writers: list[Writer]
+    step: VllmStep, writers: list[WritingRequest]
 ) -> tuple[Tensor, Tensor, Tensor | None, list[float] | list[None]]:
     """Drafted tokens, p, q and u."""
     seen = step.verification
@@ -149,13 +149,13 @@ def _drafted_rows(
     return _rows(seen.drafted, rows).long(), p, None if seen.q is None else _rows(seen.q, rows), u
 
 
-def _direct_laws(step: VllmStep, writers: list[Writer]) -> Tensor:
+def _direct_laws(step: VllmStep, writers: list[WritingRequest]) -> Tensor:
     """What bonus and plain tokens are drawn from."""
     scores = _logits(step, [], writers) if step.last is None else _rows(step.last, [writer.place for writer in writers])
     return scores.softmax(-1, dtype=torch.float32)
 
 
-def _logits(step: VllmStep, drafting: list[Writer], direct: list[Writer]) -> Tensor:
+def _logits(step: VllmStep, drafting: list[WritingRequest], direct: list[WritingRequest]) -> Tensor:
     """The model's, of drafted rows and then of bonus and plain ones."""
     places = [writer.place for writer in direct]
     if step.rows is None or step.last_rows is None:
@@ -164,11 +164,11 @@ def _logits(step: VllmStep, drafting: list[Writer], direct: list[Writer]) -> Ten
     return step.logits.index_select(0, torch.cat(rows))
 
 
-def _drafted_places(writers: list[Writer]) -> list[int]:
+def _drafted_places(writers: list[WritingRequest]) -> list[int]:
     return [place for writer in writers for place in range(writer.first, writer.first + writer.count)]
 
 
-def _corrections(step: VllmStep, writers: list[Writer], tokens: Tensor, p: Tensor, q: Tensor | None) -> Tensor:
+def _corrections(step: VllmStep, writers: list[WritingRequest], tokens: Tensor, p: Tensor, q: Tensor | None) -> Tensor:
     """What corrections are drawn from, not divided by its sum."""
     rows = [writer.start + writer.accepted for writer in writers]
     sampled = torch.tensor([[step.temperature[writer.place] > 0] for writer in writers], dtype=torch.bool).view(-1, 1)
@@ -177,7 +177,7 @@ def _corrections(step: VllmStep, writers: list[Writer], tokens: Tensor, p: Tenso
     return rest.where(sampled, p)
 
 
-def _targets(step: VllmStep, writers: list[Writer], direct: list[Writer], p: Laws) -> list[Content]:
+def _targets(step: VllmStep, writers: list[WritingRequest], direct: list[WritingRequest], p: Laws) -> list[Content]:
     """p as it was used, beside the model's logits. `whole`: log of the sum of exp(logit / temperature), which is
     max(logit / temperature) - log(max(softmax))."""
     heats = [step.temperature[writer.place] or 1.0 for writer in writers for _ in range(writer.count)]
