@@ -246,22 +246,94 @@ def test_phones_follow_a_lesson_wander_come_back_and_answer_about_a_live_round(b
     for page in (phone, late):
         page.get_by_text("Following the presenter · step 5 of 6").wait_for()
         assert page.locator(".bars li").count() == 2
-    presenter.goto(f"{address}?max_new_tokens=16")
+    kept = run_and_show(presenter, address, 1)
+    offered = ask(presenter, "How many guesses in a row does the target keep?")
+    assert "Which of these writes most tokens a second here?" in offered
+    choose(phone, kept)
+    presenter.get_by_text("1 of 2").wait_for()
+    presenter.keyboard.press("Space")
+    phone.get_by_role("heading", name=f"You said {kept}. It was {kept}.").wait_for()
+    presenter.get_by_text("about a live run").wait_for()
+    presenter.keyboard.press("Space")
+    presenter.get_by_text("question 1 of 11").wait_for()
+    for context in contexts:
+        context.close()
+
+
+def run_and_show(presenter: Any, address: str, round_: int, query: str = "") -> int:
+    """Runs, and shows a round of the drafting lane; how many of its guesses were kept."""
+    presenter.goto(f"{address}?max_new_tokens=32{query}")
     presenter.click("#ds-run")
     instrument = presenter.locator("draftscope-instrument")
     presenter.wait_for_function(
         "(e) => e.store.source === 'live' && e.state === 'done'", arg=instrument.element_handle()
     )
-    instrument.evaluate("e => { e.cursor.select(e.store.lanes.at(-1), 1); }")
-    kept = instrument.evaluate("e => e.cursor.round.accepted")
+    instrument.evaluate("(e, round) => { e.transport.toEnd(); e.cursor.select(e.store.lanes.at(-1), round); }", round_)
+    presenter.wait_for_function(
+        "e => e.lanes.at(-1).shown === e.store.lanes.at(-1).tokens.length", arg=instrument.element_handle()
+    )
+    return int(instrument.evaluate("e => e.cursor.round.accepted"))
+
+
+def ask(presenter: Any, question: str) -> list[str]:
+    """Asks one of those that the run can be asked; all of them."""
     presenter.keyboard.press("a")
+    dialog = presenter.get_by_role("dialog", name="What to ask the class")
+    offered = dialog.get_by_role("button").all_inner_texts()
+    assert_accessible(presenter)
+    dialog.get_by_role("button", name=question).click()
     presenter.wait_for_url("**/class")
-    choose(phone, kept)
-    presenter.get_by_text("1 of 2").wait_for()
+    return list(offered)
+
+
+GUESS = "e.cursor.round.decisions.flatMap((d) => d.children).find((child) => child.node === e.cursor.at.key)"
+RATES = "[...e.shadowRoot.querySelectorAll('.lane .rate')].map((rate) => Number(rate.textContent))"
+ROUNDS = "e.store.lanes.at(-1).rounds"
+LATE = f"{ROUNDS}.find((round) => round.index > 3 && /^[ -~]+$/.test(round.emitted_raw.join('')))"
+HELD_UP = f"e => {{ const late = {LATE}; {ROUNDS}.slice(late.index).forEach((round) => {{ round.end += 5000; }}); }}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("question", "truth", "said"),
+    [
+        ("Is the guess", f"{GUESS}.passed ? 'kept' : 'refused'", "so the guess was"),
+        (
+            "Which of these writes most",
+            f"e.lanes[{RATES}.indexOf(Math.max(...{RATES}))].name.textContent",
+            "Tokens a second, prompt included:",
+        ),
+        ("Which of these bursts", f"{LATE}.emitted_raw.join('').replaceAll(' ', '·')", "The waits were"),
+    ],
+)
+def test_a_question_about_a_live_run_is_answered_by_the_run_and_told_at_the_reveal(
+    browser: Any, address: str, question: str, truth: str, said: str
+) -> None:
+    contexts = [browser.new_context(viewport={"width": width, "height": 844}) for width in (1440, 390)]
+    presenter, phone = (context.new_page() for context in contexts)
+    presenter.goto(f"{address}class")
+    presenter.get_by_role("button", name="Open a room").click()
+    phone.goto(f"{address}join?{presenter.locator('.lobby .code').inner_text()}")
+    phone.get_by_text("The presenter starts.").wait_for()
+    run_and_show(presenter, address, 2, "&temperature=1&rule=token&drafter=draft&gamma=3")
+    instrument = presenter.locator("draftscope-instrument")
+    if said == "The waits were":
+        instrument.evaluate(HELD_UP)
+    true = instrument.evaluate(f"e => {truth}")
+    ask(presenter, question)
+    phone.locator("button[data-option]").first.wait_for()
+    options = phone.locator("button[data-option]").all_inner_texts()
+    wrong = next(n for n, text in enumerate(options) if text != true)
+    choose(phone, wrong)
+    for page in (presenter, phone):
+        assert said not in page.locator("body").inner_text()
+    while presenter.get_by_role("button", name="Next hint").count():
+        shown = presenter.locator(".hint").count()
+        presenter.keyboard.press("Space")
+        presenter.locator(".hint").nth(shown).wait_for()
     presenter.keyboard.press("Space")
-    phone.get_by_role("heading", name=f"You said {kept}. It was {kept}.").wait_for()
-    presenter.get_by_text("a round of a live run").wait_for()
-    presenter.keyboard.press("Space")
-    presenter.get_by_text("question 1 of 11").wait_for()
+    phone.get_by_role("heading", name=f"You said {options[wrong]}. It was {true}.").wait_for()
+    for page in (presenter, phone):
+        page.get_by_text(said).wait_for()
     for context in contexts:
         context.close()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.browsers import assert_accessible
+from tests.support.reading import misread, spoken
 from tests.support.visit import Visit, visitor
 
 pytestmark = pytest.mark.browser
@@ -65,6 +66,18 @@ def test_no_door_breaks_a_rule_of_access_or_the_width(visit: Any, width: int) ->
         doors, tools = (page.page.locator(part).bounding_box() for part in ("nav", "#ds-tools"))
         apart = doors["y"] > tools["y"] + tools["height"] or doors["x"] + doors["width"] <= tools["x"]
         assert apart, name
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_every_door_is_read_in_the_order_in_which_it_is_seen(visit: Any, width: int) -> None:
+    """The button that saves the timeline's picture stood below it, and was read before it."""
+    page = visit(viewport={"width": width, "height": 1000})
+    page.ready()
+    for name in ONLY:
+        page.door(name)
+        said = spoken(page.page)
+        assert len(said) > 12 and sum(each.box is not None for each in said) > 8, name
+        assert misread(said) == [], name
 
 
 def test_the_opening_plays_once_and_any_click_ends_it(browser: Any, address: str) -> None:

@@ -78,7 +78,7 @@ def test_a_lesson_or_a_live_round_interrupts_the_questions_and_they_go_on_afterw
     room.turn("next")
     room.answer(phone, 0, 0)
     room.take(TAKEN)  # the first question is still open: nothing of it is told
-    assert (room.phase, room.number, room.state()["place"]) == ("ask", 3, "a round of a live run")
+    assert (room.phase, room.number, room.state()["place"]) == ("ask", 3, "about a live run")
     assert room.state_for(phone)["judged"] == 0 and room.state()["question"]["options"] == ("0", "1")
     room.answer(phone, 3, 1)
     room.turn("next")

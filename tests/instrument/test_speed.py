@@ -109,11 +109,13 @@ def test_a_greedy_lane_that_parts_gets_a_badge_and_both_lengths_are_counted() ->
     assert parting == {"index": 21, "gap": 0, "tie": True, "bound": 0.07}
     assert call(FILES, [("partingBadge", [parting])]) == ["differs from token 22: tie of 0.00"]
     assert said(run)[0] == (
-        "10 target forwards produced 40 tokens; plain decoding produced 40 tokens with 40, different from token 22 on "
-        "(a tie); 2.00 times as fast."
+        "10 target forwards produced 40 tokens; plain decoding needed 40 for its 40 tokens, which differ from token 22 "
+        "on (a tie); 2.00 times as fast."
     )
     shorter = store(lane("plain", WORDS, 1, 10), lane("draft", other[:32], 4, 20, gaps={21: 0.0}))
-    assert "produced 32 tokens; plain decoding produced 40 tokens with 40, different from token 22" in said(shorter)[0]
+    assert (
+        "produced 32 tokens; plain decoding needed 40 for its 40 tokens, which differ from token 22" in said(shorter)[0]
+    )
 
 
 def test_a_gap_that_rounding_does_not_explain_is_no_tie() -> None:

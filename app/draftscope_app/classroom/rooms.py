@@ -21,7 +21,7 @@ from draftscope_app.classroom.questions import Question
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"  # without I and O, which are read as digits
 CODE_LENGTH = 4
 IDLE_S = 3600.0  # after which a room without its presenter ends
-TAKEN_MOST = 100  # questions about rounds of live runs
+TAKEN_MOST = 100  # questions about live runs
 CHANGES_MOST = 30  # of one phone's answer to one question
 POSTS_MOST, POSTS_S = 100, 10.0  # of a presenter's pages, in so many seconds
 
@@ -67,7 +67,7 @@ class Room:
     revealed: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.questions = list(self.deck.questions)  # and after them those about rounds of live runs
+        self.questions = list(self.deck.questions)  # and after them those about live runs
 
     @property
     def question(self) -> Question:
@@ -138,10 +138,10 @@ class Room:
         self.phase = "lesson"
 
     def take(self, question: Question) -> None:
-        """Asks about a round of a live run. Raises `DraftscopeError` after very many."""
+        """Asks about a live run. Raises `DraftscopeError` after very many."""
         self._refuse_change()
         if len(self.questions) - len(self.deck.questions) >= TAKEN_MOST:
-            raise DraftscopeError(f"This class was asked about {TAKEN_MOST} rounds; open another room.")
+            raise DraftscopeError(f"This class was asked {TAKEN_MOST} questions about live runs; open another room.")
         self.questions.append(question)
         self._ask(len(self.questions) - 1)
 
@@ -231,7 +231,7 @@ class Room:
             "title": self.deck.title,
             "phase": self.phase,
             "number": self.number,
-            "place": "a round of a live run" if taken else f"question {self.number + 1} of {len(self.deck.questions)}",
+            "place": "about a live run" if taken else f"question {self.number + 1} of {len(self.deck.questions)}",
             "question": shown,
             "step": self.lesson.present() if self.phase == "lesson" else None,
             "answered": self.answered(),

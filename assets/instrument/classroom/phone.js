@@ -195,7 +195,7 @@ function proposing(phone, { writing }) {
     send(field.value);
   };
   return [
-    h("h1", { text: "How does the text go on?" }),
+    h("h1", { text: "What does the target write next?" }),
     h("p", { class: "context", text: writing.context || writing.prompt }),
     writing.options.length > 0 && [
       h("p", { text: "Choose one of these, or write your own words." }),

@@ -147,7 +147,7 @@ function scoresOf({ kept: mine, headKept, head }) {
 
 const VIEWS = {
   draft: (_, { writing }) => [
-    h("h1", { text: "You are the drafter: how does the text go on?" }),
+    h("h1", { text: "You are the drafter: what does the target write next?" }),
     h("p", { class: "context", text: writing.context || writing.prompt }),
   ],
   verify: () => [h("h1", { text: "The target is verifying." })],

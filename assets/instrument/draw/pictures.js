@@ -38,8 +38,11 @@ export function addSaveMenu(root, name, words) {
   menu.addEventListener("focusout", (event) => {
     if (!menu.contains(event.relatedTarget)) menu.open = false;
   });
-  const head = root.querySelector(".card-head");
-  (head.querySelector(".controls") || head).append(menu);
+  const places = [".card-foot", ".card-head .controls", ".card-head"];
+  places
+    .map((place) => root.querySelector(place))
+    .find(Boolean)
+    .append(menu);
 }
 
 /** The card as an <svg> element; with `words` beneath. */

@@ -8,7 +8,7 @@ export const DOORS = {
   watch:
     "A small model guesses the next few words; the large model checks all guesses in one pass. What it rejects it replaces, so the text stays its own.",
   decide:
-    "Guessing pays when the passes it saves cost more than the guesses and the wider checks. Ask it of your prompts.",
+    "Guessing pays when the passes it saves take longer than the guesses and the larger checks do. Try it on your prompts.",
   servers:
     "Servers that already run get the same prompts: which is faster, how it holds under load, and whether its text is still its target’s.",
   learn: "Short lessons on real recorded rounds. Each shows what happened, asks a question, then lets you try.",

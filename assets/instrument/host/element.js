@@ -48,6 +48,7 @@ import { sheets } from "./styles.js";
 import { findRun } from "./tab.js";
 
 const NARROW = 700;
+const PHONE = 560; // style.css has it too
 const LATER = ["queued", "waiting"]; // states of a run that has not begun
 const ENDS = ["length", "eos", "stop"]; // of a run that went to its end
 
@@ -163,6 +164,7 @@ export class Instrument extends HTMLElement {
       { class: "ds", "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: this.keys } },
       this.message.root,
       this.presenting.root,
+      this.presenting.list,
       this.lead.top,
       this.serversBox,
       this.learnBox,
@@ -423,6 +425,7 @@ export class Instrument extends HTMLElement {
     if (door === "servers") this.servers.paint({ busy: this.busy });
     if (door === "decide") this.calculator.paint(this.pageStore || this.store);
     const state = this.awaiting && !LATER.includes(this.state) ? "starting" : this.state;
+    this.lead.place(this.clientWidth <= PHONE && !this.scenes.at, this.main);
     this.lead.paintStatus(store, transport, state, this);
     if (this.shown.hidden) return;
     cursor.catchUp(store, this.state === "stepping");

@@ -44,7 +44,7 @@ export function pressKey(event, { cursor, transport, round, beside, scenes, pres
     t: () => round.show("tree"),
     m: () => round.show("mask"),
     b: () => beside.toggle(),
-    a: () => presenting.ask(event.shiftKey),
+    a: () => presenting.ask(),
   };
   const act = staged || actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   const scrolls = target.classList && SCROLL.some((name) => target.classList.contains(name));

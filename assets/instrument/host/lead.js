@@ -26,7 +26,14 @@ export class Lead {
     const facts = h("span", { class: "facts" }, this.badge, " ", this.demo, " ", this.doing, this.changed);
     const foot = h("div", { class: "lead-foot" }, facts, this.basis, below);
     this.root = h("header", { class: "lead" }, this.sentence, foot);
-    this.top = h("div", { class: "meta" }, this.aim, ...tools);
+    this.tools = h("div", { class: "tools-line" }, tools);
+    this.top = h("div", { class: "meta" }, this.aim, this.tools);
+  }
+
+  /** The tools in the first line, or on a phone at the end of `main`, which says the headline first. */
+  place(phone, main) {
+    const home = phone ? main : this.top;
+    if (this.tools.parentNode !== home) home.append(this.tools);
   }
 
   /** In words, where the pictures' numbers come from. */

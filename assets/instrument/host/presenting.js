@@ -1,9 +1,9 @@
-// The page in the hands of a class's presenter: phones follow its lessons, and are asked about rounds of its runs.
+// The page in the hands of a class's presenter: phones follow its lessons, and are asked about its runs.
 
-import { h } from "../base/dom.js";
+import { button, h } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { postAs, presentRoom, presentedRoom } from "../base/room.js";
-import { survivalQuestion, verdictQuestion } from "../lessons/asking.js";
+import { questionsOf } from "../lessons/asking.js";
 
 export class Presenting {
   /** `host` is the element. Without a room in this tab nothing is shown, sent or asked. */
@@ -16,12 +16,15 @@ export class Presenting {
           { class: "note class-room" },
           `Class ${this.room.code}: phones follow your lessons. `,
           h("kbd", { text: "A" }),
-          " asks the class about the round that is shown, ",
-          h("kbd", { text: "Shift A" }),
-          " whether its marked guess is kept. ",
+          " asks the class about the run that is shown. ",
           h("a", { href: "class", text: "To the projector" }),
         )
       : null;
+    this.list = h("dialog", {
+      class: "class-questions",
+      "aria-label": "What to ask the class",
+      on: { keydown: (event) => event.stopPropagation() }, // the keys of the page rest
+    });
   }
 
   /** A step of a lesson, for phones. */
@@ -29,18 +32,26 @@ export class Presenting {
     if (this.room) await this.send("show", step);
   }
 
-  /** Asks the class how much of the shown round is kept, or whether its chosen `guess` is; and goes to the projector. */
-  async ask(guess) {
-    const { at, round } = this.host.cursor;
+  /** Lists the questions that the shown run can be asked. */
+  ask() {
     if (!this.room) return;
-    const question = at && (guess ? verdictQuestion : survivalQuestion)(at.lane, round, at.key);
-    if (!question)
-      this.host.say(
-        guess
-          ? "This guess was not decided by a random number and min(1, p/q); choose another one."
-          : "This round has no guesses to ask about; choose another one.",
-      );
-    else if (await this.send("take", question)) location.href = "class";
+    const questions = questionsOf(this.host.store, this.host.cursor.at);
+    if (!questions.length) {
+      this.host.say("This round has no guesses to ask about, and its run has nothing else; choose another one.");
+      return;
+    }
+    this.list.replaceChildren(
+      h("b", { text: "What to ask the class" }),
+      ...questions.map((question) => button(question.ask, () => this.take(question))),
+      button("Cancel", () => this.list.close(), { class: "link" }),
+    );
+    this.list.showModal();
+  }
+
+  /** Asks it; the projector shows it. */
+  async take(question) {
+    this.list.close();
+    if (await this.send("take", question)) location.href = "class";
   }
 
   /** The room is over. */

@@ -1,11 +1,26 @@
-// Questions to a class about a round of a live run, as its server takes them. null where the round has nothing to ask.
+// Questions to a class about a live run, as its server takes them. null where the run has nothing to ask.
 
-import { formatProb, visible } from "../base/format.js";
+import { formatFigure, formatMs, formatProb, median, visible } from "../base/format.js";
+import { gapsOf } from "../base/numbers.js";
 import { knownAt } from "../base/stages.js";
+import { raceClock } from "../base/store.js";
+import { speedOf } from "../run/served.js";
+import { laneSpeed } from "../run/speed.js";
+import { laneTitle } from "../run/titles.js";
 import { guessesAt } from "./narrow.js";
 
 const CONTEXT = 90; // characters of the text before a round
 const COUNTED = 11; // guesses in a row that have an answer each
+const PLACES = 4; // that a question about the longest wait offers
+const JITTER = 1.5; // of the median: a wait that readers notice
+const MOST = 12; // options of a question
+
+/** Everything that can be asked about the run, and about the round and the guess that are shown: `at`, or null. */
+export function questionsOf(store, at) {
+  const round = at?.lane.rounds[at.round];
+  const ofRound = round ? [survivalQuestion(at.lane, round), verdictQuestion(at.lane, round, at.key)] : [];
+  return [...ofRound, fasterQuestion(store), at ? gapQuestion(at.lane) : null].filter(Boolean);
+}
 
 /** How many guesses in a row are kept. */
 export function survivalQuestion(lane, round) {
@@ -45,6 +60,45 @@ export function verdictQuestion(lane, round, id) {
       `It is kept if a random number u is below min(1, p/q) = ${ratio}.`,
       `The random number is u = ${u}.`,
     ],
+  };
+}
+
+/** Which of the lanes writes faster, by the speeds that the page shows: each with a drafter of its own, or with none. */
+export function fasterQuestion(store) {
+  const written = ({ end, start, rounds }) => rounds.length && /^(eos|stop|length)$/.test(end?.reason) && !start.fork;
+  const lanes = store.lanes.filter(written).slice(0, MOST);
+  const names = lanes.map(laneTitle);
+  if (lanes.length < 2 || new Set(names).size < names.length) return null;
+  const speeds = lanes.map((lane) => speedOf(lane)?.median ?? laneSpeed(lane, store, raceClock(store)));
+  const rates = names.map((name, i) => `${name} ${formatFigure(speeds[i])}`);
+  return {
+    ask: "Which of these writes most tokens a second here?",
+    context: contextOf(lanes[0], lanes[0].rounds[0]),
+    options: names,
+    truth: speeds.indexOf(Math.max(...speeds)),
+    said: `Tokens a second, prompt included: ${rates.join(", ")}.`,
+  };
+}
+
+/** Which tokens a reader waits longest for, where a wait stands out: the longest one beside ordinary ones. */
+export function gapQuestion(lane) {
+  const gaps = gapsOf(lane, lane.rounds.length);
+  const usual = median(gaps);
+  const longest = gaps.indexOf(Math.max(...gaps));
+  if (!lane.end || gaps.length < 2 * PLACES || gaps[longest] < JITTER * usual) return null;
+  const textOf = (i) => visible(lane.rounds[i + 1].emitted_raw.join(""));
+  const near = gaps.map((_, i) => i).sort((a, b) => Math.abs(gaps[a] - usual) - Math.abs(gaps[b] - usual));
+  const places = [longest];
+  for (const i of near)
+    if (places.length < PLACES && places.every((other) => textOf(other) !== textOf(i))) places.push(i);
+  if (places.length < 2) return null;
+  places.sort((a, b) => a - b);
+  return {
+    ask: "Tokens arrive in bursts. Which of these bursts does a reader wait for longest?",
+    context: contextOf(lane, lane.rounds[places.at(-1) + 1]),
+    options: places.map(textOf),
+    truth: places.indexOf(longest),
+    said: `The waits were ${places.map((i) => formatMs(gaps[i])).join(", ")}. The median of all ${gaps.length} is ${formatMs(usual)}.`,
   };
 }
 

@@ -294,7 +294,7 @@ export class TreeView {
       const above = byKey.get(item.parent);
       if (above) svg.append(edge(item, x(above) + widths.get(above), y(above), x(item), y(item)));
     }
-    for (const item of this.items)
+    for (const item of depthFirst(this.items))
       svg.append(this.nodeOf(item, { x: x(item), y: y(item), w: widths.get(item) }, label(item), lines.get(item)));
     const boxes = this.items.map((item) => ({
       fate: item.fate,

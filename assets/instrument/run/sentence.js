@@ -47,9 +47,9 @@ export function sentence(store, now, whole) {
 /** Plain decoding's text where it has another length or other tokens: both are counted. */
 function plainWords(store, other) {
   const parting = partingOf(draftLane(store), plainLane(store));
-  const counts = `plain decoding produced ${counted(other.tokens, "token")} with ${other.rounds}`;
+  const counts = `plain decoding needed ${other.rounds} for its ${counted(other.tokens, "token")}`;
   if (!parting) return counts;
-  return `${counts}, different from token ${parting.index + 1} on${parting.tie ? " (a tie)" : ""}`;
+  return `${counts}, which differ from token ${parting.index + 1} on${parting.tie ? " (a tie)" : ""}`;
 }
 
 /** The headline's ratio. */

@@ -53,7 +53,7 @@ export class StripView {
     this.table = new RoundTable(select);
     this.table.root.querySelector("summary").after(this.note);
     this.line = h("p", { class: "readout-line" }, this.readout); // what the pointer is at
-    const foot = h("div", { class: "strip-foot" }, this.line, this.table.root);
+    const foot = h("div", { class: "strip-foot card-foot" }, this.line, this.table.root);
     this.root = h("section", { class: "card strip" }, this.heading(), this.frame, this.scrub, foot);
     this.listen();
   }

@@ -113,7 +113,7 @@ def measure(
     verify = yield from forwards.measured(lambda unit: rounds.seconds(unit) + singles * unit)
     drafting = yield from rounds.measured(singles * verify[0].ms / 1e3)
     pace.begin(singles)
-    bits = yield from mapped(row_bits(pair.target), lambda _: pace.did(1, "bits of rows"))
+    bits = yield from mapped(row_bits(pair.target), lambda _: pace.did(1, "rows together and alone"))
     calibration = Calibration(
         measured_for=measured_for(pair, one_text),
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -13,8 +13,11 @@ from draftscope_app.page.advice.view import OBJECTIVES
 from draftscope_app.page.advice.wanted import ALL_KINDS, LEAST_S, MOST_S, USUAL_S
 from draftscope_app.reports.advice_map import MACHINES, MAPS, THIS_MACHINE
 
-ABOUT = "<p>Measures costs and acceptance, then runs the best two settings against plain decoding.</p>"
-UNDECIDED = "<p>Nothing is measured yet, so nothing is decided: the estimate is a forecast.</p>"
+ABOUT = (
+    "<p>Measures what a round costs and how many guesses are accepted, then runs the best setting in turn with plain "
+    "decoding. A clear answer is tried at temperatures 0 and 1 too, if time is left.</p>"
+)
+UNDECIDED = "<p>Nothing is measured yet, so nothing is decided: the estimate is only a forecast.</p>"
 ANSWER = """watch("value", () => requestAnimationFrame(() => Draftscope.explain(element)));
 element.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-copy]");
