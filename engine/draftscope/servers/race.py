@@ -127,8 +127,8 @@ def race(lanes: Sequence[Lane], plan: Race, standing: Standing) -> Iterator[Answ
     for repeat in range(plan.repeats):
         for number, prompt in enumerate(plan.prompts):
             turn = (repeat + number) % len(lanes)
-            asked = [lane for lane in (*lanes[turn:], *lanes[:turn]) if lane.name not in standing.dropped]
-            for answer in _answers(asked, plan, prompt, number, repeat):
+            waiting = [lane for lane in (*lanes[turn:], *lanes[:turn]) if lane.name not in standing.dropped]
+            for answer in _answers(waiting, plan, prompt, number, repeat):
                 standing.answers.append(answer)
                 yield answer
                 failures[answer.lane] = failures[answer.lane] + 1 if answer.failure else 0
@@ -143,8 +143,8 @@ def _answers(lanes: Sequence[Lane], plan: Race, prompt: RacePrompt, number: int,
         yield from (answered(lane, plan, prompt, number, repeat) for lane in lanes if not plan.cancelled())
         return
     with ThreadPoolExecutor(len(lanes) or 1) as pool:
-        asked = [pool.submit(answered, lane, plan, prompt, number, repeat) for lane in lanes if not plan.cancelled()]
-        yield from (done.result() for done in as_completed(asked))
+        requests = [pool.submit(answered, lane, plan, prompt, number, repeat) for lane in lanes if not plan.cancelled()]
+        yield from (done.result() for done in as_completed(requests))
 
 
 def answered(lane: Lane, plan: Race, prompt: RacePrompt, number: int, repeat: int) -> Answer:
