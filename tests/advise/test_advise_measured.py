@@ -290,7 +290,7 @@ def test_a_clear_answer_is_asked_again_at_other_temperatures(
     monkeypatch.setattr("draftscope.advise.advise.clear", clear)
     monkeypatch.setattr("draftscope.advise.advise.decide", decided)
     monkeypatch.setattr("draftscope.advise.advise.proof.measured", measured)
-    monkeypatch.setattr(Measured, "told", True)
+    monkeypatch.setattr(Measured, "has_enough_runs", True)
     question = Question(length=12, seconds=120.0, temperature=asked)
     found = advise(pair, question, TEXTS, ["ngram"])
     assert [each.temperature for each in found.at_temperatures] == others

@@ -19,9 +19,9 @@ import pytest
 from draftscope.servers.adapter import Request
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.identify import identify
-from draftscope.servers.inside.asked import read_state
 from draftscope.servers.inside.audit import InsideAnswer, InsidePlan, audit_inside
 from draftscope.servers.inside.decisions import examine
+from draftscope.servers.inside.recorder import read_state
 from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Wire
 from draftscope.verify.sampling import Sampling

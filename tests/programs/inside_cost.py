@@ -28,7 +28,7 @@ from scipy import stats
 from draftscope.base import markdown
 from draftscope.servers.adapter import Request, Server
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
-from draftscope.servers.inside.asked import read_state
+from draftscope.servers.inside.recorder import read_state
 from draftscope.servers.programs.program import Command
 from draftscope.servers.wire import Wire
 from tests.programs.inside import PORT, command

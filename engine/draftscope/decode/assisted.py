@@ -95,12 +95,12 @@ def watch(model: Any, tokenizer: Any = None) -> Iterator[Watched]:
     watched, find = Watched(), model._get_candidate_generator
     recording = _Recording(watched, model, tokenizer)
 
-    def found(**given: Any) -> Any:
+    def recorded(**given: Any) -> Any:
         generator = find(**given)
         recording.safely(recording.begin, generator, given)
         return generator
 
-    model._get_candidate_generator = found
+    model._get_candidate_generator = recorded
     try:
         yield watched
     finally:
@@ -217,8 +217,8 @@ class _Call:
         rounds = [event for event in self.events if isinstance(event, Round) and event.run == self.run]
         self.events.append(
             RunEnd(
-                run=self.run, lane=LANE, reason=reason, text="".join(round_.text_delta for round_ in rounds),
-                token_ids=[token for round_ in rounds for token in round_.emitted], target_forwards=len(rounds),
+                run=self.run, lane=LANE, reason=reason, text="".join(event.text_delta for event in rounds),
+                token_ids=[token for event in rounds for token in event.emitted], target_forwards=len(rounds),
                 end=self.clock, message=message,
             )
         )  # fmt: skip
@@ -283,8 +283,8 @@ class _Call:
                 tokens, _ = _speculative_sampling(seen.ids, seen.logits, count, logits)
                 return tokens[0].tolist(), Uniforms(unknown.draft, u.double(), unknown.last)
             self._put(seen.state)
-            own = torch.multinomial(logits[0].softmax(-1), 1)[:, 0] if self.temperature else logits[0].argmax(-1)
-        selected = own.tolist()
+            drawn = torch.multinomial(logits[0].softmax(-1), 1)[:, 0] if self.temperature else logits[0].argmax(-1)
+        selected = drawn.tolist()
         matches = next((i for i, token in enumerate(draft) if token != selected[i]), count)
         return selected[: matches + 1], unknown
 

@@ -55,51 +55,51 @@ class Traced:
 
     @property
     def sampling(self) -> Sampling:
-        asked = self.plan.request
-        return Sampling(asked.temperature, asked.top_k, asked.top_p, asked.min_p)
+        request = self.plan.request
+        return Sampling(request.temperature, request.top_k, request.top_p, request.min_p)
 
     def summaries(self) -> list[LaneSummary]:
         return summaries(self.lanes, self.plan, self.standing, self.known)
 
 
-def traced(asked: Traced) -> Iterator[AnyEvent | None]:
+def traced(task: Traced) -> Iterator[AnyEvent | None]:
     """Every event of the race as it happens, and None while nothing does. Once its plan is cancelled, or `Cancelled` is
     thrown in, its lanes still get their ends."""
-    live = {lane.name: _Live(asked, lane) for lane in asked.lanes}
-    yield from (shown.start() for shown in live.values())
-    for name, why in asked.missing.items():
-        yield _start(asked, name, None)
-        yield _end(asked, name, None, "error", why)
+    live = {lane.name: _Live(task, lane) for lane in task.lanes}
+    yield from (lane.start() for lane in live.values())
+    for name, why in task.missing.items():
+        yield _start(task, name, None)
+        yield _end(task, name, None, "error", why)
     stop, thrown = threading.Event(), False
     try:
-        for item in _raced(asked, stop):
+        for item in _raced(task, stop):
             if isinstance(item, Answer):
                 live[item.lane].answered(item)
                 yield from live[item.lane].ended(item)
-                yield from _served(asked, item)
+                yield from _served(task, item)
             elif item is not None:
                 yield from live[item[0]].heard(item)
             else:
-                yield from (event for each in live.values() for event in each.idle())
+                yield from (event for lane in live.values() for event in lane.idle())
                 yield None
-            if asked.plan.cancelled():
+            if task.plan.cancelled():
                 break
     except Cancelled:
         thrown = True
     finally:
         stop.set()
-        for shown in live.values():
-            shown.close()
-    yield from (event for each in live.values() for event in each.left(asked.standing.dropped))
-    yield from _computed(asked, live, thrown or asked.plan.cancelled())
+        for lane in live.values():
+            lane.close()
+    yield from (event for lane in live.values() for event in lane.left(task.standing.dropped))
+    yield from _computed(task, live, thrown or task.plan.cancelled())
 
 
-def _raced(asked: Traced, stop: threading.Event) -> Iterator[Answer | _Heard | None]:
+def _raced(task: Traced, stop: threading.Event) -> Iterator[Answer | _Heard | None]:
     """Chunks and answers as they come; None when nothing does."""
 
     def work(put: Callable[[Answer | _Heard], None]) -> None:
-        plan = replace(asked.plan, cancelled=stop.is_set, heard=lambda *heard: put(heard))
-        for answer in race(asked.lanes, plan, asked.standing):
+        plan = replace(task.plan, cancelled=stop.is_set, heard=lambda *heard: put(heard))
+        for answer in race(task.lanes, plan, task.standing):
             put(answer)
 
     return in_background(work, PATIENCE)
@@ -108,12 +108,12 @@ def _raced(asked: Traced, stop: threading.Event) -> Iterator[Answer | _Heard | N
 class _Live:
     """One lane while it is shown: by its bursts, or by the rounds that a recorder inside it sends."""
 
-    def __init__(self, asked: Traced, lane: Lane) -> None:
+    def __init__(self, task: Traced, lane: Lane) -> None:
         """Raises `ServerError` where a recorder is to be watched and there is none."""
-        self.asked, self.lane = asked, lane
+        self.task, self.lane = task, lane
         self.offers = lane.server.identity.offers
         self.warm: list[Arrival] = []
-        self.raw = asked.engine.pieces.shown if asked.engine is not None else None
+        self.raw = task.engine.pieces.shown if task.engine is not None else None
         self.recorded = self._recorded()
         self.bursts: Bursts | RecordedAnswer | None = self.recorded
         self.over = False
@@ -121,12 +121,12 @@ class _Live:
         self.first: Answer | None = None
 
     def _recorded(self) -> RecordedAnswer | None:
-        name, prompt = self.asked.plan.recorded.get(self.lane.name), self.asked.plan.prompts[0]
+        name, prompt = self.task.plan.recorded.get(self.lane.name), self.task.plan.prompts[0]
         if name is None:
             return None
         raw = self.raw or pieces(self.lane.server, prompt.ids[-1])
-        request = replace(self.asked.plan.request, ids=prompt.ids, name=name)
-        recorded = RecordedAnswer(self.lane.server, request, Translation(self.asked.run, self.lane.name, raw))
+        request = replace(self.task.plan.request, ids=prompt.ids, name=name)
+        recorded = RecordedAnswer(self.lane.server, request, Translation(self.task.run, self.lane.name, raw))
         recorded.read()  # refuses where nothing is recorded, before anything is shown
         return recorded
 
@@ -135,10 +135,10 @@ class _Live:
             self.recorded.close()
 
     def start(self) -> RunStart:
-        start = _first(self.asked, self.lane)
+        start = _first(self.task, self.lane)
         if self.recorded is None or start.server is None:
             return start
-        last = self.recorded.translation.raw(self.asked.plan.prompts[0].ids[-1])
+        last = self.recorded.translation.raw(self.task.plan.prompts[0].ids[-1])
         server = start.server.model_copy(update={"inside": True})
         return start.model_copy(update={"server": server, "prompt_last_raw": last})
 
@@ -162,8 +162,8 @@ class _Live:
 
     def _bursts(self) -> Bursts | RecordedAnswer:
         if self.bursts is None:
-            near = near_gap(self.warm, self.offers.bursts_are_chunks, self.asked.plan.jitter)
-            self.bursts = Bursts(self.asked.run, self.lane.name, near, self.raw)
+            near = near_gap(self.warm, self.offers.bursts_are_chunks, self.task.plan.jitter)
+            self.bursts = Bursts(self.task.run, self.lane.name, near, self.raw)
         return self.bursts
 
     def idle(self) -> Iterator[AnyEvent | None]:
@@ -181,8 +181,8 @@ class _Live:
         self.over = True
         yield from self._watched(self._bursts().end())
         wrong = answer.failure or self.wrong
-        reason = "error" if wrong else _reason(answer.finish, bool(self.asked.plan.request.stop))
-        yield _end(self.asked, self.lane.name, self.bursts, reason, wrong)
+        reason = "error" if wrong else _reason(answer.finish, bool(self.task.plan.request.stop))
+        yield _end(self.task, self.lane.name, self.bursts, reason, wrong)
 
     def left(self, dropped: Mapping[str, str]) -> list[AnyEvent]:
         """The end of a lane that has none yet: it failed before it was shown, or somebody has cancelled."""
@@ -191,44 +191,44 @@ class _Live:
         self.over = True
         left = [] if isinstance(self.bursts, RecordedAnswer) or self.bursts is None else self.bursts.end()
         why = dropped.get(self.lane.name, "")
-        return [*left, _end(self.asked, self.lane.name, self.bursts, "error" if why else "cancelled", why)]
+        return [*left, _end(self.task, self.lane.name, self.bursts, "error" if why else "cancelled", why)]
 
 
 def _reason(finish: Finish | None, stops: bool) -> EndReason:
     return "length" if finish == "length" else "stop" if stops else "eos"
 
 
-def _first(asked: Traced, lane: Lane) -> RunStart:
+def _first(task: Traced, lane: Lane) -> RunStart:
     """The start of a lane that answers: the engine in this process says more of itself than another program does."""
-    about, plan = lane.server.identity, asked.plan
+    about, plan = lane.server.identity, task.plan
     if not isinstance(lane.server, EngineLane):
-        return _start(asked, lane.name, about)
+        return _start(task, lane.name, about)
     prompt = plan.prompts[0]
     rendered = prompt.rendered if prompt.rendered != prompt.text else ""
     read = EncodedPrompt(prompt.text, rendered, list(prompt.ids))
-    start = lane.server.start(read, plan.request, asked.run, lane.name)
+    start = lane.server.start(read, plan.request, task.run, lane.name)
     settings = start.settings | {"repeats": plan.repeats}
-    return start.model_copy(update={"server": _info(asked, about), "settings": settings})
+    return start.model_copy(update={"server": _info(task, about), "settings": settings})
 
 
-def _start(asked: Traced, lane: str, about: Identity | None) -> RunStart:
-    request, prompt = asked.plan.request, asked.plan.prompts[0]
+def _start(task: Traced, lane: str, about: Identity | None) -> RunStart:
+    request, prompt = task.plan.request, task.plan.prompts[0]
     settings: dict[str, int | float | str | bool | list[int] | list[float] | list[str] | None] = {
         "drafter": SERVER, "temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p,
         "min_p": request.min_p, "seed": request.seed, "max_new_tokens": request.max_tokens,
-        "stop": list(request.stop), "repeats": asked.plan.repeats,
+        "stop": list(request.stop), "repeats": task.plan.repeats,
     }  # fmt: skip
     return RunStart(
-        run=asked.run, lane=lane, draftscope=own_version(), torch="", transformers="", device="", dtype="",
+        run=task.run, lane=lane, draftscope=own_version(), torch="", transformers="", device="", dtype="",
         threads=0, models=[], drafter=SERVER, exact=True, rule="", seed=request.seed, settings=settings,
         prompt=prompt.text, rendered=prompt.rendered if prompt.rendered != prompt.text else "",
-        prompt_tokens=len(prompt.ids), server=_info(asked, about),
+        prompt_tokens=len(prompt.ids), server=_info(task, about),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
 
 
-def _info(asked: Traced, about: Identity | None) -> ServerInfo:
-    jitter = 1e3 * asked.plan.jitter
+def _info(task: Traced, about: Identity | None) -> ServerInfo:
+    jitter = 1e3 * task.plan.jitter
     if about is None:
         return ServerInfo(program="", jitter_ms=jitter)
     return ServerInfo(
@@ -241,32 +241,32 @@ def _info(asked: Traced, about: Identity | None) -> ServerInfo:
 
 
 def _end(
-    asked: Traced, lane: str, bursts: Bursts | RecordedAnswer | None, reason: EndReason, message: str
+    task: Traced, lane: str, bursts: Bursts | RecordedAnswer | None, reason: EndReason, message: str
 ) -> trace.RunEnd:
-    made = bursts or Bursts(asked.run, lane, -1.0, None)
+    made = bursts or Bursts(task.run, lane, -1.0, None)
     return trace.RunEnd(
-        run=asked.run, lane=lane, reason=reason, text=made.text, token_ids=made.tokens, target_forwards=made.made,
+        run=task.run, lane=lane, reason=reason, text=made.text, token_ids=made.tokens, target_forwards=made.made,
         end=made.clock, message=message,
     )  # fmt: skip
 
 
-def _served(asked: Traced, answer: Answer) -> list[Served]:
+def _served(task: Traced, answer: Answer) -> list[Served]:
     """What is known of a lane after one of its answers."""
-    counted = added([each.counted for each in asked.standing.of(answer.lane) if each.counted])
-    return [served(asked.run, answer.lane, asked.standing.of(answer.lane), counted, ())]
+    counted = added([earlier.counted for earlier in task.standing.of(answer.lane) if earlier.counted])
+    return [served(task.run, answer.lane, task.standing.of(answer.lane), counted, ())]
 
 
 def served(run: str, lane: str, answers: Sequence[Answer], counted: Counted | None, notes: Sequence[str]) -> Served:
     """The figures of a lane's answers so far."""
     good = [answer for answer in answers if not answer.failure]
-    gaps = [gap for each in good for gap in each.latency.icl]
-    bursts = [size for each in good for size in each.latency.bursts]
+    gaps = [gap for answer in good for gap in answer.latency.icl]
+    bursts = [size for answer in good for size in answer.latency.bursts]
     said = counted or Counted()
     return Served(
-        run=run, lane=lane, failed=len(answers) - len(good), tokens=[each.latency.tokens for each in good],
-        seconds=[each.latency.total for each in good],
-        ttft_ms=[1e3 * each.latency.ttft for each in good if each.latency.ttft is not None],
-        tpot_ms=[1e3 * each.latency.tpot for each in good if each.latency.tpot is not None],
+        run=run, lane=lane, failed=len(answers) - len(good), tokens=[answer.latency.tokens for answer in good],
+        seconds=[answer.latency.total for answer in good],
+        ttft_ms=[1e3 * answer.latency.ttft for answer in good if answer.latency.ttft is not None],
+        tpot_ms=[1e3 * answer.latency.tpot for answer in good if answer.latency.tpot is not None],
         gap_p50_ms=1e3 * float(np.percentile(gaps, 50)) if gaps else None,
         gap_p99_ms=1e3 * float(np.percentile(gaps, 99)) if gaps else None,
         per_burst=sum(bursts) / len(bursts) if bursts else None, rounds=said.rounds, drafted=said.drafted,
@@ -274,36 +274,36 @@ def served(run: str, lane: str, answers: Sequence[Answer], counted: Counted | No
     )  # fmt: skip
 
 
-def _computed(asked: Traced, live: Mapping[str, _Live], stopped: bool) -> Iterator[AnyEvent]:
+def _computed(task: Traced, live: Mapping[str, _Live], stopped: bool) -> Iterator[AnyEvent]:
     """After the race, so that nothing is computed while something is timed."""
-    if asked.engine is not None and not stopped:
-        asked.known.update(probabilities(asked.engine.target, asked))
-    rows = {row.lane: row for row in asked.summaries()} if asked.standing.answers else {}
-    for name, each in live.items():
-        if each.first is None:
+    if task.engine is not None and not stopped:
+        task.known.update(probabilities(task.engine.target, task))
+    rows = {row.lane: row for row in task.summaries()} if task.standing.answers else {}
+    for name, lane in live.items():
+        if lane.first is None:
             continue
         row = rows[name]
-        yield served(asked.run, name, asked.standing.of(name), row.counted, row.notes)
-        said = asked.known.get((name, 0, 0))
-        if asked.engine is None or said is None or each.bursts is None or tuple(each.bursts.tokens) != each.first.ids:
+        yield served(task.run, name, task.standing.of(name), row.counted, row.notes)
+        said = task.known.get((name, 0, 0))
+        if task.engine is None or said is None or lane.bursts is None or tuple(lane.bursts.tokens) != lane.first.ids:
             continue
         yield trace.TargetProbs(
-            run=asked.run, lane=name, target=asked.engine.target.name, p=list(said.p), best=list(said.best),
+            run=task.run, lane=name, target=task.engine.target.name, p=list(said.p), best=list(said.best),
             log_p=row.log_p,
         )  # fmt: skip
-        if asked.draft is not None and each.recorded is None and row.counted is not None and row.counted.drafted:
-            q = forced(asked.draft, asked.plan.prompts[0].ids, each.first.ids, asked.sampling)
-            yield trace.DraftProbs(run=asked.run, lane=name, draft=asked.draft.name, q=list(q.p), best=list(q.best))
+        if task.draft is not None and lane.recorded is None and row.counted is not None and row.counted.drafted:
+            q = forced(task.draft, task.plan.prompts[0].ids, lane.first.ids, task.sampling)
+            yield trace.DraftProbs(run=task.run, lane=name, draft=task.draft.name, q=list(q.p), best=list(q.best))
 
 
-def probabilities(target: Model, asked: Traced) -> Known:
+def probabilities(target: Model, task: Traced) -> Known:
     """p of every token of each complete answer, from the weights here."""
     known: Known = {}
-    for answer in asked.standing.answers:
+    for answer in task.standing.answers:
         if answer.complete and not answer.failure:
-            prompt = asked.plan.prompts[answer.prompt].ids
+            prompt = task.plan.prompts[answer.prompt].ids
             try:
-                known[answer.lane, answer.prompt, answer.repeat] = forced(target, prompt, answer.ids, asked.sampling)
+                known[answer.lane, answer.prompt, answer.repeat] = forced(target, prompt, answer.ids, task.sampling)
             except DraftscopeError as error:
-                asked.standing.dropped.setdefault(answer.lane, f"wrote what is not of the target here: {error}")
+                task.standing.dropped.setdefault(answer.lane, f"wrote what is not of the target here: {error}")
     return known

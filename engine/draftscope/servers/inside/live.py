@@ -15,8 +15,8 @@ from draftscope.base.steps import Cancelled, Steps
 from draftscope.base.text import Cut
 from draftscope.servers.adapter import Chunk, Request, Server, ServerError
 from draftscope.servers.background import in_background
-from draftscope.servers.inside.asked import read_state
 from draftscope.servers.inside.audit import ARRIVES_S, PAUSE_S
+from draftscope.servers.inside.recorder import read_state
 from draftscope.servers.inside.recording import RecordedRound
 from draftscope.servers.inside.translation import Raw, Translation
 from draftscope.servers.race import Lane, RacePrompt
@@ -32,7 +32,7 @@ def opened(lane: Lane, request: str, run: str, raw: Raw | None = None) -> Iterat
     """The rounds that the recorder has of a request. Nothing says how it ended, so the run has no end."""
     wire = Wire(lane.server.identity.url)
     try:
-        rounds = [each for each in read_state(wire, request).rounds if each.request == request]
+        rounds = [step for step in read_state(wire, request).rounds if step.request == request]
     finally:
         wire.close()
     if not rounds:
@@ -40,7 +40,7 @@ def opened(lane: Lane, request: str, run: str, raw: Raw | None = None) -> Iterat
     sampling = {"temperature": rounds[0].temperature, "top_k": rounds[0].top_k, "top_p": rounds[0].top_p}
     translation = Translation(run, lane.name, raw or pieces(lane.server, 0))
     yield _start(lane, run, RacePrompt("", ()), translation, sampling)
-    yield from (translation.round(each) for each in rounds)
+    yield from (translation.round(step) for step in rounds)
 
 
 def written(
@@ -48,9 +48,9 @@ def written(
 ) -> Steps[AnyEvent | None, None]:
     """Asks for one text: its rounds as they are recorded, None while nothing comes. The run ends where the answer does,
     or, with what is wrong, where it cannot be drawn any further."""
-    asked, stop = replace(request, ids=prompt.ids, name=new_name()), threading.Event()
+    sent, stop = replace(request, ids=prompt.ids, name=new_name()), threading.Event()
     translation = Translation(run, lane.name, raw or pieces(lane.server, prompt.ids[-1]))
-    live = RecordedAnswer(lane.server, asked, translation)
+    live = RecordedAnswer(lane.server, sent, translation)
     reason: EndReason
     sampling = {"temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p}
     more = {"min_p": request.min_p, "seed": request.seed, "max_new_tokens": request.max_tokens}
@@ -58,7 +58,7 @@ def written(
     yield _start(lane, run, prompt, translation, sampling | more)
 
     def ask(put: Callable[[Chunk], None]) -> None:
-        for chunk in lane.server.stream(asked):
+        for chunk in lane.server.stream(sent):
             put(chunk)
             if stop.is_set():
                 return
@@ -105,7 +105,7 @@ class RecordedAnswer:
     """An answer while it arrives, and the rounds that are recorded of it."""
 
     server: Server
-    asked: Request
+    request: Request
     translation: Translation
     answer: list[int] = field(default_factory=list)
     reason: Cut | None = None  # for which the answer has ended
@@ -140,7 +140,7 @@ class RecordedAnswer:
         if at is not None and not self.answer:
             self.translation.first = 1e3 * at
         self.answer += chunk.ids
-        self.reason = _reason(self.asked, chunk)
+        self.reason = _reason(self.request, chunk)
         yield from self.flush()
 
     def flush(self) -> Iterator[Round]:
@@ -159,7 +159,7 @@ class RecordedAnswer:
             yield from self.flush()
 
     def read(self) -> None:
-        self.waiting += read_state(self.wire, self.asked.name, self.after).rounds
+        self.waiting += read_state(self.wire, self.request.name, self.after).rounds
         self.after = self.waiting[-1].number if self.waiting else self.after
 
     def _complete(self) -> Iterator[Round]:
@@ -177,10 +177,10 @@ class RecordedAnswer:
             )
 
 
-def _reason(asked: Request, chunk: Chunk) -> Cut | None:
+def _reason(request: Request, chunk: Chunk) -> Cut | None:
     if chunk.finish is None:
         return None
-    return "length" if chunk.finish == "length" else "stop" if asked.stop else "eos"
+    return "length" if chunk.finish == "length" else "stop" if request.stop else "eos"
 
 
 def _start(lane: Lane, run: str, prompt: RacePrompt, translation: Translation, settings: dict[str, float]) -> RunStart:

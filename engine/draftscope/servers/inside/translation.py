@@ -76,11 +76,11 @@ class Translation:
         passed, p, q = bool(token.accepted), _number(token.p), token.q
         distributions = self._distributions(seen, token)
         if seen.temperature == 0:
-            own = token.token if passed else seen.next.token
+            drawn = token.token if passed else seen.next.token
             child = trace.Verified(node=place, p=p, q=None if token.draft is None else q, passed=passed)
             logits = sorted((logit for _, _, logit in token.target.top if logit is not None), reverse=True)
             return trace.Decision(
-                slot=place - 1, rule="greedy", distributions=[distributions], children=[child], draw=own,
+                slot=place - 1, rule="greedy", distributions=[distributions], children=[child], draw=drawn,
                 gap=_gap(logits),
             )  # fmt: skip
         ratio = min(1.0, p / q) if q else 0.0
@@ -101,15 +101,17 @@ class Translation:
 
     def _last(self, seen: RecordedRound, accepted: int) -> trace.Last:
         """The target's own token. What a server draws it with is no single random number."""
-        own, greedy = seen.next, seen.temperature == 0
-        kept = {token: _number(p) / (own.sum or 1.0) for token, p in [*own.top, (own.token, own.mass)]}
-        logits = sorted((each[2] for each in own.target.top if each[2] is not None), reverse=True) if own.target else []
+        last, greedy = seen.next, seen.temperature == 0
+        kept = {token: _number(p) / (last.sum or 1.0) for token, p in [*last.top, (last.token, last.mass)]}
+        logits = (
+            sorted((entry[2] for entry in last.target.top if entry[2] is not None), reverse=True) if last.target else []
+        )
         shown = None if greedy and seen.kind == "correction" else Distributions(
             ids=list(kept), raw=[self.raw(token) for token in kept], p=list(kept.values()),
             rest_p=max(0.0, 1 - sum(kept.values())), scale="before_argmax" if greedy else "probs",
         )  # fmt: skip
         return trace.Last(
-            kind=seen.kind, slot=accepted - 1, token=own.token, raw=self.raw(own.token), distributions=shown,
+            kind=seen.kind, slot=accepted - 1, token=last.token, raw=self.raw(last.token), distributions=shown,
             gap=_gap(logits) if greedy else None,
         )  # fmt: skip
 
