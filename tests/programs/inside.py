@@ -22,7 +22,7 @@ from tests.programs.interop import started
 MENDED = Path(__file__).parents[1] / "inside/mended"
 PORT = 8160
 PAIR = ("llama-draftscope-15m", "llama-draftscope-draft-1m")
-LAWS = (Sampling(1.0), Sampling(0.7, top_p=0.9), Sampling(0.0))  # top-k can end vLLM 0.32: engine/inside/README.md
+LAWS = (Sampling(1.0), Sampling(0.7, top_p=0.9), Sampling(0.0))  # top-k can end vLLM 0.32: engine/inside/VLLM_0_32.md
 ROWS = ("temperature of drafted rows", "temperature of bonus and plain rows")
 DECISIONS = ("verdict", "greedy token")
 DRAWN = '"draft_sample_method": "probabilistic", '  # else drafts are the drafter's best tokens, and there is no q

@@ -1,7 +1,10 @@
-"""vLLM 0.32.0 for CPUs without Triton: a request with top-k and no top-p ends the engine where nobody drafted.
+"""Two requests that end the engine of vLLM 0.32.0 for CPUs without Triton.
 
-Without an argument: the function alone, no model, seconds. With MODEL: a server that drafts n-grams, and eight requests
-at once, of which every third has a top-k.
+- `top-k`: a top-k without a top-p, in a step in which nobody drafted.
+- `seed`: a seed, and a prompt that is read in parts.
+
+Without an argument: the functions alone, no model, seconds. With MODEL and one of the two: a server that drafts
+n-grams, and eight requests at once, of which every third has a top-k, or a seed.
 """
 
 import json
@@ -17,24 +20,28 @@ from urllib.request import Request, urlopen
 
 PORT, REQUESTS, STARTS_S = 8219, 8, 300
 NGRAMS = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 4}
+SETTINGS: dict[str, dict[str, object]] = {"top-k": {"top_k": 20}, "seed": {"seed": 1}}
 TEXT = "The old man walked down to the sea. "
 
 
-def function_alone() -> None:
+def functions_alone() -> None:
     import torch
     from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
 
-    logits, k = torch.empty(0, 4096), torch.empty(0, dtype=torch.int32)  # of no drafted token
-    print("expected: no rows")
-    try:
-        print("observed:", apply_top_k_top_p(logits, k, None))
-    except Exception as error:
-        print("observed:", type(error).__name__, str(error).splitlines()[0])
+    no_rows, no_k = torch.empty(0, 4096), torch.empty(0, dtype=torch.int32)  # of no drafted token
+    for name, call in (
+        ("top-k", lambda: apply_top_k_top_p(no_rows, no_k, None)),
+        ("seed", lambda: torch.Generator().get_offset()),
+    ):
+        try:
+            print(f"{name}:", call())
+        except Exception as error:
+            print(f"{name}:", type(error).__name__, str(error).splitlines()[0])
 
 
-def answered(number: int) -> str:
+def answered(number: int, setting: str) -> str:
     body = {"prompt": TEXT * (1 if number % 2 else 12), "max_tokens": 64, "temperature": 1.0, "ignore_eos": True}
-    body |= {"top_k": 20} if number % 3 == 0 else {}
+    body |= SETTINGS[setting] if number % 3 == 0 else {}
     try:
         return f"HTTP {urlopen(posted(body), timeout=STARTS_S).status}"
     except HTTPError as error:
@@ -48,7 +55,7 @@ def posted(body: dict[str, object]) -> Request:
     return Request(f"http://127.0.0.1:{PORT}/v1/completions", json.dumps(body).encode(), head)
 
 
-def server(model: str) -> None:
+def server(model: str, setting: str) -> None:
     command = [
         str(Path(sys.executable).with_name("vllm")), "serve", model, "--dtype", "bfloat16", "--enforce-eager",
         "--max-model-len", "512", "--max-num-seqs", str(REQUESTS), "--max-num-batched-tokens", "64",
@@ -58,13 +65,11 @@ def server(model: str) -> None:
         try:
             wait(process)
             with ThreadPoolExecutor(REQUESTS) as pool:
-                counts = Counter(pool.map(answered, range(REQUESTS)))
+                counts = Counter(pool.map(lambda number: answered(number, setting), range(REQUESTS)))
             print(", ".join(f"{count} of {REQUESTS}: {said}" for said, count in counts.items()))
             log.seek(0)
             said = log.read().decode(errors="replace").splitlines()
-            print(
-                "the engine's log:", next((line for line in reversed(said) if "Error: max()" in line), "no such error")
-            )
+            print("the worker's log:", next((line for line in said if "] RuntimeError: " in line), "no error"))
         finally:
             process.terminate()
 
@@ -82,6 +87,6 @@ def wait(process: "subprocess.Popen[bytes]") -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        server(sys.argv[1])
+        server(sys.argv[1], sys.argv[2])
     else:
-        function_alone()
+        functions_alone()
