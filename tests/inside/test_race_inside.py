@@ -37,7 +37,7 @@ def met(write: Write) -> tuple[Write, Write]:
 
         def call(*asked: object) -> list[int]:
             if next(calls):
-                both.wait(5)
+                both.wait(30)
             return write(*asked)  # type: ignore[arg-type]
 
         return call
