@@ -7,27 +7,27 @@ import { speculates } from "../base/store.js";
 import { laneTitle } from "../run/titles.js";
 import { TreeView, currentItem, itemWords, itemsOf } from "./tree.js";
 
-const OWN = { slot: null, key: null }; // nothing chosen: the first node
+const FIRST_NODE = { slot: null, key: null };
 
 /** The lane that `lane` is held against: the one that it left, else the next that drafts; undefined where none does. */
 export function otherLane(store, lane) {
-  const others = store.lanes.filter((each) => each !== lane && each.start && speculates(each));
-  return others.find((each) => each.name === lane.start?.fork?.lane) || others[0];
+  const others = store.lanes.filter((drafting) => drafting !== lane && drafting.start && speculates(drafting));
+  return others.find((left) => left.name === lane.start?.fork?.lane) || others[0];
 }
 
 /** The round of `other` that writes the token with which round `index` of `lane` begins: {round, words}. Once the texts
  *  have parted it is the round in which they did; without a `round`, `words` say why there is none. */
 export function samePlace(lane, index, other) {
-  const [own, its] = [lane, other].map(textOf);
+  const [here, there] = [lane, other].map(textOf);
   const place = given(lane) + lane.rounds[index].firstToken;
-  const most = Math.min(own.length, its.length);
-  const parting = own.findIndex((token, i) => i >= most || token !== its[i]);
+  const most = Math.min(here.length, there.length);
+  const parting = here.findIndex((token, i) => i >= most || token !== there[i]);
   const parted = parting >= 0 && parting < most && parting < place;
   const at = parted ? parting : place;
-  const round = other.rounds.find((each) => at < given(other) + each.tokensAfter);
+  const round = other.rounds.find((later) => at < given(other) + later.tokensAfter);
   if (at < given(other))
     return { words: `${parted ? "the texts parted" : "this place is"} before token ${given(other) + 1}, its first` };
-  if (!round) return { words: `its text ends at token ${its.length}, before this place` };
+  if (!round) return { words: `its text ends at token ${there.length}, before this place` };
   const words = parted
     ? `the texts part here, at token ${at + 1}; after it no place is the same`
     : `the same place of the text, token ${at + 1}`;
@@ -44,7 +44,7 @@ export class BesideView {
   constructor(select, repaint) {
     this.repaint = repaint;
     this.on = false;
-    this.chosen = OWN;
+    this.chosen = FIRST_NODE;
     this.button = button("Other lane beside", () => this.toggle());
     this.button.title = "The tree of another lane, at the same place of the text (key B)";
     this.title = h("h3", {});
@@ -67,7 +67,7 @@ export class BesideView {
     this.repaint();
   }
 
-  /** `known` is what the reader sees of the own round: the other shows no more. `tall` is the height of the own tree. */
+  /** `known` is what the reader sees of the round: the other shows no more. `tall` is the height of the reader's tree. */
   paint(store, selection, known, narrow, now, tall, colours) {
     const lane = selection && otherLane(store, selection.lane);
     this.button.hidden = !lane;
@@ -76,7 +76,7 @@ export class BesideView {
     if (this.root.hidden) return;
     const { round, words } = samePlace(selection.lane, selection.round, lane);
     const late = round && round.end > now;
-    if (round !== this.at?.round) this.chosen = OWN;
+    if (round !== this.at?.round) this.chosen = FIRST_NODE;
     this.at = { lane, round };
     setText(this.title, `${laneTitle(lane)}${round ? ` · round ${round.index + 1} of ${lane.rounds.length}` : ""}`);
     setText(this.what, late ? `${words}: not written yet at this time` : words);
