@@ -62,6 +62,7 @@ def test_the_other_lane_shows_the_round_that_holds_the_same_place(played: Any, p
     assert "γ 5 · round" in shown["title"]
     nodes = page.element.locator(".other-lane [data-key]")
     nodes.last.click()
+    page.painted()
     assert nodes.last.get_attribute("aria-pressed") == "true"
     page.element.get_by_role("button", name="Go there").click()
     page.painted()

@@ -22,18 +22,20 @@ def opened(shown: Any) -> Any:
     return drawer
 
 
-def test_the_labels_of_the_ladder_do_not_touch_on_a_phone(visit: Any) -> None:
+def test_every_drafter_of_the_ladder_has_a_shape_of_its_own_in_a_legend_that_fits_a_phone(visit: Any) -> None:
     shown = visit(viewport={"width": 390, "height": 844})
     drawer = opened(shown)
     drawer.locator("#ds-experiments-which input").click()
     shown.page.get_by_role("option", name="Ladder of drafters").click()
-    drawer.locator(".js-plotly-plot .annotation").nth(11).wait_for()
-    boxes = drawer.locator(".js-plotly-plot .annotation text").evaluate_all(
-        "all => all.map((e) => e.getBoundingClientRect()).map((box) => [box.left, box.top, box.right, box.bottom])"
+    drawer.locator(".js-plotly-plot .legendtext").nth(11).wait_for()
+    shapes = drawer.locator(".js-plotly-plot .legendpoints path").evaluate_all(
+        "all => all.map((e) => [e.getAttribute('d'), getComputedStyle(e).fill].join())"
     )
-    for n, (left, top, right, bottom) in enumerate(boxes):
-        for other in boxes[n + 1 :]:
-            assert min(right, other[2]) <= max(left, other[0]) or min(bottom, other[3]) <= max(top, other[1])
+    assert len(set(shapes)) == len(shapes) == 12
+    rights = drawer.locator(".js-plotly-plot .legendtext").evaluate_all(
+        "all => all.map((e) => e.getBoundingClientRect().right)"
+    )
+    assert max(rights) <= 390
     assert shown.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 

@@ -221,7 +221,7 @@ def test_drafters_for_another_tokenizer_are_compared_only_without_a_draft_of_the
 def test_the_shown_runs_drafter_and_rule_are_checked(pair: DecodingEngine) -> None:
     events = pair.decode("abc", rule="lenient", lenience=0.3, temperature=1.0, max_new_tokens=4, seed=9).events
     job = tasks.check(events)
-    assert tasks.about_check(job)["asked"] == {
+    assert tasks.about_check(job)["settings"] == {
         "drafter": "draft", "rule": "lenient", "lenience": 0.3, "agreement": 3, "draft_length": "fixed",
         "confidence": 0.4, "seed": 9,
     }  # fmt: skip

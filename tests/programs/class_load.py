@@ -220,7 +220,7 @@ async def run(
 
 def main(
     phones: Annotated[int, typer.Option(help="phones of the class")] = 200,
-    questions: Annotated[int, typer.Option(help="questions that are asked")] = 5,
+    questions: Annotated[int, typer.Option(help="questions of the deck that are asked", max=11)] = 5,
 ) -> None:
     """Run the class and print the table."""
     with beside(serve, phones) as (pid, _, address), beside(decode) as (_, decoder, _):
