@@ -23,7 +23,7 @@ from draftscope.models.heads import (
     RecurrentHead,
     SharedWeights,
 )
-from draftscope.models.native.available import why_not
+from draftscope.models.native.available import programs, why_not
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
@@ -99,6 +99,16 @@ def drafted(one: RecurrentHead, lengths: tuple[int, ...] = (5, 3), seed: int = 3
     sees = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 0, 1, 0], [1, 1, 0, 1, 1]], dtype=torch.bool).expand(batch, -1, -1)
     logits, out = step(one, cache, (tokens[:, longest + 2 :], newest.expand(-1, 3, -1)), depth, sees)
     return [*rows, *logits, *out]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_weights_rounded_to_bytes_give_nearly_the_same_step(name: str) -> None:
+    made = head(name)
+    made.compile_step(packed=True)
+    wide, packed = drafted(compiled(name)), drafted(made)
+    pairs = zip(packed, wide, strict=True)
+    errors = [float((a.float() - b.float()).abs().max() / b.float().abs().max()) for a, b in pairs]
+    assert max(errors) < 0.1 and (max(errors) > 0) == programs().packs
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -305,15 +305,15 @@ def test_a_product_is_exact_and_its_rows_do_not_depend_on_each_other(rows: int, 
 
 OTHER_PROCESSOR = """
 import torch
-from draftscope.models.native import linear, multiply, products, team
+from draftscope.models.native import linear, multiply, products, quantized, team
 from draftscope.models.native.available import Programs
 linear.why_not = lambda: ""
-found = Programs(0, multiply.compiled(), 0, team.start())
+found = Programs(0, multiply.compiled(), 0, team.start(), quantized.available())
 linear.programs = lambda: found
 generator = torch.Generator().manual_seed(1)
 weight, x = (torch.randn(size, generator=generator).bfloat16() for size in ((83, 96), (9, 96)))
 with torch.inference_mode():
-    torch.save((products.ROWS, linear.linear(x, weight, exact=True)), "product.pt")
+    torch.save((products.ROWS, found.packs, linear.linear(x, weight, exact=True)), "product.pt")
 """
 
 
@@ -324,11 +324,11 @@ def test_a_processor_with_shorter_vectors_computes_the_same_bits(tmp_path: Path)
     features = "+sse4.2,+avx,+avx2,+fma,+bmi,+bmi2,+f16c"
     forced = {**os.environ, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features}
     subprocess.run([sys.executable, "-c", OTHER_PROCESSOR], cwd=tmp_path, env=forced, check=True)
-    rows, actual = torch.load(tmp_path / "product.pt")
+    rows, packs, actual = torch.load(tmp_path / "product.pt")
     generator = torch.Generator().manual_seed(1)
     weight, x = (torch.randn(size, generator=generator).bfloat16() for size in ((83, 96), (9, 96)))
     with torch.inference_mode():
-        assert rows == 2 and linear(x, weight, exact=True).equal(actual)
+        assert rows == 2 and not packs and linear(x, weight, exact=True).equal(actual)
 
 
 def test_products_that_are_not_compiled_are_those_of_torch() -> None:

@@ -37,7 +37,7 @@ class MeasuredFor(_Record):
     draft: str
     draft_hash: str
     ballast: str
-    forward: str  # of the target: 'native', 'graphs', or empty
+    forward: str  # of the target: 'native', 'packed', 'graphs', or empty
     device: str
     dtype: str
     threads: int

@@ -34,7 +34,7 @@ from draftscope.models.loading.checkpoints import (
 )
 from draftscope.models.loading.devices import pick_device, pick_device_map, pick_dtype
 from draftscope.models.loading.threads import ROWS, ThreadChoice, cores, fastest_threads, kept_threads
-from draftscope.models.model import Model
+from draftscope.models.model import ForwardMode, Model
 
 P = ParamSpec("P")
 LabT = TypeVar("LabT", bound=DecodingEngine)
@@ -122,6 +122,7 @@ def _checkpoint_options(settings: LoadCall) -> CheckpointOptions:
     return CheckpointOptions(
         dtype=pick_dtype(settings.dtype, device),
         device=device,
+        packed=settings.dtype == "auto",
         device_map=device_map,
         trust_remote_code=settings.trust_remote_code,
         allow_pickle=settings.allow_pickle,
@@ -157,7 +158,7 @@ def _head(spec: str, target: Model) -> tuple[str, NamedHead]:
     known_heads()  # also those of drafters from other packages
     network = load_head(kind, source, SharedWeights.of(target.network))
     if isinstance(network, RecurrentHead):
-        network.compile_step()
+        network.compile_step(target.forward_mode is ForwardMode.PACKED)
     return kind_of(network), NamedHead(network, Path(source).name)
 
 

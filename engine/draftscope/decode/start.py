@@ -93,7 +93,7 @@ def _model_info(role: Literal["target", "draft"], model: Model) -> events.ModelI
         weights=model.weights,
         ballast=model.ballast.shape.name if model.ballast else "",
         graphs=model.graph_state,
-        compiled=model.forward_mode is ForwardMode.NATIVE,
+        compiled=model.forward_mode in (ForwardMode.NATIVE, ForwardMode.PACKED),
     )
 
 

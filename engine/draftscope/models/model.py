@@ -19,6 +19,7 @@ from draftscope.models.cache.masks import Reach, attention_mask, common_of, reac
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache, SlotTable
 from draftscope.models.counter import Capabilities, ForwardCounter, Pulse
 from draftscope.models.files import memory
+from draftscope.models.files.gguf_file import as_stored
 from draftscope.models.forward import attention
 from draftscope.models.forward.ballast import Ballast, BallastShape
 from draftscope.models.forward.decoder import covers as is_decoder
@@ -44,6 +45,7 @@ class ForwardMode(Enum):
 
     EAGER = ""
     NATIVE = "native"
+    PACKED = "packed"  # native, with weights of 4 and 8 bits as they were stored
     GRAPHS = "graphs"
 
 
@@ -56,14 +58,21 @@ class Model:
     """
 
     def __init__(
-        self, network: Any, name: str, digest: str = "", weights: str = "", *, capabilities: Capabilities
+        self,
+        network: Any,
+        name: str,
+        digest: str = "",
+        weights: str = "",
+        *,
+        capabilities: Capabilities,
+        packed: bool = False,
     ) -> None:
         self.network = network.eval()
         self.recurrent = is_mamba2(network)
-        self.run = _runner(network)  # the network itself or an equivalent forward
+        self.run = _runner(network, packed)  # the network itself or an equivalent forward
         self.name = name
         self.digest = digest
-        self.weights = weights
+        self.weights = as_stored(weights) if isinstance(self.run, NativeDecoder) and self.run.packed else weights
         self.counter = ForwardCounter()
         self.pulse = Pulse()
         config = network.config.get_text_config()
@@ -225,7 +234,7 @@ class Model:
     def forward_mode(self) -> ForwardMode:
         """How its forward runs."""
         if isinstance(self.run, NativeDecoder):
-            return ForwardMode.NATIVE
+            return ForwardMode.PACKED if self.run.packed else ForwardMode.NATIVE
         return ForwardMode.EAGER if self.graph_mode is GraphMode.OFF else ForwardMode.GRAPHS
 
     @torch.inference_mode()
@@ -376,9 +385,9 @@ class Model:
         raise DraftscopeError(f"{self.limits} Choose a drafter of chains, and decode one text at a time.")
 
 
-def _runner(network: Any) -> Any:
+def _runner(network: Any, packed: bool) -> Any:
     if is_decoder(network) and not why_not():
-        return NativeDecoder(described(network))
+        return NativeDecoder(described(network), packed)
     if is_lean(network):
         return LeanLlama(network)
     accelerate(network)

@@ -19,6 +19,7 @@ MAGIC = b"GGUF"
 ARCHITECTURES = ("llama", "qwen2", "qwen3", "gemma2", "gemma3")
 FLOATS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}  # tensor type -> dtype
 WIDENED = "bfloat16"  # the dtype that quantised weights are converted to
+WIDENED_TO = " widened to "  # in the words about weights
 ROTARY_FACTORS = "rope_freqs.weight"
 ENDS = ("eos", "eot", "eom")  # tokens that end a text, a turn or a message
 DAMAGED = (ValueError, IndexError, KeyError, OverflowError, TypeError, MemoryError)  # what `gguf` raises
@@ -53,7 +54,17 @@ class GgufFile:
             return f"{self.dtype} weights of a GGUF file"
         bits = re.search(r"\d+", self.quantized[0])  # Q4_1, IQ3_S, MXFP4: the first number in the name
         width = f"{bits[0]}-bit" if bits else "quantised"
-        return f"{width} weights ({', '.join(self.quantized)}) widened to {self.dtype}"
+        return f"{width} weights ({', '.join(self.quantized)}){WIDENED_TO}{self.dtype}"
+
+
+def was_widened(weights: str) -> bool:
+    """Whether these weights, in words, were widened from fewer bits."""
+    return WIDENED_TO in weights
+
+
+def as_stored(weights: str) -> str:
+    """Widened weights in words, if a forward reads them as they were stored."""
+    return f"{weights.partition(WIDENED_TO)[0]}, read as they are stored"
 
 
 def is_gguf(path: Path) -> bool:

@@ -15,6 +15,7 @@ from draftscope.models.forward.lean import Output
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs
 from draftscope.models.native.crowd import crowd
+from draftscope.models.native.packing import PackedWeight, recovered
 from draftscope.models.native.scratch import scratch
 
 Mask = Tensor | dict[str, Tensor]  # one for all layers, or one for each type
@@ -23,11 +24,13 @@ Mask = Tensor | dict[str, Tensor]  # one for all layers, or one for each type
 class NativeDecoder:
     """Called by `Model.forward` like a transformers model; reads and writes the same `SlotCache`.
 
-    `available.why_not` must say that this machine can run the program.
+    `available.why_not` must say that this machine can run the program. If `packed`, weights that were widened from 4 or
+    8 bits are read as they were stored, if this processor can multiply them.
     """
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Decoder, packed: bool = False) -> None:
         self.decoder = decoder
+        self._packed = _recovered(decoder) if packed else {}
         self._numbers = np.array([decoder.eps, decoder.scale], dtype=np.float32)
         self._windows = np.array(decoder.windows, dtype=np.int64)
         self._angles = self._tables(0)
@@ -51,7 +54,7 @@ class NativeDecoder:
         """The addresses of the layers' weights, and the arguments that are the same in every forward."""
         decoder = self.decoder
         layers = zip(decoder.layers, decoder.kinds, strict=True)
-        table = np.array([[*map(_address, layer), kind] for layer, kind in layers], dtype=np.int64)
+        table = np.array([[*map(self._weight, layer), kind] for layer, kind in layers], dtype=np.int64)
         a = np.zeros(at.ARGUMENTS, dtype=np.int64)
         a[at.HIDDEN], a[at.MLP] = decoder.head.shape[1], decoder.layers[0].down.shape[1]
         a[at.HEADS], a[at.KV_HEADS], a[at.WIDTH] = decoder.heads, decoder.kv_heads, decoder.width
@@ -59,7 +62,7 @@ class NativeDecoder:
         a[at.NORM], a[at.NORM_BIAS] = _address(decoder.norm), _address(decoder.norm_bias)
         a[at.VOCABULARY], a[at.HEAD], a[at.HEAD_BIAS] = (
             len(decoder.head),
-            _address(decoder.head),
+            self._weight(decoder.head),
             _address(decoder.head_bias),
         )
         a[at.ACTIVATION], a[at.GATED] = decoder.activation, decoder.gated
@@ -67,6 +70,16 @@ class NativeDecoder:
         a[at.KINDS], a[at.WINDOWS] = len(self._windows), self._windows.ctypes.data
         a[at.ROTARY] = 2 * self._angles[0].shape[2]
         return table, a
+
+    @property
+    def packed(self) -> bool:
+        """Whether it reads large weights as they were stored."""
+        return bool(self._packed)
+
+    def _weight(self, tensor: Tensor | None) -> int:
+        """The address of a weight, packed if it is."""
+        address = _address(tensor)
+        return self._packed[address].address if address in self._packed else address
 
     @torch.inference_mode()
     def __call__(
@@ -115,3 +128,12 @@ class NativeDecoder:
 
 def _address(tensor: Tensor | None) -> int:
     return 0 if tensor is None else int(tensor.data_ptr())
+
+
+def _recovered(decoder: Decoder) -> dict[int, PackedWeight]:
+    """The products' weights that can be packed, by the address of the wide ones."""
+    if not programs().packs:
+        return {}
+    weights = [decoder.head, *(w for layer in decoder.layers for w in (layer.qkv, layer.out, layer.up, layer.down))]
+    packed = {weight.data_ptr(): recovered(weight) for weight in weights}
+    return {address: found for address, found in packed.items() if found is not None}

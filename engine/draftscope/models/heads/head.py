@@ -134,14 +134,15 @@ class RecurrentHead(Head):
         self._rotary, self._eps = Rotary(shape), shape.eps
         self.step: CompiledStep | None = None  # reads and writes caches instead of the modules
 
-    def compile_step(self) -> None:
+    def compile_step(self, packed: bool = False) -> None:
         """From now on, drafting runs one compiled program a step, where this machine and the head allow it.
 
+        If `packed`, its weights are rounded to 8 bits.
         The weights must stay where they are.
         """
         parts, embedding = self.parts(), self.embed_tokens
         if CompiledStep.covers(parts, self.shared.embedding if embedding is None else embedding.weight):
-            self.step = CompiledStep(parts, self._eps, self._rotary)
+            self.step = CompiledStep(parts, self._eps, self._rotary, packed)
 
     def fuse(self, states: Tensor) -> Tensor:
         """The target's hidden states [B, T, len(layers) x H] -> features [B, T, hidden] for `forward`.

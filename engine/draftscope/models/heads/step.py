@@ -18,6 +18,7 @@ from draftscope.models.heads.layer import Attention, Mlp, Rotary
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs, why_not
 from draftscope.models.native.crowd import crowd
+from draftscope.models.native.packing import rounded
 from draftscope.models.native.scratch import scratch
 
 
@@ -40,9 +41,12 @@ class StepParts(NamedTuple):
 
 
 class CompiledStep:
-    """`RecurrentHead.forward`; `parts.attention` and `parts.mlp` get views of joined weights. Chains need no mask."""
+    """`RecurrentHead.forward`; `parts.attention` and `parts.mlp` get views of joined weights. Chains need no mask.
 
-    def __init__(self, parts: StepParts, eps: float, rotary: Rotary) -> None:
+    If `packed`, weights are rounded to 8 bits, where this machine can multiply them.
+    """
+
+    def __init__(self, parts: StepParts, eps: float, rotary: Rotary, packed: bool = False) -> None:
         attention, mlp = parts.attention, parts.mlp
         self._qkv = joined([attention.q_proj, attention.k_proj, attention.v_proj])
         self._gate_up = joined([mlp.gate_proj, mlp.up_proj])
@@ -51,7 +55,7 @@ class CompiledStep:
         self._numbers = np.array([eps, self._width**-0.5], dtype=np.float32)
         self._windows = np.zeros(1, dtype=np.int64)
         self._cosines = self._halves(0)
-        self._fixed, self._alive = self._constants(parts)
+        self._fixed, self._alive = self._constants(parts, packed and programs().packs)
         self.fuses = parts.state_fusion is not None
 
     @staticmethod
@@ -67,7 +71,7 @@ class CompiledStep:
         fits = all(size % at.BLOCK == 0 for size in sizes) and embedding.shape[1] == hidden
         return plain and fits and all(extra is None for extra in extras) and not why_not()
 
-    def _constants(self, parts: StepParts) -> tuple[Any, Any]:
+    def _constants(self, parts: StepParts, packed: bool) -> tuple[Any, Any]:
         """The arguments that are the same in every step, and what they are the addresses of."""
         alive: list[Any] = []
 
@@ -77,12 +81,19 @@ class CompiledStep:
             alive.append(tensor.detach().to(dtype))
             return int(alive[-1].data_ptr())
 
+        def weight(tensor: Tensor) -> int:
+            small = rounded(tensor) if packed else None
+            if small is None:
+                return address(tensor)
+            alive.append(small)
+            return small.address
+
         def number(norm: nn.Module | None) -> int:
             return address(norm.weight if isinstance(norm, nn.RMSNorm) else None, torch.float32)
 
         fusion, a = parts.fusion, np.zeros(at.H_ARGUMENTS, dtype=np.int64)
-        layer = [number(parts.attention_norm), address(self._qkv), address(parts.attention.o_proj.weight)]
-        layer += [number(parts.mlp_norm), address(self._gate_up), address(parts.mlp.down_proj.weight)]
+        layer = [number(parts.attention_norm), weight(self._qkv), weight(parts.attention.o_proj.weight)]
+        layer += [number(parts.mlp_norm), weight(self._gate_up), weight(parts.mlp.down_proj.weight)]
         table = np.zeros(at.PER_LAYER, dtype=np.int64)
         table[: len(layer)] = layer
         a[at.HIDDEN], a[at.MLP] = parts.mlp.gate_proj.in_features, parts.mlp.gate_proj.out_features
@@ -91,15 +102,15 @@ class CompiledStep:
         a[at.KINDS], a[at.WINDOWS], a[at.ROTARY] = 1, self._windows.ctypes.data, self._width
         a[at.ACTIVATION], a[at.GATED] = at.SILU, True
         a[at.WEIGHTS], a[at.NORM] = table.ctypes.data, number(parts.last_norm)
-        a[at.VOCABULARY], a[at.HEAD] = len(parts.output), address(parts.output)
+        a[at.VOCABULARY], a[at.HEAD] = len(parts.output), weight(parts.output)
         a[at.EMBEDDED_NORM], a[at.FEATURES_NORM] = number(parts.embedded_norm), number(parts.features_norm)
-        a[at.FUSION] = 0 if fusion is None else address(fusion.weight)
+        a[at.FUSION] = 0 if fusion is None else weight(fusion.weight)
         a[at.FUSION_BIAS] = 0 if fusion is None else address(fusion.bias, torch.float32)
         if parts.state_fusion is not None:
             norms = np.array([number(norm) for norm in parts.state_norms], dtype=np.int64)
             alive.append(norms)
             a[at.STATE_COUNT], a[at.STATE_NORMS] = len(norms), norms.ctypes.data
-            a[at.STATE_FUSION] = address(parts.state_fusion.weight)
+            a[at.STATE_FUSION] = weight(parts.state_fusion.weight)
         a[at.NORMED_RESIDUAL], a[at.NORMED_NEXT] = parts.normed_residual, parts.normed_next
         return a, (table, alive)
 

@@ -25,6 +25,7 @@ from transformers import (
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import reaches
 from draftscope.models.files import contents, hub, memory
+from draftscope.models.files.gguf_file import was_widened
 from draftscope.models.files.pretrained import loaded
 from draftscope.models.files.tokenizer_file import refuse_tokenizer, without_panic
 from draftscope.models.loading import embedded
@@ -41,6 +42,7 @@ class CheckpointOptions:
 
     dtype: torch.dtype
     device: torch.device
+    packed: bool = False  # weights of a quantised file are read as they are stored, where the machine can
     device_map: str | None = None
     trust_remote_code: bool = False
     allow_pickle: bool = False
@@ -89,7 +91,7 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
         raise DraftscopeError(
             f"'{source}' would partly be offloaded to disk, which is too slow; choose a smaller model."
         )
-    return probed(network, place.name, _digest(place), place.weights)
+    return probed(network, place.name, _digest(place), place.weights, options.packed and was_widened(place.weights))
 
 
 def load_tokenizer(place: Place) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from draftscope.models.native.instructions import LANES
 from draftscope.models.native.memory import floats, from_bits
 from draftscope.models.native.places import BLOCK, GELU_TANH, SILU
-from draftscope.models.native.tiles import LANES
 
 LOG2_E = np.float32(1.4426950408889634)
 LEAST, MOST = np.float32(-126.0), np.float32(87.0)

@@ -12,20 +12,23 @@ T = TypeVar("T")
 
 
 class Programs(NamedTuple):
-    """Addresses of the programs, and what runs one: `run(program, arguments, threads, 0)`."""
+    """Addresses of the programs, what runs one: `run(program, arguments, threads, 0)`, and whether they read weights of
+    4 and 8 bits."""
 
     forward: int
     multiply: int
     head: int
     run: Callable[[int, int, int, int], None]
+    packs: bool
 
 
 @lru_cache(maxsize=1)
 def programs() -> Programs:
     """The programs; the first call on a machine compiles them. Raises what numba, LLVM and the system raise."""
-    from draftscope.models.native import head, multiply, program, team
+    from draftscope.models.native import head, multiply, program, quantized, team
 
-    return Programs(*kept_or_not(lambda: (program.compiled(), multiply.compiled(), head.compiled())), team.start())
+    compiled = kept_or_not(lambda: (program.compiled(), multiply.compiled(), head.compiled()))
+    return Programs(*compiled, team.start(), quantized.available())
 
 
 def kept_or_not(compiled: Callable[[], T]) -> T:

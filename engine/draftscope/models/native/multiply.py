@@ -6,12 +6,13 @@ from functools import lru_cache
 
 from numba import cfunc, njit, types
 
+from draftscope.models.native import products, team
+from draftscope.models.native.instructions import LANES
 from draftscope.models.native.memory import floats, halves, wide
 from draftscope.models.native.pieces import narrowed, part
 from draftscope.models.native.places import BLOCK, M_LENGTH, M_OUT, M_OUTPUTS, M_PRODUCT, M_ROWS, M_SPLIT, M_WEIGHT, M_X
 from draftscope.models.native.products import product
-from draftscope.models.native.team import barrier, sources, start, thread, threads
-from draftscope.models.native.tiles import LANES
+from draftscope.models.native.team import barrier, sources, thread, threads
 
 
 @njit(nogil=True)
@@ -36,7 +37,8 @@ def _multiply(a, t, n):  # type: ignore[no-untyped-def]
 @lru_cache(maxsize=1)
 def compiled() -> int:
     """The address of the program, compiled once a machine."""
-    start()  # the program calls the OpenMP library
+    team.start()
+    products.start()
     version = sources()  # a part of the key of what numba keeps
 
     @cfunc(types.void(types.CPointer(types.int64)), cache=True)

@@ -6,10 +6,11 @@ import numpy as np
 from numba import njit
 
 from draftscope.models.native.activations import exp
+from draftscope.models.native.instructions import LANES
 from draftscope.models.native.memory import floats, halves, indices, narrow, wide
 from draftscope.models.native.places import BLOCK
 from draftscope.models.native.products import product
-from draftscope.models.native.tiles import LANES, mix, tile
+from draftscope.models.native.tiles import mix, tile
 
 ZERO = np.float32(0.0)
 

@@ -1,11 +1,24 @@
-"""The product of few rows and a bfloat16 weight: every weight is read from memory once."""
+"""The product of few rows and a weight, bfloat16 or packed: every weight is read from memory once.
+
+It is compiled once and called by its name, as a library's function is: the programs that multiply would otherwise all
+compile it again.
+"""
 
 from __future__ import annotations
 
-from numba import njit
+from functools import lru_cache
 
+import llvmlite.binding as llvm
+from numba import cfunc, njit, types
+
+from draftscope.models.native.packing import EIGHT, FOUR, KINDS, LANES, SIZES
+from draftscope.models.native.places import BLOCK
+from draftscope.models.native.quantized import INPUT, MAX_ROWS, available, packed_tile, quantize, stack
+from draftscope.models.native.team import sources
 from draftscope.models.native.tiles import long_vectors, tile
 
+NAME = "draftscope_product"
+SIGNATURE = types.void(*[types.int64] * 9)
 PANEL = 48  # weight rows that stay in the second-level cache while all input rows are multiplied by them
 ROWS = 8 if long_vectors() else 2  # input rows of a tile, as many as have accumulators in registers
 WIDTHS = (0, 8, 6, 4, 4, 4, 4, 3, 3) if long_vectors() else (0, 4, 2, 1, 1, 1, 1, 1, 1)  # weight rows by input rows
@@ -14,9 +27,12 @@ _t1, _t2, _t3, _t4, _t5, _t6, _t7, _t8 = (tile(rows, WIDTHS[rows]) for rows in r
 _single = tile(1, 1)
 
 
+_four, _eight = packed_tile(FOUR), packed_tile(EIGHT)
+_FOUR_SIZE, _EIGHT_SIZE = SIZES[FOUR], SIZES[EIGHT]
+
+
 @njit(nogil=True)
-def product(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
-    """out[:, first:last] = x @ w[first:last].T for split rows x. Addresses, and distances in bytes."""
+def _wide_product(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
     for start in range(first, last, PANEL):
         end = min(last, start + PANEL)
         row = 0
@@ -26,6 +42,31 @@ def product(x, x_step, w, length, rows, out, out_step, first, last):  # type: ig
             count = (left + groups - 1) // groups
             _panel(x + row * x_step, x_step, w, length, count, out + row * out_step, out_step, start, end)
             row += count
+
+
+@njit(nogil=True)
+def _packed_product(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
+    blocks, kind = length // BLOCK, w & KINDS
+    step, panels = blocks * INPUT, w - kind
+    inputs = stack(MAX_ROWS * step)
+    for start in range(0, rows, MAX_ROWS):
+        count = min(MAX_ROWS, rows - start)
+        for row in range(count):
+            quantize(x + (start + row) * x_step, blocks, inputs + row * step)
+        for at in range(first, last, LANES):
+            result = out + start * out_step + 4 * at
+            if kind == FOUR:
+                _four(count, inputs, step, panels + at // LANES * blocks * _FOUR_SIZE, blocks, result, out_step)
+            else:
+                _eight(count, inputs, step, panels + at // LANES * blocks * _EIGHT_SIZE, blocks, result, out_step)
+
+
+@njit(nogil=True)
+def _any_product(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
+    if w & KINDS:
+        _packed_product(x, x_step, w, length, rows, out, out_step, first, last)
+    else:
+        _wide_product(x, x_step, w, length, rows, out, out_step, first, last)
 
 
 @njit(nogil=True)
@@ -58,3 +99,22 @@ def _tile(x, x_step, w, w_step, length, rows, out, out_step):  # type: ignore[no
         _t7(x, x_step, w, w_step, length, out, out_step)
     else:
         _t8(x, x_step, w, w_step, length, out, out_step)
+
+
+# out[:, first:last] = x @ w[first:last].T for split rows x; x, x_step, w, length, rows, out, out_step, first, last.
+# Addresses, and distances in bytes.
+product = types.ExternalFunction(NAME, SIGNATURE)
+
+
+@lru_cache(maxsize=1)
+def start() -> None:
+    """Compiles the product, once a machine; after that whoever calls `product` can be compiled."""
+    version = sources()  # a part of the key of what numba keeps
+    either = _any_product if available() else _wide_product
+
+    @cfunc(SIGNATURE, cache=True)
+    def program(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
+        if version != "":
+            either(x, x_step, w, length, rows, out, out_step, first, last)
+
+    llvm.add_symbol(NAME, program.address)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from numba import cfunc, njit, types
 
-from draftscope.models.native import norms, pieces
+from draftscope.models.native import norms, pieces, products, team
 from draftscope.models.native.attention import see
 from draftscope.models.native.layer import apply, logits, normed
 from draftscope.models.native.memory import floats, integers
@@ -26,7 +26,7 @@ from draftscope.models.native.places import (
     WEIGHTS,
     X,
 )
-from draftscope.models.native.team import barrier, sources, start, thread, threads
+from draftscope.models.native.team import barrier, sources, thread, threads
 
 
 @njit(nogil=True)
@@ -69,7 +69,8 @@ def _forward(a, t, n):  # type: ignore[no-untyped-def]
 @lru_cache(maxsize=1)
 def compiled() -> int:
     """The address of the program, compiled once a machine."""
-    start()  # the program calls the OpenMP library
+    team.start()
+    products.start()
     version = sources()  # a part of the key of what numba keeps
 
     @cfunc(types.void(types.CPointer(types.int64)), cache=True)
