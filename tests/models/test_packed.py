@@ -155,12 +155,13 @@ def test_greedy_drafts_keep_the_text() -> None:
         assert engine.decode("abcabc", drafter, max_new_tokens=24, temperature=0.0).token_ids == plain.token_ids
 
 
-def test_a_file_is_read_as_it_is_stored_unless_a_dtype_is_named(tmp_path: Path) -> None:
+def test_a_file_is_read_as_it_is_stored_if_that_is_wanted(tmp_path: Path) -> None:
     network = llama(**SIZES | {"vocab_size": 288})
     path = gguf_files.write(tmp_path / "a.gguf", network.float(), gguf_files.tokenizer_with_merges(), Kind.Q4_1)
     widened = "4-bit weights (Q4_1) widened to bfloat16"
     as_stored = "4-bit weights (Q4_1), read as they are stored" if programs().packs else widened
-    for dtype, words in (("auto", as_stored), ("bfloat16", widened)):
+    for dtype, words in (("stored", as_stored), ("auto", widened), ("bfloat16", widened)):
         engine = draftscope.load(path, dtype=dtype, threads=1)
         assert engine.target.weights == words
+        assert engine.target.widened == (programs().packs and words == widened)
         assert engine.decode("the cat", "plain", max_new_tokens=4).events[0].models[0].compiled

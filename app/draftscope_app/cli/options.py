@@ -39,7 +39,7 @@ _LOADING: Mapping[str, tuple[str, str]] = {  # field -> metavar, help
         "KIND:MODEL",
         "head that reads the target's features, such as eagle3:FOLDER; '--drafter eagle3:FOLDER' also selects it",
     ),
-    "dtype": ("TYPE", "auto, float32, bfloat16 or float16"),
+    "dtype": ("TYPE", "auto, float32, bfloat16, float16 or stored"),
     "device": ("NAME", "auto, cpu or cuda"),
     "threads": ("N", "threads on the CPU; default: the fastest number, measured"),
     "ballast": ("PAIR", "give the models the size of a real pair, such as 8b+1b; the tokens stay the same"),
@@ -106,6 +106,8 @@ def load(chosen: LoadSettings) -> DecodingEngine:
     terminal.print_status("Loading the models ...")
     engine = draftscope.load(**asdict(chosen), progress=sys.stderr.isatty())
     weights = [f"'{model.name}' has {model.weights}." for model in engine.models if model.weights]
+    if any(model.widened for model in engine.models):
+        weights.append("'--dtype stored' reads them as they are stored, which makes plain decoding faster.")
     for sentence in [*weights, *engine.limits, *engine.compiled]:
         terminal.print_note(sentence)
     if engine.threads is not None:

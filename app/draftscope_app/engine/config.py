@@ -42,7 +42,7 @@ class Environment(BaseModel):
         alias="DRAFTSCOPE_DRAFTER",
         description="drafter selected when the page opens; empty: one that drafts a tree",
     )
-    dtype: str = Field("auto", alias="DRAFTSCOPE_DTYPE", description="auto, float32, bfloat16 or float16")
+    dtype: str = Field("auto", alias="DRAFTSCOPE_DTYPE", description="auto, float32, bfloat16, float16 or stored")
     device: str = Field("auto", alias="DRAFTSCOPE_DEVICE", description="auto, cpu or cuda")
     threads: int | None = Field(
         None, alias="DRAFTSCOPE_THREADS", ge=1, description="threads on a CPU; empty: the fastest number, measured"

@@ -32,7 +32,7 @@ from draftscope.models.loading.checkpoints import (
     other_tokens,
     refuse_other_vocabulary,
 )
-from draftscope.models.loading.devices import pick_device, pick_device_map, pick_dtype
+from draftscope.models.loading.devices import STORED, pick_device, pick_device_map, pick_dtype
 from draftscope.models.loading.threads import ROWS, ThreadChoice, cores, fastest_threads, kept_threads
 from draftscope.models.model import ForwardMode, Model
 
@@ -122,7 +122,7 @@ def _checkpoint_options(settings: LoadCall) -> CheckpointOptions:
     return CheckpointOptions(
         dtype=pick_dtype(settings.dtype, device),
         device=device,
-        packed=settings.dtype == "auto",
+        packed=settings.dtype == STORED,
         device_map=device_map,
         trust_remote_code=settings.trust_remote_code,
         allow_pickle=settings.allow_pickle,

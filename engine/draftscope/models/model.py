@@ -19,7 +19,7 @@ from draftscope.models.cache.masks import Reach, attention_mask, common_of, reac
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache, SlotTable
 from draftscope.models.counter import Capabilities, ForwardCounter, Pulse
 from draftscope.models.files import memory
-from draftscope.models.files.gguf_file import as_stored
+from draftscope.models.files.gguf_file import as_stored, was_widened
 from draftscope.models.forward import attention
 from draftscope.models.forward.ballast import Ballast, BallastShape
 from draftscope.models.forward.decoder import covers as is_decoder
@@ -34,7 +34,7 @@ from draftscope.models.forward.mamba import READ, Mamba2
 from draftscope.models.forward.mamba import covers as is_mamba2
 from draftscope.models.forward.native import NativeDecoder
 from draftscope.models.forward.truncated import truncated
-from draftscope.models.native.available import why_not
+from draftscope.models.native.available import programs, why_not
 from draftscope.models.native.linear import accelerate
 
 CHUNK = 256  # rows of a prompt that a compiled forward reads at once
@@ -223,6 +223,11 @@ class Model:
         """Why its forward is not the compiled one for this processor, as a sentence; empty if it is or cannot be."""
         native = isinstance(self.run, NativeDecoder) or not is_decoder(self.network)
         return "" if native else why_not()
+
+    @property
+    def widened(self) -> bool:
+        """Whether it has weights in bfloat16 that this machine could read as they are stored, in fewer bits."""
+        return isinstance(self.run, NativeDecoder) and was_widened(self.weights) and programs().packs
 
     def use_torch_products(self) -> None:
         """Computes with torch's products from now on: of hundreds of rows they are faster than the compiled forward, on

@@ -33,7 +33,9 @@ class Output:
     """The part of a transformers model's output that is used."""
 
     logits: Tensor
-    hidden_states: tuple[Tensor, ...]  # the input of each layer and the output of the final norm, if requested
+    hidden_states: (
+        Tensor | tuple[Tensor, ...]
+    )  # by number: the input of each layer and the output of the final norm, if requested
 
 
 class Weights(NamedTuple):

@@ -117,7 +117,7 @@ class NativeDecoder:
             memory = scratch(a, threads)
             programs().run(programs().forward, a.ctypes.data, threads, 0)
             del memory
-        return Output(logits, () if states is None else tuple(states))
+        return Output(logits, () if states is None else states)
 
     def _mask(self, mask: Mask | None) -> Tensor | None:
         """[kinds, B, 1, T, columns], or None."""

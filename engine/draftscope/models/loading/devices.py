@@ -15,7 +15,8 @@ from draftscope.models.loading.threads import LONGEST, ROWS, TIMES
 from draftscope.models.native.available import why_not
 
 WIDTH, WEIGHTS = 2048, 4  # of the matmuls timed to choose a CPU's dtype: 67 MB in float32
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+STORED = "stored"  # weights of a quantised file as they are stored; the rest in bfloat16
+DTYPES = {STORED: torch.bfloat16, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from draftscope.models.native.instructions import LANES
-from draftscope.models.native.memory import floats, from_bits
-from draftscope.models.native.places import BLOCK, GELU_TANH, SILU
+from draftscope.models.native.memory import floats, from_bits, split_row
+from draftscope.models.native.places import GELU_TANH, SILU
 
 LOG2_E = np.float32(1.4426950408889634)
 LEAST, MOST = np.float32(-126.0), np.float32(87.0)
@@ -26,27 +25,31 @@ E1, E2, E3 = np.float32(0.254829592), np.float32(-0.284496736), np.float32(1.421
 E4, E5 = np.float32(-1.453152027), np.float32(1.061405429)
 
 
+# Divisions by 0 are not looked for: with that, loops would not be vectorised.
+unchecked = njit(nogil=True, fastmath=True, error_model="numpy")
+
+
 @njit(nogil=True)
 def exp(x):  # type: ignore[no-untyped-def]
     """e^x for x <= 88, at least 2^-126. Written out, because a call of the C library would not be vectorised."""
     power = max(x * LOG2_E, LEAST)
-    whole = np.float32(math.floor(power + HALF))
+    whole = np.floor(power + HALF)
     f = power - whole
     value = ONE + f * (C1 + f * (C2 + f * (C3 + f * (C4 + f * (C5 + f * C6)))))
     return value * from_bits(types.uint32(types.int32(whole) + types.int32(127)) << types.uint32(23))
 
 
-@njit(nogil=True, fastmath=True)
+@unchecked
 def _silu(x):  # type: ignore[no-untyped-def]
     return x / (ONE + exp(min(-x, MOST)))
 
 
-@njit(nogil=True, fastmath=True)
+@unchecked
 def _gelu_tanh(x):  # type: ignore[no-untyped-def]
     return x / (ONE + exp(min(-x * (G1 + G3 * x * x), MOST)))
 
 
-@njit(nogil=True, fastmath=True)
+@unchecked
 def _gelu(x):  # type: ignore[no-untyped-def]
     size = abs(x) * ROOT_HALF
     t = ONE / (ONE + P * size)
@@ -57,22 +60,19 @@ def _gelu(x):  # type: ignore[no-untyped-def]
 def _loops(function: Any) -> tuple[Any, Any]:
     """An activation with a gate and without."""
 
-    @njit(nogil=True, fastmath=True)
+    @unchecked
     def gated(gate, up, first, last, out):  # type: ignore[no-untyped-def]
-        one, other, result = floats(gate), floats(up), floats(out)
-        for start in range(first, last, BLOCK):
-            for odd in range(2):
-                for lane in range(LANES):
-                    i = start + 2 * lane + odd
-                    result[start + LANES * odd + lane] = function(one[i]) * other[i]
+        one, other = floats(gate), floats(up)
+        for i in range(first, last):
+            one[i] = function(one[i]) * other[i]
+        split_row(gate + 4 * first, last - first, out + 4 * first)
 
-    @njit(nogil=True, fastmath=True)
+    @unchecked
     def ungated(x, first, last, out):  # type: ignore[no-untyped-def]
-        row, result = floats(x), floats(out)
-        for start in range(first, last, BLOCK):
-            for odd in range(2):
-                for lane in range(LANES):
-                    result[start + LANES * odd + lane] = function(row[start + 2 * lane + odd])
+        row = floats(x)
+        for i in range(first, last):
+            row[i] = function(row[i])
+        split_row(x + 4 * first, last - first, out + 4 * first)
 
     return gated, ungated
 

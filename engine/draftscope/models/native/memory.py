@@ -8,6 +8,9 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from draftscope.models.native.instructions import LANES
+from draftscope.models.native.places import BLOCK
+
 
 def _pointer_to(kind: Any) -> Any:
     @intrinsic
@@ -60,3 +63,13 @@ def narrow(value):  # type: ignore[no-untyped-def]
 def wide(half):  # type: ignore[no-untyped-def]
     """bfloat16 bits -> float32."""
     return from_bits(types.uint32(half) << types.uint32(16))
+
+
+@njit(nogil=True)
+def split_row(x, width, out):  # type: ignore[no-untyped-def]
+    """Writes a row in the order in which products read it: of every block the even values, then the odd ones."""
+    row, result = floats(x), floats(out)
+    for start in range(0, width, BLOCK):
+        for lane in range(LANES):
+            result[start + lane] = row[start + 2 * lane]
+            result[start + LANES + lane] = row[start + 2 * lane + 1]

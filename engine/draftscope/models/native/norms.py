@@ -8,8 +8,7 @@ import numpy as np
 from numba import njit
 
 from draftscope.models.native.instructions import LANES
-from draftscope.models.native.memory import floats, halves, narrow
-from draftscope.models.native.pieces import split_row
+from draftscope.models.native.memory import floats, halves, narrow, split_row
 from draftscope.models.native.places import BLOCK
 
 ONE, ZERO = np.float32(1.0), np.float32(0.0)

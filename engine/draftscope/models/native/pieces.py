@@ -27,15 +27,6 @@ def part(total, multiple, thread, threads):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def split_row(x, width, out):  # type: ignore[no-untyped-def]
-    row, result = floats(x), floats(out)
-    for start in range(0, width, BLOCK):
-        for lane in range(LANES):
-            result[start + lane] = row[start + 2 * lane]
-            result[start + LANES + lane] = row[start + 2 * lane + 1]
-
-
-@njit(nogil=True)
 def narrowed(x, width, out):  # type: ignore[no-untyped-def]
     row, result = floats(x), halves(out)
     for i in range(width):
@@ -103,7 +94,7 @@ def seen_columns(mask, columns, out):  # type: ignore[no-untyped-def]
     return count, leading
 
 
-@njit(nogil=True)
+@njit(nogil=True, error_model="numpy")
 def attended(query, keys, values, width, seen, count, leading, scores, out):  # type: ignore[no-untyped-def]
     """One query head's attention over the cached rows `seen`: query and result are split rows of `width` columns."""
     step, chosen = 2 * width, indices(seen)
