@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from draftscope.models.native.instructions import LANES
+from draftscope.models.native.instructions import ADDRESS, LANES, VECTOR, lanes, load, store
 from draftscope.models.native.places import BLOCK
 
 
@@ -65,11 +65,22 @@ def wide(half):  # type: ignore[no-untyped-def]
     return from_bits(types.uint32(half) << types.uint32(16))
 
 
+@intrinsic
+def _split_block(_context, x, out):  # type: ignore[no-untyped-def]
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        x, out = arguments
+        halves = [load(builder, x, VECTOR, 4 * LANES * half) for half in range(2)]
+        for odd in range(2):
+            chosen = builder.shuffle_vector(*halves, lanes(range(odd, 2 * LANES, 2)))
+            store(builder, chosen, out, 4 * LANES * odd)
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS), generate
+
+
 @njit(nogil=True)
 def split_row(x, width, out):  # type: ignore[no-untyped-def]
-    """Writes a row in the order in which products read it: of every block the even values, then the odd ones."""
-    row, result = floats(x), floats(out)
-    for start in range(0, width, BLOCK):
-        for lane in range(LANES):
-            result[start + lane] = row[start + 2 * lane]
-            result[start + LANES + lane] = row[start + 2 * lane + 1]
+    """Writes a row in the order in which products read it: of every block the even values, then the odd ones. It may be
+    written where it is."""
+    for start in range(0, 4 * width, 4 * BLOCK):
+        _split_block(x + start, out + start)

@@ -7,9 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from draftscope.models.native.instructions import LANES
 from draftscope.models.native.memory import floats, halves, narrow, split_row
-from draftscope.models.native.places import BLOCK
 
 ONE, ZERO = np.float32(1.0), np.float32(0.0)
 
@@ -77,22 +75,18 @@ def _mean_and_scale(x, width, eps):  # type: ignore[no-untyped-def]
 def _normed_split(x, weight, width, eps, out):  # type: ignore[no-untyped-def]
     row, weights, result = floats(x), floats(weight), floats(out)
     scale = _scale(x, width, eps)
-    for start in range(0, width, BLOCK):
-        for lane in range(LANES):
-            even = start + 2 * lane
-            result[start + lane] = row[even] * scale * weights[even]
-            result[start + LANES + lane] = row[even + 1] * scale * weights[even + 1]
+    for i in range(width):
+        result[i] = row[i] * scale * weights[i]
+    split_row(out, width, out)
 
 
 @njit(nogil=True, fastmath=True)
 def _layer_normed_split(x, weight, bias, width, eps, out):  # type: ignore[no-untyped-def]
     row, weights, more, result = floats(x), floats(weight), floats(bias), floats(out)
     mean, scale = _mean_and_scale(x, width, eps)
-    for start in range(0, width, BLOCK):
-        for odd in range(2):
-            for lane in range(LANES):
-                i = start + 2 * lane + odd
-                result[start + LANES * odd + lane] = (row[i] - mean) * scale * weights[i] + more[i]
+    for i in range(width):
+        result[i] = (row[i] - mean) * scale * weights[i] + more[i]
+    split_row(out, width, out)
 
 
 @njit(nogil=True, fastmath=True)
