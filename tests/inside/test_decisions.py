@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from scipy import stats
 
-from draftscope.servers.inside.decisions import FALSE_ALARM, examine
+from draftscope.servers.inside.decisions import FALSE_ALARM, _fresh, examine
 from tests.inside.made_up import Fault, recording
 
 CLEAN, CHANCE = 200, 0.05
@@ -52,6 +53,15 @@ def test_a_false_alarm_is_as_rare_as_it_is_said() -> None:
               for chance in (FALSE_ALARM, CHANCE)}  # fmt: skip
     assert alarms[FALSE_ALARM] == 0
     assert stats.binom.sf(alarms[CHANCE] - 1, CLEAN, CHANCE) > 1e-4
+
+
+@pytest.mark.parametrize("scale", [2.0**-24, np.float32(4.6566127342e-10)], ids=["a grid of 24 bits", "Triton's"])
+def test_random_numbers_of_32_bits_may_be_equal_by_chance(scale: float) -> None:
+    """Some of 20,000 are, while half of them again are too many."""
+    drawn = np.random.default_rng(1).integers(0, round(1 / scale), 20_000).astype(np.float32) * np.float32(scale)
+    assert len(set(drawn)) < len(drawn)
+    assert not _fresh("u", drawn.tolist(), 1e-6).fault
+    assert _fresh("u", [*drawn, *drawn[::2]], 1e-6).fault
 
 
 def test_a_tie_of_logits_at_temperature_0_may_be_settled_either_way() -> None:

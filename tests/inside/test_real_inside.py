@@ -22,11 +22,15 @@ from draftscope.servers.identify import identify
 from draftscope.servers.inside.audit import InsideAnswer, InsidePlan, audit_inside
 from draftscope.servers.inside.decisions import examine
 from draftscope.servers.inside.recorder import read_state
+from draftscope.servers.programs.program import Command
 from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Wire
+from draftscope.trace import files
+from draftscope.trace.events import Round, SharedStep
 from draftscope.verify.sampling import Sampling
+from draftscope_app.cli.main import main
 from tests.inside.doubled import doubled
-from tests.programs.inside import PAIR, PORT, command, reports
+from tests.inside.vllm_cpu import MENDED_TOO, PAIR, PORT, RECORDED, command
 from tests.programs.interop import started
 
 pytestmark = pytest.mark.real_servers
@@ -35,7 +39,8 @@ pytestmark = pytest.mark.real_servers
 @pytest.mark.parametrize("mended", [False, True])
 def test_one_request_convicts_vllm_0_32_and_acquits_it_when_mended(mended: bool) -> None:
     """#55005: the CPU build divides the logits of drafted rows by something else than the temperature."""
-    [report] = reports(Path(os.environ["DRAFTSCOPE_VLLM"]).absolute(), mended, 48, [Sampling(1.0)])
+    with running(command(MENDED_TOO if mended else RECORDED, PORT), "--enforce-eager") as url:
+        report = audit_inside(url, AUDIT_PROMPTS, InsidePlan(Sampling(1.0), 48))
     assert (report.requests, report.unlike) == (1, 0) and report.decisions > 20
     if mended:
         assert not report.different, report.verdict
@@ -44,21 +49,28 @@ def test_one_request_convicts_vllm_0_32_and_acquits_it_when_mended(mended: bool)
 
 
 @contextmanager
+def running(start: Command, *more: str) -> Iterator[str]:
+    with started(Path(os.environ["DRAFTSCOPE_VLLM"]).absolute(), start, more) as server:
+        yield server.identity.url
+
+
+@contextmanager
 def mended_server(plugins: str, port: int) -> Iterator[str]:
     """With prompts read in parts of 64 tokens, and a cache of 2,048."""
     cache = ("--enable-prefix-caching", "--block-size", "32", "--num-gpu-blocks-override", "64")
     more = ("--enforce-eager", "--max-num-batched-tokens", "64", *cache)
     start = command(plugins, port, requests=16)
-    with started(Path(os.environ["DRAFTSCOPE_VLLM"]).absolute(), start, more) as server:
-        yield server.identity.url
+    with running(start, *more) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with mended_server("draftscope,vllm_55005", PORT + 1) as address:
+    with mended_server(MENDED_TOO, PORT + 1) as address:
         yield address
 
 
+REPEATING = "The old man walked down to the sea. " * 4
 LONG = [" ".join(AUDIT_PROMPTS * 3)[:900]] * 2  # the second one's beginning is in the prefix cache
 
 
@@ -122,15 +134,39 @@ RANKS = {
 def test_two_ranks_are_recorded_as_one(option: str, tmp_path: Path) -> None:
     for name in PAIR:
         doubled(name, tmp_path)
-    start = command("draftscope,vllm_55005", PORT + 2, models=tmp_path)
+    start = command(MENDED_TOO, PORT + 2, models=tmp_path)
     cores = sorted(os.sched_getaffinity(0))
     start = replace(start, environment=(*start.environment, ("VLLM_CPU_OMP_THREADS_BIND", f"{cores[0]}|{cores[-1]}")))
-    with started(Path(os.environ["DRAFTSCOPE_VLLM"]).absolute(), start, ("--enforce-eager", option, "2")) as server:
-        url = server.identity.url
+    with running(start, "--enforce-eager", option, "2") as url:
         test_every_text_is_recorded_whole_and_acquitted(url, AUDIT_PROMPTS, InsidePlan(Sampling(1.0), 8 * 24, 24))
         test_every_text_is_recorded_whole_and_acquitted(url, AUDIT_PROMPTS, InsidePlan(Sampling(0.0), 8 * 24, 24))
         engines = [engine for engine, count in by_engine(url, "request_success_total").items() if count]
     assert len(engines) == (2 if option == RANKS["data parallel"] else 1)
+
+
+DRAFTS = {
+    "EAGLE-3": ("eagle3", False),
+    "EAGLE-3, drawn from q": ("eagle3", True),
+    "n-grams": ("ngram", False),
+}
+
+
+@pytest.mark.parametrize(("method", "drawn"), DRAFTS.values(), ids=DRAFTS)
+def test_other_drafters_are_recorded_whole_and_a_q_that_is_not_there_is_named(
+    method: str, drawn: bool, tmp_path: Path
+) -> None:
+    path, plan = tmp_path / "run.jsonl.gz", InsidePlan(Sampling(1.0), 12 * 48)
+    with running(command(MENDED_TOO, PORT + 3, method=method, drawn=drawn), "--enforce-eager") as url:
+        test_every_text_is_recorded_whole_and_acquitted(url, AUDIT_PROMPTS, plan)
+        test_every_text_is_recorded_whole_and_acquitted(url, AUDIT_PROMPTS, replace(plan, sampling=Sampling(0.0)))
+        asked = ["decode", REPEATING, "--server", url, "--inside", "--raw", "--temperature", "1"]
+        assert main([*asked, "--max-new-tokens", "64", "--trace", str(path)]) == 0
+    rounds = [event for event in files.read(path).events if isinstance(event, Round) and event.nodes]
+    notes = [note for event in rounds for note in event.annotations if isinstance(note, SharedStep)]
+    decided = [child for event in rounds for decision in event.decisions for child in decision.children]
+    assert decided and all((node.q is None) != drawn for event in rounds for node in event.nodes)
+    assert {note.q_unknown for note in notes} == {not drawn}
+    assert drawn or all(child.q == 1.0 and child.threshold == child.p for child in decided)
 
 
 def test_a_client_that_leaves_ends_its_request_and_nothing_else(url: str) -> None:

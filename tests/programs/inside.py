@@ -1,73 +1,77 @@
 """What vLLM decides, seen from inside: `make inside`, or `python -m tests.programs.inside --vllm build/vllm/bin/vllm`.
 
-vLLM for CPUs with the embedded pair and `draftscope-vllm`, as it is and with #55005 mended: every decision tested.
+vLLM for CPUs with the embedded models and `draftscope-vllm`, as it is and with #55005 mended, with each of its drafters
+and with none: every decision tested. Last come some pairs of what recording costs; `tests.programs.inside_cost`
+measures that with more of them.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 from draftscope.base import markdown
-from draftscope.base.assets import assets
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.inside.audit import InsidePlan, InsideReport, audit_inside
-from draftscope.servers.programs.program import Command, ServedPair
-from draftscope.servers.programs.registry import find_start
 from draftscope.verify.sampling import Sampling
+from tests.inside.vllm_cpu import MENDED_TOO, PORT, RECORDED, command
+from tests.programs import inside_cost
 from tests.programs.interop import started
 
-MENDED = Path(__file__).parents[1] / "inside/mended"
-PORT = 8160
-PAIR = ("llama-draftscope-15m", "llama-draftscope-draft-1m")
 LAWS = (Sampling(1.0), Sampling(0.7, top_p=0.9), Sampling(0.0))  # top-k can end vLLM 0.32: engine/inside/VLLM_0_32.md
-ROWS = ("temperature of drafted rows", "temperature of bonus and plain rows")
+PLUGINS = {"stock": RECORDED, "mended": MENDED_TOO}
+SERVERS = (
+    ("stock", "none", LAWS[:1]),
+    ("stock", "draft", LAWS),
+    ("mended", "draft", LAWS),
+    ("mended", "eagle3", LAWS),
+    ("mended", "ngram", LAWS),
+)
 DECISIONS = ("verdict", "greedy token")
-DRAWN = '"draft_sample_method": "probabilistic", '  # else drafts are the drafter's best tokens, and there is no q
+HEAD = ("vLLM", "drafter", "asked for", "requests", "rounds", "decisions", "violations", "verdict, or cost")
+
+Row = tuple[str, ...]
 
 
-def command(plugins: str, port: int, requests: int = 8, models: Path | None = None) -> Command:
-    """Starts vLLM with the embedded pair, or a copy of it, which drafts four sampled tokens, and with these plugins."""
-    target, draft = (str((models or assets() / "models") / name) for name in PAIR)
-    pair = ServedPair(target, "draft", draft, context=512, requests=requests)
-    start = find_start("vllm-cpu").commands(pair, port)[1]
-    return replace(
-        start,
-        arguments=tuple(argument.replace('{"method"', f'{{{DRAWN}"method"') for argument in start.arguments),
-        environment=(*start.environment, ("VLLM_PLUGINS", plugins), ("PYTHONPATH", str(MENDED))),
-    )
+def audited(program: Path, tokens: int) -> Iterator[Row]:
+    """A row for each law of each server, by `tokens` tokens each."""
+    for plugins, method, laws in SERVERS:
+        with started(program, command(PLUGINS[plugins], PORT, method=method), ("--enforce-eager",)) as server:
+            for law in laws:
+                report = audit_inside(server.identity.url, AUDIT_PROMPTS, InsidePlan(law, tokens))
+                yield (plugins, method, f"T {law.temperature:g}, top-p {law.top_p:g}", *told(report))
 
 
-def reports(program: Path, mended: bool, tokens: int, laws: Sequence[Sampling] = LAWS) -> list[InsideReport]:
-    """Audits a server that is started for this, once for each law, by `tokens` tokens each."""
-    with started(
-        program, command("draftscope,vllm_55005" if mended else "draftscope", PORT), ("--enforce-eager",)
-    ) as server:
-        url = server.identity.url
-        return [audit_inside(url, AUDIT_PROMPTS, InsidePlan(law, tokens)) for law in laws]
+def told(report: InsideReport) -> Row:
+    counts = map(str, (report.requests, report.rounds, report.decisions, violations(report)))
+    first = report.first_wrong
+    if first is not None:
+        return (*counts, f"convicted: {first.tensor}; {first.fault}")
+    return (*counts, report.verdict if report.different or report.incomplete else "acquitted")
 
 
-def wrong(report: InsideReport, tensors: Sequence[str]) -> str:
-    found = [finding for finding in report.findings if finding.tensor in tensors]
-    return f"{sum(each.wrong for each in found)} of {sum(each.tested for each in found)}"
+def violations(report: InsideReport) -> int:
+    return sum(finding.wrong for finding in report.findings if finding.tensor in DECISIONS)
+
+
+def costs(pairs: list[inside_cost.Pair]) -> Iterator[Row]:
+    for (at_once, way), chosen in inside_cost.grouped(pairs).items():
+        asked = f"{at_once} at once, recorded: {way}"
+        nothing = ("", "", "")  # is tested
+        yield ("mended", "draft", asked, str(at_once * len(chosen)), *nothing, inside_cost.change(chosen))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.programs.inside", description=__doc__)
     parser.add_argument("--vllm", type=Path, required=True, help="the program, of an environment with draftscope-vllm")
     parser.add_argument("--tokens", type=int, default=960, help="for each law of each server")
+    parser.add_argument("--repeats", type=int, default=3, help="pairs of each cost")
     options = parser.parse_args()
-    rows = []
-    for name, mended in (("stock", False), ("mended", True)):
-        for law, report in zip(LAWS, reports(options.vllm.absolute(), mended, options.tokens), strict=True):
-            settings = f"{law.temperature:g}, {law.top_k or '-'}, {law.top_p:g}"
-            counts = (str(report.requests), str(report.rounds), wrong(report, ROWS), wrong(report, DECISIONS))
-            first = report.first_wrong
-            rows.append((name, settings, *counts, "none" if first is None else f"{first.tensor}: {first.fault}"))
-    head = ("vLLM", "T, top-k, top-p", "requests", "rounds", "wrong rows of p", "wrong decisions", "first wrong tensor")
-    print(markdown.table(head, rows))
+    rows = list(audited(options.vllm.absolute(), options.tokens))
+    pairs, lost = inside_cost.compared(options.vllm, tokens=96, repeats=options.repeats)
+    print(markdown.table(HEAD, [*rows, *costs(pairs)]))
+    print(f"\n{inside_cost.divided(pairs, lost)}")
 
 
 if __name__ == "__main__":

@@ -31,10 +31,11 @@ from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.inside.recorder import read_state
 from draftscope.servers.programs.program import Command
 from draftscope.servers.wire import Wire
-from tests.programs.inside import PORT, command
+from tests.inside.vllm_cpu import MENDED_TOO, PORT, command
 from tests.programs.interop import started
 
 WAYS = ("nothing", "one request", "all requests")
+POINTS = (1, 4, 16)  # requests at once
 CONFIDENCE = 0.95
 TASKSET = Path("taskset")
 
@@ -84,14 +85,48 @@ def measure(servers: Sequence[Server], points: Sequence[int], tokens: int, repea
     return pairs
 
 
-def table(pairs: Sequence[Pair], points: Sequence[int]) -> str:
+def compared(vllm: Path, tokens: int, repeats: int, points: Sequence[int] = POINTS) -> tuple[list[Pair], int]:
+    """All pairs, and the steps that the recorder had no time for."""
+    mine = os.sched_getaffinity(0)
+    with ExitStack() as opened:
+        servers = [
+            opened.enter_context(
+                started(TASKSET, pinned(vllm, plugins, PORT + number, max(points)), ("--enforce-eager",))
+            )
+            for number, plugins in enumerate(("vllm_55005", MENDED_TOO))
+        ]
+        opened.callback(os.sched_setaffinity, 0, mine)
+        os.sched_setaffinity(0, mine - {max(mine)} or mine)
+        pairs = measure(servers, points, tokens, repeats)
+        wire = Wire(servers[1].identity.url)
+        opened.callback(wire.close)
+        return pairs, read_state(wire).lost
+
+
+def grouped(pairs: Sequence[Pair]) -> dict[tuple[int, str], list[Pair]]:
+    """By requests at once, and which of them are recorded."""
+    groups: dict[tuple[int, str], list[Pair]] = {}
+    for pair in pairs:
+        groups.setdefault((pair.at_once, pair.way), []).append(pair)
+    return groups
+
+
+def table(pairs: Sequence[Pair]) -> str:
     rows = []
-    for at_once, way in product(points, WAYS):
-        chosen = [pair for pair in pairs if (pair.way, pair.at_once) == (way, at_once)]
-        if chosen:
-            medians = (f"{median(pair.bare for pair in chosen):.1f}", f"{median(pair.loaded for pair in chosen):.1f}")
-            rows.append((str(at_once), way, *medians, change(chosen)))
+    for (at_once, way), chosen in grouped(pairs).items():
+        medians = (f"{median(pair.bare for pair in chosen):.1f}", f"{median(pair.loaded for pair in chosen):.1f}")
+        rows.append((str(at_once), way, *medians, change(chosen)))
     return markdown.table(("at once", "recorded", "tokens/s without the plugin", "with it", "change"), rows)
+
+
+def divided(pairs: Sequence[Pair], lost: int) -> str:
+    """What the change is."""
+    each = len(next(iter(grouped(pairs).values())))
+    return (
+        "Cost: tokens per second with the plugin, divided by those of a server without it that was asked for the same "
+        f"right before or after. Mean of {each} such pairs, in brackets its {CONFIDENCE:.0%} interval. "
+        f"Steps that the recorder had no time for: {lost}."
+    )
 
 
 def change(pairs: Sequence[Pair]) -> str:
@@ -107,23 +142,13 @@ def change(pairs: Sequence[Pair]) -> str:
 def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.programs.inside_cost", description=__doc__)
     parser.add_argument("--vllm", type=Path, required=True, help="the program, of an environment with draftscope-vllm")
-    parser.add_argument("--at-once", default="1,4,16", help="requests at once")
+    parser.add_argument("--at-once", default=",".join(map(str, POINTS)), help="requests at once")
     parser.add_argument("--tokens", type=int, default=192, help="of each text")
     parser.add_argument("--repeats", type=int, default=12)
     options = parser.parse_args(given)
     points = [int(each) for each in options.at_once.split(",")]
-    with ExitStack() as opened:
-        servers = [
-            opened.enter_context(
-                started(TASKSET, pinned(options.vllm, plugins, PORT + number, max(points)), ("--enforce-eager",))
-            )
-            for number, plugins in enumerate(("vllm_55005", "draftscope,vllm_55005"))
-        ]
-        os.sched_setaffinity(0, (cores := os.sched_getaffinity(0)) - {max(cores)} or cores)
-        print(table(measure(servers, points, options.tokens, options.repeats), points))
-        wire = Wire(servers[1].identity.url)
-        print(f"\nSteps that the recorder had no time for: {read_state(wire).lost}.")
-        wire.close()
+    pairs, lost = compared(options.vllm, options.tokens, options.repeats, points)
+    print(f"{table(pairs)}\n\n{divided(pairs, lost)}")
 
 
 if __name__ == "__main__":

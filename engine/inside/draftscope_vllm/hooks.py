@@ -1,4 +1,4 @@
-"""Where vLLM is watched: its V1 runner, recognised by the names of parameters. Only where `VLLM_PLUGINS` says so.
+"""Where vLLM is watched: in its V1 runner, or by v2.py in the other one. Only where `VLLM_PLUGINS` says so.
 
 Every hook runs after what it watches and changes nothing. An error in one ends the recording and no request.
 """
@@ -6,15 +6,15 @@ Every hook runs after what it watches and changes nothing. An error in one ends 
 from __future__ import annotations
 
 import importlib
-import inspect
 import os
 import time
-from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from draftscope_vllm import v2
 from draftscope_vllm.recorder import RoundRecorder, log
 from draftscope_vllm.rounds import VllmStep, VllmVerification, rounds
+from draftscope_vllm.wrap import put
 
 NAME = "draftscope"
 SAMPLER, TRUNCATION = "vllm.v1.sample.rejection_sampler", "vllm.v1.sample.ops.topk_topp_sampler"
@@ -26,8 +26,6 @@ GLOBALS = {
     "apply_top_k_top_p": (TRUNCATION, ("logits", "k", "p")),
 }
 METHODS = {"execute_model": ("scheduler_output",), "_sample": ("logits", "spec_decode_metadata")}
-
-Function = Callable[..., Any]
 
 
 def install() -> None:
@@ -52,57 +50,25 @@ def install() -> None:
 
 def record(worker: Any) -> None:
     """Watches the runner of the rank that samples; `draftscope_rounds` is what the routes call in every rank."""
-    parallel = worker.parallel_config
-    samples = worker.rank == parallel.tensor_parallel_size * (parallel.pipeline_parallel_size - 1)
-    recorder = RoundRecorder(rounds, os.environ.get("DRAFTSCOPE_INSIDE") == "all") if samples else None
-    type(worker).draftscope_rounds = lambda _, request, after: recorder and recorder.answer(request, after)
-    if recorder is not None:
-        try:
-            watch(worker.model_runner, recorder)
-        except LookupError as error:
-            recorder.disable(f"this vLLM is not known here: {error}")
+    parallel, runner = worker.parallel_config, worker.model_runner
+    if worker.rank != parallel.tensor_parallel_size * (parallel.pipeline_parallel_size - 1):
+        type(worker).draftscope_rounds = lambda *_: None
+        return
+    every, second = os.environ.get("DRAFTSCOPE_INSIDE") == "all", not hasattr(runner, "_sample")
+    recorder = RoundRecorder(v2.rounds_of, every, v2.WAITING) if second else RoundRecorder(rounds, every)
+    type(worker).draftscope_rounds = lambda _, request, after: recorder.answer(request, after)
+    try:
+        (v2.watch if second else watch)(runner, recorder)
+    except (LookupError, ImportError) as error:
+        recorder.disable(f"this vLLM is not known here: {error}")
 
 
 def watch(runner: Any, recorder: RoundRecorder) -> None:
     """Puts the hooks in, all or none. Raises `LookupError` for a vLLM with other functions."""
-    hooks, put = Hooks(runner, recorder), []
-    for name, (module, expected) in GLOBALS.items():
-        place = importlib.import_module(module)
-        put.append((place, name, recognise(place, name, expected)))
-    for name, expected in METHODS.items():
-        put.append((runner, name, recognise(runner, name, expected)))
-    for place, name, original in put:
-        setattr(place, name, hooked(original, recorder, getattr(hooks, name.removeprefix("_"))))
-
-
-def recognise(place: Any, name: str, expected: tuple[str, ...]) -> Function:
-    """The function of that name. Raises `LookupError` if it lacks an expected parameter."""
-    function = getattr(place, name, None)
-    got = () if function is None else tuple(inspect.signature(function).parameters)
-    if not set(expected) <= set(got):
-        raise LookupError(
-            f"{name}: expected the parameters {', '.join(expected)}; found {', '.join(got) or 'no such function'}"
-        )
-    assert function is not None
-    return function  # type: ignore[no-any-return]
-
-
-def hooked(original: Function, recorder: RoundRecorder, hook: Callable[[dict[str, Any], Any, float], None]) -> Function:
-    """`original`, with a hook after it: its arguments by name, what it returned, and when it began."""
-    names = tuple(inspect.signature(original).parameters)
-
-    @wraps(original)
-    def call(*args: Any, **named: Any) -> Any:
-        began = time.perf_counter()
-        result = original(*args, **named)
-        if recorder.on:
-            try:
-                hook({**dict(zip(names, args, strict=False)), **named}, result, began)
-            except Exception as error:
-                recorder.disable(f"the hook of {original.__name__} failed ({error!r})")
-        return result
-
-    return call
+    hooks = Hooks(runner, recorder)
+    globals_ = [(importlib.import_module(module), name, known) for name, (module, known) in GLOBALS.items()]
+    methods = [(runner, name, known) for name, known in METHODS.items()]
+    put(((at, name, known, getattr(hooks, name.removeprefix("_"))) for at, name, known in globals_ + methods), recorder)
 
 
 class Hooks:

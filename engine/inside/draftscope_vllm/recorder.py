@@ -27,12 +27,12 @@ Rounds = Callable[[Any], "list[tuple[str, dict[str, Any]]]"]
 class RoundRecorder:
     """Takes steps on the engine's thread, turns them into rounds on another one, and keeps those as JSON."""
 
-    def __init__(self, rounds: Rounds, every: bool) -> None:
+    def __init__(self, rounds: Rounds, every: bool, waiting: int = WAITING) -> None:
         self.every = every  # request, or those that ask for it
         self.why = ""  # it is off; empty while it records
         self.lost = 0  # steps that were not recorded because the thread was behind
         self._rounds = rounds
-        self._steps: queue.Queue[Any] = queue.Queue(WAITING)
+        self._steps: queue.Queue[Any] = queue.Queue(waiting)
         self._rings: OrderedDict[str, deque[tuple[int, str]]] = OrderedDict()
         self._written = self._held = 0  # rounds ever, and in the rings
         self._ended: OrderedDict[str, int] = OrderedDict()  # requests, and the steps that were taken until then

@@ -50,6 +50,7 @@ class VllmStep:
     verification: VllmVerification | None = None  # None: nobody drafted
     rows: Tensor | None = None  # [N] of logits, for drafted tokens; None: nobody drafted, and each request has one row
     last_rows: Tensor | None = None  # [B] of logits, for bonus and plain tokens
+    batch: int = 0  # requests in the step; 0: these
 
 
 @dataclass
@@ -126,7 +127,7 @@ def _round(step: VllmStep, writer: WritingRequest, drafted: list[Content], end: 
     return {
         "ms": round(step.ms, 3),
         "at": round(step.at, 3),
-        "batch": len(step.requests),
+        "batch": step.batch or len(step.requests),
         "temperature": step.temperature[place],
         "top_k": step.top_k[place],
         "top_p": step.top_p[place],

@@ -166,7 +166,7 @@ def _uniform(tensor: str, values: Sequence[float], alpha: float) -> TensorFindin
 def _fresh(tensor: str, uniforms: Sequence[float], alpha: float) -> TensorFinding:
     """Equal pairs, beside those that numbers of so many bits have by chance."""
     again = len(uniforms) - len(set(uniforms))
-    bits = 24 if all((value * 2**24).is_integer() for value in uniforms) else 53
+    bits = 24 if all(float(np.float32(value)) == value for value in uniforms) else 53
     due = len(uniforms) ** 2 / 2 ** (bits + 1)
     wrong = again and stats.poisson.sf(again - 1, due) <= alpha
     fault = f"{again} of {len(uniforms)} random numbers were used before" if wrong else ""

@@ -1,0 +1,23 @@
+"""A plugin for vLLM with TRITON_INTERPRET=1: what Triton's interpreter cannot run is done by other means."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+
+def replace() -> None:
+    from triton.runtime.interpreter import InterpreterBuilder
+    from vllm.triton_utils import tl
+    from vllm.v1.sample.ops import topk_topp_sampler
+    from vllm.v1.worker.gpu.spec_decode import rejection_sampler_utils
+
+    topk_topp_sampler.HAS_TRITON = False  # PyTorch does the same
+    rejection_sampler_utils.tldevice = SimpleNamespace(log1p=lambda x: tl.log(1.0 + x))  # of CUDA's library
+
+    store = InterpreterBuilder.create_masked_store
+
+    def masked_store(self, places, values, mask, *more):
+        mask.data = mask.data.astype(bool)  # it may have an integer beside it
+        return store(self, places, values, mask, *more)
+
+    InterpreterBuilder.create_masked_store = masked_store
