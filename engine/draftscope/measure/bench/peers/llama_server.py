@@ -67,7 +67,7 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
     if (why := gguf.why_not(engine.target)) is not None:
         raise MissingPeerError(f"{PEER} was skipped: {why}.")
     folder = Path(open_until.enter_context(TemporaryDirectory()))
-    gguf.write(writer, engine.target.network, folder / "target.gguf", vocabulary=True)
+    gguf.write(writer, engine.target.network, folder / "target.gguf", gguf.byte_words)
     kind = gguf.kind(writer, engine.target.dtype).name
     url = _started(binary, folder, longest, kind.lower(), open_until)
     client = open_until.enter_context(httpx.Client(base_url=url, timeout=ANSWERS_S, trust_env=False))

@@ -1,0 +1,104 @@
+"""OpenVINO GenAI: plain decoding on the quantised GGUF file that the target was converted from.
+
+Of other targets it gets a file whose weights are rounded to 8 bits: its reader takes quantised files only. The row's
+name and note say which weights it has.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.decode.engine import DecodingEngine
+from draftscope.measure.bench.peers import gguf
+from draftscope.measure.bench.systems import Case, Label, MissingPeerError, System, Write, WrittenBatch, needed
+from draftscope.models.files.gguf_file import inspected
+from draftscope.models.loading.sources import file_of
+
+PEER, INSTALL = "openvino-genai", "pip install openvino-genai"
+ROUNDED = "Q8_0"
+
+
+class GgufWeights(NamedTuple):
+    """A file, its most frequent tensor type, and where its weights are from."""
+
+    path: Path
+    kind: str
+    origin: str
+
+
+class OpenVino(System):
+    """A pipeline without a cache of prompts, so that every run reads its whole prompt."""
+
+    batches = False
+
+    def __init__(self, label: Label, note: str, package: Any, runtime: Any, pipeline: Any) -> None:
+        self.label = label
+        self.note = note
+        self._package, self._runtime = package, runtime
+        self._pipeline = pipeline
+
+    def prepare(self, case: Case, tokens: int, seed: int) -> Write:
+        ids = np.array(case.prompts, dtype=np.int64)
+        prompt = self._package.TokenizedInputs(self._runtime.Tensor(ids), self._runtime.Tensor(np.ones_like(ids)))
+        sampled = {"do_sample": True, "temperature": case.temperature} if case.temperature else {"do_sample": False}
+        config = self._package.GenerationConfig(max_new_tokens=tokens, ignore_eos=True, rng_seed=seed, **sampled)
+
+        def write() -> WrittenBatch:
+            answer = self._pipeline.generate(prompt, config)
+            if (read := answer.perf_metrics.get_num_input_tokens()) != ids.size:
+                raise RuntimeError(f"it read {read} tokens of a prompt of {ids.size}")
+            return WrittenBatch([[int(token) for token in answer.tokens[0]]])
+
+        return write
+
+
+def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list[System]:
+    """OpenVINO GenAI's plain decoding. Raises `MissingPeerError`."""
+    package, runtime = needed("openvino_genai", PEER, INSTALL), needed("openvino", PEER, INSTALL)
+    if engine.target.device.type != "cpu":
+        raise MissingPeerError(f"{PEER} was skipped: it is measured on a CPU only.")
+    weights = _original(engine) or _rounded(engine, open_until)
+    scheduler = package.SchedulerConfig()
+    scheduler.enable_prefix_caching = False
+    scheduler.max_num_batched_tokens = longest  # a prompt is read in one piece
+    try:
+        pipeline = package.LLMPipeline(
+            str(weights.path), "CPU", scheduler_config=scheduler, INFERENCE_NUM_THREADS=torch.get_num_threads()
+        )
+    except RuntimeError as error:
+        said = str(error).strip().splitlines()[-1:] or ["nothing"]
+        raise MissingPeerError(f"{PEER} was skipped: it did not load the model; it said: {said[0][:160]}") from None
+    version = str(package.__version__).partition("-")[0]
+    note = f"{PEER} {version}: {weights.kind}, {weights.origin}; other settings are its defaults."
+    return [OpenVino(Label(f"{PEER}, {weights.kind}"), note, package, runtime, pipeline)]
+
+
+def _original(engine: DecodingEngine) -> GgufWeights | None:
+    """The target's own file; None if it has none, or one that is not quantised."""
+    try:
+        path = file_of(Path(engine.target.network.name_or_path))
+        quantized = inspected(path).quantized if path is not None else []
+    except DraftscopeError:  # it cannot be downloaded again
+        return None
+    if path is None or not quantized:
+        return None
+    return GgufWeights(path, quantized[0], f"the {path.stat().st_size / 1e6:.0f} MB file that the target is from")
+
+
+def _rounded(engine: DecodingEngine, open_until: ExitStack) -> GgufWeights:
+    writer = needed("gguf", PEER, "pip install gguf")
+    if (why := gguf.why_not(engine.target)) is not None:
+        raise MissingPeerError(f"{PEER} was skipped: {why}.")
+    path = Path(open_until.enter_context(TemporaryDirectory())) / "target.gguf"
+    try:
+        gguf.write(writer, engine.target.network, path, gguf.merged_words, writer.GGMLQuantizationType[ROUNDED])
+    except writer.quants.QuantError as error:
+        raise MissingPeerError(f"{PEER} was skipped: the weights cannot be rounded ({error}).") from None
+    return GgufWeights(path, ROUNDED, "the target's weights rounded to 8 bits")
