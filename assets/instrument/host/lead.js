@@ -4,6 +4,7 @@ import { h, setText } from "../base/dom.js";
 import { DOORS, doorNow } from "./doors.js";
 import { settingsChanged } from "./page.js";
 import { draftLane } from "../base/store.js";
+import { queueWords } from "../base/task.js";
 import { demoWords, provenance } from "../run/provenance.js";
 import { basisWords, sentence } from "../run/sentence.js";
 import { teaching } from "./teach.js";
@@ -59,13 +60,11 @@ export class Lead {
     this.what.title = this.what.textContent;
     const words = {
       starting: "starting",
-      queued: place > 0 ? `in the queue, ${place} ahead of you` : "in the queue",
       running: recorded ? "" : "decoding",
       stepping: "waiting for the next step",
       solo: "timing whole solo runs",
-      waiting: "waiting for the engine",
     };
-    const doing = measuring ? `measuring ${measuring}` : words[state];
+    const doing = queueWords({ state, place, measuring }) || words[state];
     setText(this.doing, doing ? `· ${doing}${awaiting && !measuring ? " …" : ""}` : "");
     const other = state && state !== "done" ? [] : settingsChanged(lead?.start);
     this.changed.hidden = !other.length;

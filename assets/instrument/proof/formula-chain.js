@@ -14,14 +14,14 @@ export class ChainFormula {
     this.sliders = {
       alpha: slider("α, acceptance per draft token", 0, 0.99, "any", () => this.draw()),
       gamma: slider("γ, drafted per round", 1, MOST, 1, () => this.draw()),
-      c: slider("c, draft forward / plain round", 0, 1, "any", () => this.draw()),
+      c: slider("c, draft step / plain round", 0, 1, "any", () => this.draw()),
     };
     this.words = h("p", { class: "sum" });
     this.picture = h("div", { class: "curve" });
     this.table = formulaTable("Speedup by γ");
     const note = h("p", {
       class: "note",
-      text: "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v by rows was measured on this machine, and the curve ends where it was; o is this run's.",
+      text: "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v by tokens read at once was measured on this machine, and the curve ends where it was; o is this run's.",
     });
     this.known = h("p", { class: "note" });
     this.controls = [
@@ -110,15 +110,15 @@ function knownWords(costs) {
   const { widths } = costs.curve;
   const far = widths[widths.length - 1];
   const from = costs.curve.kind
-    ? `v was measured up to ${counted(far, "row")}.`
-    : `This run measured v at ${widths.join(" and ")} ${far === 1 ? "row" : "rows"} only.`;
-  return from + (costs.noisy ? " Its own forwards of several rows came out faster than those of one: noise." : "");
+    ? `v was measured up to ${counted(far, "token")} at once.`
+    : `This run measured v at ${widths.join(" and ")} ${far === 1 ? "token" : "tokens at once"} only.`;
+  return from + (costs.noisy ? " Reading several came out faster than reading one: noise." : "");
 }
 
 /** Where the measured effect of more rows is smaller than its noise. */
 function noiseWords(gamma, costs) {
   const { v, noise } = verifyAt(gamma + 1, costs.curve);
-  return v - 1 < 2 * noise ? ` v of ${gamma + 1} rows cannot be told from v of one: the noise is larger.` : "";
+  return v - 1 < 2 * noise ? ` v of ${gamma + 1} tokens cannot be told from v of one: the noise is larger.` : "";
 }
 
 function chart(curve, gamma, best, costs) {

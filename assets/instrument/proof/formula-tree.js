@@ -11,7 +11,7 @@ export class TreeFormula {
   constructor() {
     this.sliders = {
       tau: slider("τ, tokens per round", 1, 2, "any", () => this.draw()),
-      c: slider("c, draft forward / plain round", 0, 1, "any", () => this.draw()),
+      c: slider("c, draft step / plain round", 0, 1, "any", () => this.draw()),
     };
     this.shape = h("p", { class: "note" });
     this.words = h("p", { class: "sum" });
@@ -22,7 +22,7 @@ export class TreeFormula {
       {},
       h("p", {
         class: "note",
-        text: "S = τ / (Lc + v + o), L draft forwards per round. v and o are this run's; only this tree is modelled.",
+        text: "S = τ / (Lc + v + o), L draft steps per round. v and o are this run's; only this tree is modelled.",
       }),
       this.shape,
     );
@@ -88,7 +88,7 @@ function treeWords(lane, costs) {
   const { drafter, settings = {} } = lane.start || {};
   const full = /^(sampled|topk)-tree$/.test(drafter) && Array.isArray(settings.shape);
   const depth = lane.rounds.reduce((sum, r) => sum + r.depth, 0) / lane.rounds.length;
-  return `This tree: ${full ? `children by level ${settings.shape.join(", ")}; ` : ""}per round ${formatFigure(costs.drafted)} nodes, depth ${formatFigure(depth)} and ${formatFigure(costs.per)} draft forwards (means).`;
+  return `This tree: ${full ? `children by depth ${settings.shape.join(", ")}; ` : ""}per round ${formatFigure(costs.drafted)} nodes, depth ${formatFigure(depth)} and ${formatFigure(costs.per)} draft steps (means).`;
 }
 
 function chart(cost, tau, most, costs) {

@@ -46,8 +46,8 @@ export class WhyView {
 
 const KINDS = [
   ["prefill", "prompt", "read"],
-  ["draft", "draft forwards", "draft"],
-  ["verify", "target forwards", "verify"],
+  ["draft", "draft steps", "draft"],
+  ["verify", "target", "verify"],
   ["other", "everything else", "other"],
 ];
 
@@ -117,7 +117,7 @@ function prediction(costs, whole, store) {
     ),
     h("p", {
       class: "sum",
-      text: `c, v and o are medians of this run's stages divided by the median plain round (${formatMs(one)}); ${forwards} is the number of draft forwards per round. Measured: ratio of tokens per millisecond, prefill excluded. It differs from the prediction where rounds vary.`,
+      text: `c, v and o are medians of this run's stages divided by the median plain round (${formatMs(one)}); ${forwards} is the number of draft steps per round. Measured: ratio of tokens per millisecond, without reading the prompt. It differs from the prediction where rounds vary.`,
     }),
   ];
 }
@@ -158,7 +158,7 @@ function jitterTable(store, whole) {
     ),
     h("p", {
       class: "sum",
-      text: `TTFT: prefill and the first round. ITL: gaps between tokens, 0 within a round (${rows.map(({ at }) => at.itl.n).join(" and ")} gaps). ICL: gaps between rounds (${rows.map(({ at }) => at.icl.n).join(" and ")}). On each lane's own clock, which counts only its own work.`,
+      text: `TTFT: reading the prompt and the first round. ITL: gaps between tokens, 0 within a round (${rows.map(({ at }) => at.itl.n).join(" and ")} gaps). ICL: gaps between rounds (${rows.map(({ at }) => at.icl.n).join(" and ")}). On each lane's own clock, which counts only its own work.`,
     }),
   );
 }

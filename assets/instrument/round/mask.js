@@ -27,7 +27,7 @@ export class MaskFace {
         class: "mask-frame",
         tabindex: "0",
         role: "slider",
-        "aria-label": "Rows of the target's forward",
+        "aria-label": "What each token of this round sees",
         "aria-valuemin": "1",
       },
       this.canvas,
@@ -75,7 +75,7 @@ export class MaskFace {
   rowWords(row) {
     const seen = this.sees[row];
     const names = seen.slice(0, -1).map((above) => this.items[above].label);
-    return `Row ${row + 1} of ${this.sees.length}, ${this.items[row].label}: attends to the text so far${names.length ? ", " + names.join(", ") : ""} and itself; position +${seen.length - 1}`;
+    return `Token ${row + 1} of ${this.sees.length}, ${this.items[row].label}: sees the text so far${names.length ? ", " + names.join(", ") : ""} and itself; position +${seen.length - 1}`;
   }
 
   point(row) {
@@ -111,7 +111,7 @@ export class MaskFace {
     ctx.fillStyle = colours.muted;
     ctx.font = `${colours.small}px ${colours.sans}`;
     ctx.fillText("the text so far", left, 8);
-    ctx.fillText("the rows", x0, 8);
+    ctx.fillText("the tokens of this round", x0, 8);
     ctx.strokeStyle = colours.ink;
     ctx.lineWidth = 1.5;
     ctx.strokeRect(left - 1, 17 + this.at * cell, x0 - left + sees.length * cell + 1, cell - gap + 2);

@@ -2,7 +2,7 @@
 
 import { button, h, setText } from "../base/dom.js";
 import { CUT_WORDS, FATES } from "../base/fates.js";
-import { counted, formatProb } from "../base/format.js";
+import { formatProb } from "../base/format.js";
 import { isChain } from "../base/numbers.js";
 import { STAGES } from "../base/stages.js";
 import { explained } from "../base/symbols.js";
@@ -227,6 +227,6 @@ function roundWords(round, known) {
     if (round.emitted.length > round.accepted) parts.push(`1 ${round.last.kind}`);
     if (round.cut) parts.push(CUT_WORDS[round.cut]);
   }
-  if (known.verified) parts.push(`${counted(round.width, "row")} in one target forward`);
+  if (known.verified) parts.push("checked in one pass");
   return parts.join(" · ");
 }

@@ -23,7 +23,7 @@ export class ScaleView {
           "div",
           { class: "head-text" },
           h("h3", { text: "Time of this round" }),
-          h("p", { class: "note", text: "measured milliseconds, same scale for both rows" }),
+          h("p", { class: "note", text: "measured milliseconds, one scale for both bars" }),
         ),
       ),
       this.body,
@@ -87,9 +87,9 @@ function partsOf(round, known) {
           : { ms, kind: "draft", words: `draft step ${i + 1}`, nodes: draftedBy(round, i, last) },
       )
     : [];
-  const rows = `target, ${counted(round.width, "row")}`;
+  const read = `target, ${counted(round.width, "token")}${round.width > 1 ? " at once" : ""}`;
   if (known.verified)
-    parts.push({ ms: t.verify, kind: "verify", words: rows, label: `${rows} · ${formatMs(t.verify)}`, nodes: all });
+    parts.push({ ms: t.verify, kind: "verify", words: read, label: `${read} · ${formatMs(t.verify)}`, nodes: all });
   if (known.result)
     parts.push(
       other(
@@ -121,7 +121,7 @@ function steps(mean, tokens) {
     ms: mean,
     kind: "verify",
     words: "mean plain step",
-    label: "target, 1 row",
+    label: "target, 1 token",
   }));
 }
 

@@ -51,9 +51,9 @@ export function sortedRows(rows, by, down) {
 
 const COLUMNS = [
   ["title", "drafter", ""],
-  ["c", "c", "draft forward / plain round (medians)"],
-  ["tau", "τ", "tokens / target forwards"],
-  ["perSecond", "tokens/s", "tokens / median time of a whole run, prefill included"],
+  ["c", "c", "one draft step / one round of plain decoding (medians)"],
+  ["tau", "τ", "tokens / rounds"],
+  ["perSecond", "tokens/s", "tokens / median time of a whole run, reading the prompt included"],
   [
     "times",
     "× plain",

@@ -41,6 +41,6 @@ export class Heartbeat {
     const high = (gap) => Math.max(1, ((TALL - 2) * gap) / (longest || 1)).toFixed(1);
     this.path.setAttribute("d", gaps.map((gap, i) => `M${2 * i + 1} ${TALL - 0.5}v-${high(gap)}`).join(""));
     const { p50, p99, n } = jitterOf(lane, rounds).icl;
-    setText(this.words, n ? `gap p50 ${formatMs(p50)}, p99 ${formatMs(p99)}` : "gap p50 –, p99 –");
+    setText(this.words, n ? `median gap ${formatMs(p50)}, 99% below ${formatMs(p99)}` : "no gap yet");
   }
 }

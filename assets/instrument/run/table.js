@@ -7,7 +7,7 @@ import { isServer, roundsAt } from "../base/store.js";
 import { saveFile } from "../draw/pictures.js";
 import { laneTitle } from "./titles.js";
 
-const HEAD = ["lane", "round", "ended at", "took", "rows", "drafted", "accepted", "target's token", "tokens"];
+const HEAD = ["lane", "round", "ended at", "took", "read at once", "drafted", "accepted", "target's token", "tokens"];
 
 export class RoundTable {
   constructor(select) {

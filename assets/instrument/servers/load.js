@@ -57,7 +57,7 @@ export class LoadCard {
   }
 
   paint(curve, answer, running) {
-    const stamp = JSON.stringify([curve, running, answer?.state, answer?.place]);
+    const stamp = JSON.stringify([curve, running, answer && queueWords(answer)]);
     if (stamp === this.stamp) return;
     [this.stamp, this.curve, this.running] = [stamp, curve, running];
     setText(this.title, `${lanesOf(curve).join(" and ")} under load`);
@@ -114,8 +114,6 @@ function progressWords(curve, answer, running) {
       : `${counted(all, "point")} · ${conditions}${curve.created ? ` · ${curve.created.slice(0, 10)}` : ""}`;
   const queued = answer && queueWords(answer);
   if (queued) return queued;
-  if (!points.length && !curve.predicted_with)
-    return `measuring what a round costs here, for the prediction · ${conditions}`;
   return `point ${points.length + 1} of ${all} · ${conditions}`;
 }
 

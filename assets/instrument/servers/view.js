@@ -79,13 +79,13 @@ export class ServersView {
       "div",
       { class: "sheet servers" },
       this.absentWords,
-      (this.what = h("p", { class: "sum", text: WHAT })),
       this.none,
       this.list,
       h("div", { class: "controls" }, this.go, this.beside, this.stop),
       h("div", { class: "controls" }, this.target),
       h("div", { class: "controls" }, this.test, this.upTo, this.time, this.openFile, this.file),
       this.form,
+      (this.what = h("p", { class: "sum", text: WHAT })),
       this.cards,
       (this.museum = museumRow(toMuseum)),
     );
@@ -100,7 +100,7 @@ export class ServersView {
         text: "Start one that decodes plainly and one that speculates; this prints both commands for your model:",
       }),
       h("div", { class: "controls" }, h("code", { text: START }), (this.copy = button("Copy", () => this.copyStart()))),
-      h("p", { text: "Then add their addresses below, and race, load or audit them." }),
+      h("p", { text: "Then add their addresses here, a name before each, and race, load or audit them:" }),
     );
   }
 
@@ -176,7 +176,7 @@ export class ServersView {
     const { servers, canAdd } = this.known;
     this.form.hidden = !canAdd;
     this.none.hidden = servers.length > 0;
-    for (const part of [this.go, this.beside, this.target, this.test, this.upTo, this.time])
+    for (const part of [this.go, this.beside, this.target, this.test, this.upTo, this.time, this.openFile])
       part.hidden = !servers.length;
     this.go.disabled = this.test.disabled = busy || !this.racing().length;
     setText(this.time, this.timeWords());
