@@ -16,7 +16,7 @@ export class Task {
     this.kind = kind;
     this.answer = null;
     this.go = button(words, () => this.ask());
-    this.stop = button("Cancel", () => pressStop(), { hidden: true });
+    this.stop = button("Cancel", pressStop, { hidden: true });
     this.progress = h("span", { class: "stated", role: "status" });
     this.root = h("div", { class: "controls" }, this.go, this.stop, this.progress);
   }

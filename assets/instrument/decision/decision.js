@@ -3,7 +3,7 @@
 // Each rule has its own form: a random number u is shown only where one was compared with a threshold; greedy,
 // deterministic and block decisions say what decided them. A hidden result is shown nowhere.
 
-import { button, h, setText } from "../base/dom.js";
+import { button, cardHead, h, remark, setText } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
 import { formatFigure, formatProb, shorten, visible } from "../base/format.js";
 import { askHost, hostCan, say } from "../base/host.js";
@@ -35,13 +35,7 @@ export class DecisionView {
     this.root = h(
       "section",
       { class: "card decision" },
-      h(
-        "header",
-        { class: "card-head" },
-        h("div", { class: "head-text" }, this.title, this.what),
-        this.lossy,
-        this.other,
-      ),
+      cardHead(this.title, this.what, this.lossy, this.other),
       this.tabs,
       this.body,
     );
@@ -140,6 +134,11 @@ function facing(view) {
 
 const siblings = (view) => view.round.nodes.filter((n) => n.parent === view.slot && n.fate !== "never_accepted");
 
+const draftedNames = (view) =>
+  siblings(view)
+    .map((n) => name(n.raw))
+    .join(", ");
+
 const lastHere = (view) =>
   view.known.result && view.round.last.slot === view.slot && view.round.emitted.length > view.round.accepted;
 
@@ -216,9 +215,7 @@ function draftForm(view) {
   const probs = view.decision.distributions[0];
   const said = h("p", {
     class: "outcome",
-    text: `Drafted here: ${siblings(view)
-      .map((n) => name(n.raw))
-      .join(", ")}. What is its probability under the target?`,
+    text: `Drafted here: ${draftedNames(view)}. What is its probability under the target?`,
   });
   if (!probs.q) return [said];
   const order = probs.q.map((_, i) => i).sort((a, b) => probs.q[b] - probs.q[a]);
@@ -295,9 +292,7 @@ function greedyForm(view) {
   const said = decision.children.map((child) => name(nodeOf(round, child.node).raw)).join(", ");
   const best = rawOf(round, probs, choice);
   const words = !decided
-    ? `Drafted: ${siblings(view)
-        .map((n) => name(n.raw))
-        .join(", ")}. Is the target's most probable token among them?`
+    ? `Drafted: ${draftedNames(view)}. Is the target's most probable token among them?`
     : !decision.children.length
       ? `The target's most probable token is ${best}.`
       : agreed
@@ -341,9 +336,7 @@ function deterministicForm(view) {
     h("p", {
       class: "outcome",
       text: !decided
-        ? `Drafted: ${siblings(view)
-            .map((n) => name(n.raw))
-            .join(", ")}. Will the target's own sample be among them?`
+        ? `Drafted: ${draftedNames(view)}. Will the target's own sample be among them?`
         : `The target sampled ${sampled} from p. ${agreed ? "It was drafted, so it is accepted." : "It was not drafted, so it is the correction."}`,
     }),
     ...probabilityPicture(probs, marks, false),
@@ -386,10 +379,7 @@ function ownToken(view) {
     ),
     ...(probs ? probabilityPicture(probs, marks, false) : []),
     probs && probs.scale === "before_argmax"
-      ? h("p", {
-          class: "sum",
-          text: "Shown before the argmax; at temperature 0 the most probable token has probability 1.",
-        })
+      ? remark("Shown before the argmax; at temperature 0 the most probable token has probability 1.")
       : null,
   ];
 }

@@ -3,7 +3,7 @@
 // The engine decodes it as a lane of its own; this card only collects the request. Without an engine (a
 // recorded run, an exported page) nothing is offered.
 
-import { h, setText } from "../base/dom.js";
+import { button, h, setText } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { askHost, hostCan } from "../base/host.js";
 import { decisionAt, isInside, temperatureOf } from "../base/store.js";
@@ -14,18 +14,8 @@ const ROWS = 12;
 export class ForkBar {
   constructor() {
     this.token = h("select", { "aria-label": "Token to force" });
-    this.force = h("button", {
-      class: "small",
-      type: "button",
-      text: "Force this token",
-      on: { click: () => this.ask(Number(this.token.value)) },
-    });
-    this.uniform = h("button", {
-      class: "small",
-      type: "button",
-      text: "New seed",
-      on: { click: () => this.ask(null) },
-    });
+    this.force = button("Force this token", () => this.ask(Number(this.token.value)));
+    this.uniform = button("New seed", () => this.ask(null));
     this.why = h("p", { class: "note" });
     this.root = h(
       "div",

@@ -4,7 +4,7 @@
 // Leniency compares u with min(1, p / (l q)); typical acceptance and top-k use no random number: p of the drafted token
 // is compared against a number. engine/draftscope/verify/rules.py states all three.
 
-import { h } from "../base/dom.js";
+import { h, remark } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { nodeOf } from "../base/store.js";
 import { probabilityPicture } from "../draw/bars.js";
@@ -33,7 +33,7 @@ export function lossyForm(view, tools) {
     h("div", { class: "uniforms" }, line),
     ...ending(view, tools),
     ...probabilityPicture(probs, tools.marksOf(view), decision.rule === "lenient"),
-    h("p", { class: "sum", text: meaning(decision.rule, lane) }),
+    remark(meaning(decision.rule, lane)),
   ];
 }
 

@@ -3,7 +3,7 @@
 //
 // None of it happened in the run, and the page says so. Every draw starts from the recorded probs; the seed is shown.
 
-import { h, setText } from "../base/dom.js";
+import { button, h, remark, setText } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { shareBars } from "../draw/shares.js";
 import { LOSSY } from "../base/rules.js";
@@ -100,14 +100,7 @@ function certainty({ decision }, lane, goTo) {
     "div",
     { class: "controls certain" },
     h("span", { class: "sum", text: words + (place ? "" : " This run has no decision that leaves more open.") }),
-    place
-      ? h("button", {
-          class: "small",
-          type: "button",
-          text: `Go to round ${place.round + 1}, which leaves more open`,
-          on: { click: () => goTo(lane, place) },
-        })
-      : null,
+    place ? button(`Go to round ${place.round + 1}, which leaves more open`, () => goTo(lane, place)) : null,
   );
 }
 
@@ -146,10 +139,7 @@ function lossyDraws(view, lane) {
   const lumped = lump(probs);
   const accept = lossyAccept(decision, lumped, lane.start?.settings?.lenience);
   if (!accept)
-    return h("p", {
-      class: "sum",
-      text: "The recording leaves out tokens that this rule treats differently, so it cannot be simulated here.",
-    });
+    return remark("The recording leaves out tokens that this rule treats differently, so it cannot be simulated here.");
   const last = lossyLast(decision.rule, lumped);
   const drafted = round.nodes
     .filter((n) => n.parent === view.slot && n.fate !== "never_accepted")
@@ -221,7 +211,7 @@ function draws({ distribution, group, names, once, rules, what }) {
       "div",
       { class: "controls" },
       h("b", { text: "Sample 10,000 times" }),
-      rules.map((text, i) => h("button", { class: "small", type: "button", text, on: { click: () => go(i === 1) } })),
+      rules.map((text, i) => button(text, () => go(i === 1))),
     ),
     out,
   );
@@ -275,16 +265,9 @@ function reflip(view) {
     setText(words, block ? blockWords(chain, index, u) : tokenWords(decision, step, u, siblings));
   };
   uniform.addEventListener("input", tell);
-  const toss = h("button", {
-    class: "small",
-    type: "button",
-    text: "Resample u",
-    on: {
-      click: () => {
-        uniform.value = String(Math.random());
-        tell();
-      },
-    },
+  const toss = button("Resample u", () => {
+    uniform.value = String(Math.random());
+    tell();
   });
   return h(
     "div",

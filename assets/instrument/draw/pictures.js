@@ -3,7 +3,7 @@
 // The card is read as it is shown, element by element: boxes, rules, hatches and lines of text become SVG with colours
 // resolved and fonts named, so that the file needs neither this page nor a network. What is pressed or moved stays out.
 
-import { h, s } from "../base/dom.js";
+import { button, h, s } from "../base/dom.js";
 import { say } from "../base/host.js";
 import { Pen } from "./pen.js";
 
@@ -21,16 +21,9 @@ export function addSaveMenu(root, name, words) {
       "div",
       {},
       Object.entries(kinds).map(([kind, save]) =>
-        h("button", {
-          class: "small",
-          type: "button",
-          text: kind,
-          on: {
-            click: () => {
-              menu.open = false;
-              save(pictureOf(root, words()), `draftscope-${name.replaceAll(" ", "-")}`);
-            },
-          },
+        button(kind, () => {
+          menu.open = false;
+          save(pictureOf(root, words()), `draftscope-${name.replaceAll(" ", "-")}`);
         }),
       ),
     ),

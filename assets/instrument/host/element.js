@@ -4,7 +4,7 @@
 // "note"}. A run replaces what is shown only when its first event arrives, so a refused run leaves the page as it was.
 
 import { fromAddress, setInAddress } from "../base/address.js";
-import { h } from "../base/dom.js";
+import { h, remark } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { earlyDeltas, fetchRest, hostCan } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
@@ -136,7 +136,7 @@ export class Instrument extends HTMLElement {
       addSaveMenu(view.root, name, () => this.lead.origin);
     this.laneBox = h("div", { class: "lanes" });
     this.sceneBox = h("div", { class: "scene-box", hidden: true }, h("h3", { class: "unseen", text: "Formula" }));
-    this.noFormula = h("p", { class: "sum", text: "The speedup model needs a finished run with a plain lane." });
+    this.noFormula = remark("The speedup model needs a finished run with a plain lane.");
     this.strip.line.append(this.lead.what);
     const cards = [this.round, this.beside, this.decision, this.scale];
     this.pair = h(

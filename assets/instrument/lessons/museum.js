@@ -2,7 +2,7 @@
 // ended (tests/programs/record_museum.py).
 
 import { fromAddress, setInAddress } from "../base/address.js";
-import { button, h } from "../base/dom.js";
+import { button, h, remark } from "../base/dom.js";
 import { formatProb, visible } from "../base/format.js";
 import { callServer } from "../base/host.js";
 import { shareBars } from "../draw/shares.js";
@@ -43,7 +43,7 @@ export class MuseumView {
         this.title,
         button("Back to Learn", () => this.close()),
       ),
-      h("p", { class: "sum", text: WHAT }),
+      remark(WHAT),
       this.halls,
     );
   }
@@ -88,7 +88,7 @@ function exhibitOf(exhibit) {
       ` · ${program} · here: ${rebuilt}`,
     ),
     h("p", { text: story }),
-    h("p", { class: "sum", text: captionOf(picture) }),
+    remark(captionOf(picture)),
     h(
       "div",
       { class: "twofold" },

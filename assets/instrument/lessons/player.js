@@ -5,7 +5,7 @@
 
 import { given } from "../base/given.js";
 import { setInAddress } from "../base/address.js";
-import { h, setText } from "../base/dom.js";
+import { button, h, remark, setText } from "../base/dom.js";
 import { askHost, hostCan, requestLesson } from "../base/host.js";
 import { fold, newStore } from "../base/store.js";
 import { LESSONS } from "./lessons.js";
@@ -29,7 +29,7 @@ export class LessonPlayer {
             { class: "path", "aria-label": "Lessons" },
             this.all.map((lesson, i) => this.stop(lesson, i + 1)),
           )
-        : h("p", { class: "sum", text: "No lesson is recorded here." }),
+        : remark("No lesson is recorded here."),
       given.classes &&
         h(
           "p",
@@ -45,7 +45,6 @@ export class LessonPlayer {
     this.words = h("div", { class: "lesson-words", "aria-live": "polite" });
     this.definition = h("p", { class: "note definition" });
     this.place = h("span", { class: "note" });
-    const button = (text, act) => h("button", { class: "small", type: "button", text, on: { click: act } });
     this.back = button("Back", () => this.go(this.at - 1));
     this.next = button("Next", () => this.go(this.at + 1));
     this.next.classList.add("leading");
@@ -154,21 +153,9 @@ export class LessonPlayer {
       h(
         "div",
         { class: "controls" },
-        controls
-          ? h("button", {
-              class: "small",
-              type: "button",
-              text: "Set the controls",
-              on: { click: () => this.attempt(attempt.controls) },
-            })
-          : null,
+        controls ? button("Set the controls", () => this.attempt(attempt.controls)) : null,
         number < this.all.length
-          ? h("button", {
-              class: "small",
-              type: "button",
-              text: `Next lesson: ${this.all[number].title}`,
-              on: { click: () => this.start(number + 1) },
-            })
+          ? button(`Next lesson: ${this.all[number].title}`, () => this.start(number + 1))
           : null,
       ),
     ];

@@ -1,7 +1,7 @@
 // Two pictures of proposing that only lessons show: one round's proposal of every drafter on one ruler, and what was
 // prepared while the target verified. Folded from the run like everything else.
 
-import { h, s } from "../base/dom.js";
+import { h, remark, s } from "../base/dom.js";
 import { counted, formatFigure, formatMs, median } from "../base/format.js";
 import { costsOf, draftForwards, sum } from "../base/numbers.js";
 import { plainLane } from "../base/store.js";
@@ -41,15 +41,14 @@ export function proposePicture(store, host) {
     { class: "scale-body" },
     scaleRow(
       "plain, one token",
-      [{ ms: one, kind: "verify", words: "target, 1 row" }],
+      [{ ms: one, kind: "verify", words: "target, 1 token" }],
       ruler,
-      `${formatMs(one)}: a target forward over one row, median of ${rounds.length}`,
+      `${formatMs(one)}: a pass of the target over one token, median of ${rounds.length}`,
     ),
     all.map((at) => scaleRow(laneTitle(at.lane), proposeParts(at.round), ruler, words(at), open(at))),
-    h("p", {
-      class: "sum",
-      text: "For each lane the recorded round whose drafting took the median time, all on the same scale. Click a block to open its round.",
-    }),
+    remark(
+      "For each lane the recorded round whose drafting took the median time, all on the same scale. Click a block to open its round.",
+    ),
     foldedTable(
       "The drafts as a table",
       ["lane", "round", "drafted", "forwards", "forward time", "other", "total", "/ plain forward"],
@@ -116,10 +115,9 @@ export function worthPicture(store) {
     "div",
     { class: "worth" },
     scrollable("What each drafter gained", table(head, lanes.filter(({ costs }) => costs).map(row))),
-    h("p", {
-      class: "sum",
-      text: "A position is reached if all draft tokens before it were accepted; rounds cut by a limit are excluded. Drafting: draft forwards per round times the median forward. × plain: tokens per millisecond of whole lanes, prefill excluded.",
-    }),
+    remark(
+      "A position is reached if all draft tokens before it were accepted; rounds cut by a limit are excluded. Drafting: draft steps per round times the median step. × plain: tokens per millisecond of whole lanes, without reading the prompt.",
+    ),
   );
 }
 

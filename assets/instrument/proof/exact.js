@@ -1,8 +1,9 @@
 // Is it still the target: what is proved, where, and what this run's own record shows.
 
-import { h } from "../base/dom.js";
+import { h, remark } from "../base/dom.js";
 import { counted } from "../base/format.js";
 import { draftLane, isInside, plainLane } from "../base/store.js";
+import { scrollable, table } from "../draw/tables.js";
 import { audit } from "./audit.js";
 import { distributionFigure } from "../run/sentence.js";
 
@@ -49,7 +50,7 @@ function proof(lane) {
   const counts = new Map();
   for (const decision of lane.rounds.flatMap((r) => r.decisions))
     counts.set(decision.rule, (counts.get(decision.rule) || 0) + 1);
-  if (!counts.size) return [h("p", { class: "sum", text: "Nothing was drafted, so no rule was applied." })];
+  if (!counts.size) return [remark("Nothing was drafted, so no rule was applied.")];
   const link = (paper) => [
     " ",
     h("a", { href: `https://arxiv.org/abs/${paper}`, target: "_blank", rel: "noreferrer", text: paper }),
@@ -89,29 +90,9 @@ function proof(lane) {
 
 function held(lane, whole) {
   if (!whole) return [];
-  const lines = audit(lane);
+  const row = ({ good, of, words }) => [{ class: good === of ? "" : "broken" }, `${good} of ${of}`, words];
   return [
     h("h4", { text: "Checked here, from the recording" }),
-    h(
-      "div",
-      { class: "table", tabindex: "0", role: "group", "aria-label": "Checks" },
-      h(
-        "table",
-        {},
-        h("thead", {}, h("tr", {}, h("th", { scope: "col", text: "holds" }), h("th", { scope: "col", text: "what" }))),
-        h(
-          "tbody",
-          {},
-          lines.map((line) =>
-            h(
-              "tr",
-              { class: line.good === line.of ? "" : "broken" },
-              h("td", { text: `${line.good} of ${line.of}` }),
-              h("th", { scope: "row", text: line.words }),
-            ),
-          ),
-        ),
-      ),
-    ),
+    scrollable("Checks", table(["holds", "what"], audit(lane).map(row), 1)),
   ];
 }

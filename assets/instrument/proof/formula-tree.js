@@ -5,6 +5,7 @@
 
 import { h, s, setText } from "../base/dom.js";
 import { formatCost, formatFigure } from "../base/format.js";
+import { table } from "../draw/tables.js";
 import { formulaReset, formulaTable, measuredPoint, slider, speedAxes } from "./formula-parts.js";
 
 export class TreeFormula {
@@ -58,23 +59,12 @@ export class TreeFormula {
       ` = ${formatFigure(tau)} / (${formatFigure(costs.per)} × ${formatCost(c)} + ${formatFigure(costs.v)} + ${formatCost(costs.o)}) · a round costs ${formatFigure(cost)} plain rounds, so it is faster than plain above τ ${formatFigure(cost)}${cost > this.deepest + 1 ? ", which this tree cannot reach" : ""}.`,
     );
     this.picture.replaceChildren(chart(cost, tau, this.deepest + 1, costs));
-    const line = ([name, at]) =>
-      h("tr", {}, h("th", { scope: "row", text: name }), h("td", { text: `${formatFigure(at)}×` }));
     const whole = Array.from({ length: this.deepest + 1 }, (_, i) => [`${i + 1}, modelled`, (i + 1) / cost]);
+    const rows = [...whole, [`${formatFigure(costs.tau)}, measured`, costs.measured]];
     this.table.lastChild.replaceChildren(
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["τ", "S"].map((text) => h("th", { scope: "col", text })),
-          ),
-        ),
-        h("tbody", {}, [...whole, [`${formatFigure(costs.tau)}, measured`, costs.measured]].map(line)),
+      table(
+        ["τ", "S"],
+        rows.map(([name, at]) => [name, `${formatFigure(at)}×`]),
       ),
     );
   }

@@ -1,26 +1,26 @@
 // Why this fast: the run's figures, its whole time to scale, the formula's prediction beside what was measured, jitter.
 
-import { h } from "../base/dom.js";
+import { h, remark } from "../base/dom.js";
 import { counted, formatCost, formatFigure, formatMs } from "../base/format.js";
 import { costsOf, isChain, jitterOf, timeSpent } from "../base/numbers.js";
 import { draftLane, plainLane, roundsAt, stateAt } from "../base/store.js";
 import { explained } from "../base/symbols.js";
-import { Figures } from "../draw/figures.js";
+import { scrollable, table } from "../draw/tables.js";
 import { FormulaCard } from "./formula.js";
 import { runFigures } from "../run/sentence.js";
 import { laneTitle } from "../run/titles.js";
 
 export class WhyView {
   constructor() {
-    this.figures = new Figures();
+    this.figures = h("dl", { class: "figures" });
     this.totals = h("div", { class: "scale-body" });
     this.predicted = h("div", { class: "block" });
-    this.jitter = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Jitter" });
+    this.jitter = scrollable("Jitter");
     this.formula = new FormulaCard();
     this.root = h(
       "div",
       { class: "sheet" },
-      this.figures.root,
+      this.figures,
       h("h4", { text: "Time of the whole run" }),
       this.totals,
       this.predicted,
@@ -31,7 +31,7 @@ export class WhyView {
   }
 
   paint({ store, now, whole, soloState }) {
-    this.figures.paint(runFigures(store, now, soloState));
+    this.paintFigures(runFigures(store, now, soloState));
     const stamp = `${store.run}/${store.lanes.map((lane) => `${roundsAt(lane, now)}${lane.verify ? "v" : ""}`).join()}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
@@ -42,7 +42,24 @@ export class WhyView {
     this.formula.root.hidden = !costs;
     if (costs) this.formula.paint(costs, draftLane(store));
   }
+
+  paintFigures(figures) {
+    const said = JSON.stringify(figures);
+    if (said === this.said) return;
+    this.said = said;
+    this.figures.replaceChildren(...figures.map(figure));
+  }
 }
+
+/** A figure with its label and what it is divided by. */
+const figure = ({ id, value, label, detail, tone = "" }) =>
+  h(
+    "div",
+    { class: "figure", "data-figure": id },
+    h("dt", { class: "label", text: label }),
+    h("dd", { class: `value ${tone}`, text: value }),
+    h("dd", { class: "detail", text: detail }),
+  );
 
 const KINDS = [
   ["prefill", "prompt", "read"],
@@ -93,12 +110,9 @@ function prediction(costs, whole, store) {
   if (!draftLane(store) || !plainLane(store)) return [];
   if (!costs)
     return [
-      h("p", {
-        class: "sum",
-        text: whole
-          ? "Too few rounds for a prediction."
-          : "Predicted and measured speedup: shown at the end of the run.",
-      }),
+      remark(
+        whole ? "Too few rounds for a prediction." : "Predicted and measured speedup: shown at the end of the run.",
+      ),
     ];
   const { tau, per, c, v, o, predicted, measured, one } = costs;
   const forwards = isChain(draftLane(store)) ? "γ" : "L";
@@ -115,50 +129,28 @@ function prediction(costs, whole, store) {
       h("b", { text: `${formatFigure(measured)}×` }),
       " measured",
     ),
-    h("p", {
-      class: "sum",
-      text: `c, v and o are medians of this run's stages divided by the median plain round (${formatMs(one)}); ${forwards} is the number of draft steps per round. Measured: ratio of tokens per millisecond, without reading the prompt. It differs from the prediction where rounds vary.`,
-    }),
+    remark(
+      `c, v and o are medians of this run's stages divided by the median plain round (${formatMs(one)}); ${forwards} is the number of draft steps per round. Measured: ratio of tokens per millisecond, without reading the prompt. It differs from the prediction where rounds vary.`,
+    ),
   ];
 }
 
 function jitterTable(store, whole) {
   const head = ["lane", "TTFT", "ITL p50", "p95", "p99", "ICL p50", "p95", "p99"];
   const rows = store.lanes.map((lane) => ({ lane, at: jitterOf(lane) })).filter(({ lane }) => lane.rounds.length > 1);
-  if (!whole || !rows.length) return h("p", { class: "sum", text: "Shown at the end of the run." });
+  if (!whole || !rows.length) return remark("Shown at the end of the run.");
   return h(
     "div",
     {},
-    h(
-      "table",
-      {},
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          head.map((text) => h("th", { scope: "col", text })),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        rows.map(({ lane, at }) =>
-          h(
-            "tr",
-            {},
-            h("th", { scope: "row", text: laneTitle(lane) }),
-            [at.ttft, at.itl.p50, at.itl.p95, at.itl.p99, at.icl.p50, at.icl.p95, at.icl.p99].map((ms) =>
-              h("td", { text: formatMs(ms) }),
-            ),
-          ),
-        ),
-      ),
+    table(
+      head,
+      rows.map(({ lane, at: { ttft, itl, icl } }) => [
+        laneTitle(lane),
+        ...[ttft, itl.p50, itl.p95, itl.p99, icl.p50, icl.p95, icl.p99].map(formatMs),
+      ]),
     ),
-    h("p", {
-      class: "sum",
-      text: `TTFT: reading the prompt and the first round. ITL: gaps between tokens, 0 within a round (${rows.map(({ at }) => at.itl.n).join(" and ")} gaps). ICL: gaps between rounds (${rows.map(({ at }) => at.icl.n).join(" and ")}). On each lane's own clock, which counts only its own work.`,
-    }),
+    remark(
+      `TTFT: reading the prompt and the first round. ITL: gaps between tokens, 0 within a round (${rows.map(({ at }) => at.itl.n).join(" and ")} gaps). ICL: gaps between rounds (${rows.map(({ at }) => at.icl.n).join(" and ")}). On each lane's own clock, which counts only its own work.`,
+    ),
   );
 }

@@ -1,7 +1,7 @@
 // The tree of another lane beside the reader's, at the same place of both texts: for a fork and what it left, or two
 // drafters in one run.
 
-import { button, h, setText } from "../base/dom.js";
+import { button, cardHead, h, setText } from "../base/dom.js";
 import { beatOf, knownAt } from "../base/stages.js";
 import { speculates } from "../base/store.js";
 import { laneTitle } from "../run/titles.js";
@@ -56,8 +56,7 @@ export class BesideView {
     };
     this.tree = new TreeView({ open, repaint });
     this.line = h("p", { class: "note item-line" });
-    const text = h("div", { class: "head-text" }, this.title, this.what);
-    const head = h("header", { class: "card-head" }, text, h("div", { class: "controls" }, this.go));
+    const head = cardHead(this.title, this.what, h("div", { class: "controls" }, this.go));
     this.root = h("section", { class: "card other-lane", hidden: true }, head);
   }
 

@@ -1,11 +1,12 @@
 // The card of the selected round: which stage it is shown at, and its three faces: tree, attention mask, table.
 
-import { button, h, setText } from "../base/dom.js";
+import { button, cardHead, h, setText } from "../base/dom.js";
 import { CUT_WORDS, FATES } from "../base/fates.js";
 import { formatProb } from "../base/format.js";
 import { isChain } from "../base/numbers.js";
 import { STAGES } from "../base/stages.js";
 import { explained } from "../base/symbols.js";
+import { table } from "../draw/tables.js";
 import { annotationWords } from "./annotations.js";
 import { MaskFace } from "./mask.js";
 import { verifiedLegend } from "./verified.js";
@@ -45,7 +46,7 @@ export class RoundView {
     this.root = h(
       "section",
       { class: "card tree" },
-      this.heading(),
+      cardHead(this.title, this.what, this.stepper()),
       above,
       views,
       this.line,
@@ -57,11 +58,6 @@ export class RoundView {
         h("div", { class: "controls" }, this.hide, this.whole, other, this.views()),
       ),
     );
-  }
-
-  heading() {
-    const text = h("div", { class: "head-text" }, this.title, this.what);
-    return h("header", { class: "card-head" }, text, this.stepper());
   }
 
   views() {
@@ -164,57 +160,21 @@ export class RoundView {
   }
 
   list(chosen) {
-    const cell = (text, props) => h("td", { ...props, text: text === null || text === undefined ? "" : String(text) });
     const prob = (x) => (x === null || x === undefined ? "–" : formatProb(x));
     const at = new Map(this.items.map((item, i) => [item.key, i + 1]));
-    this.table.replaceChildren(
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["row", "token", "parent row", "depth", "drafted by", "p", "q", "fate"].map((name) =>
-              h("th", { scope: "col" }, explained(name)),
-            ),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          this.items.map((item, i) =>
-            h(
-              "tr",
-              { class: item === chosen ? "sel" : "" },
-              cell(item.key === "last" ? "" : i + 1),
-              h(
-                "th",
-                { scope: "row" },
-                h("button", {
-                  type: "button",
-                  class: "link",
-                  text: item.label,
-                  on: { click: () => this.openKey(item.key) },
-                }),
-              ),
-              cell(item.parent === null ? "" : at.get(item.parent)),
-              cell(item.depth),
-              cell(item.node ? item.node.origin : item.note),
-              cell(prob(item.p)),
-              cell(prob(item.q)),
-              cell(
-                item.fate === "root"
-                  ? ""
-                  : `${FATES[item.fate].glyph} ${item.dropped ? "discarded" : FATES[item.fate].word}`,
-              ),
-            ),
-          ),
-        ),
-      ),
-    );
+    const row = (item, i) => [
+      { class: item === chosen ? "sel" : "" },
+      item.key === "last" ? "" : i + 1,
+      button(item.label, () => this.openKey(item.key), { class: "link" }),
+      item.parent === null ? "" : (at.get(item.parent) ?? ""),
+      item.depth ?? "",
+      (item.node ? item.node.origin : item.note) ?? "",
+      prob(item.p),
+      prob(item.q),
+      item.fate === "root" ? "" : `${FATES[item.fate].glyph} ${item.dropped ? "discarded" : FATES[item.fate].word}`,
+    ];
+    const heads = ["row", "token", "parent row", "depth", "drafted by", "p", "q", "fate"];
+    this.table.replaceChildren(table(heads.map(explained), this.items.map(row), 1));
   }
 }
 

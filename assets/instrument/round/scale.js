@@ -3,7 +3,7 @@
 // The round's widths are its own measured times. The plain row repeats the plain lane's measured mean step once for
 // each token that the round wrote; the label says so. A block of the round, clicked, lights the nodes it worked on.
 
-import { h } from "../base/dom.js";
+import { cardHead, h, remark } from "../base/dom.js";
 import { counted, formatMs } from "../base/format.js";
 import { isInside, meanRound, plainLane } from "../base/store.js";
 
@@ -16,15 +16,9 @@ export class ScaleView {
     this.root = h(
       "section",
       { class: "card scale" },
-      h(
-        "header",
-        { class: "card-head" },
-        h(
-          "div",
-          { class: "head-text" },
-          h("h3", { text: "Time of this round" }),
-          h("p", { class: "note", text: "measured milliseconds, one scale for both bars" }),
-        ),
+      cardHead(
+        h("h3", { text: "Time of this round" }),
+        h("p", { class: "note", text: "measured milliseconds, one scale for both bars" }),
       ),
       this.body,
     );
@@ -69,7 +63,7 @@ export class ScaleView {
       ...rows,
       known.committed
         ? result(compared, spent, mean * tokens, tokens)
-        : h("p", { class: "sum", text: `Shown up to ${known.stage || "its start"}.` }),
+        : remark(`Shown up to ${known.stage || "its start"}.`),
     );
   }
 }

@@ -3,7 +3,7 @@
 // `layout` is pure geometry from the round's shape alone. Wide panes draw it as SVG; narrow ones as an indented outline
 // of the same buttons. Shape first (pill: accepted; box: rejected, or its correction), glyph second, colour third.
 
-import { h, s, setText, zoomOf } from "../base/dom.js";
+import { button, h, s, setText, zoomOf } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { fateAt } from "../base/stages.js";
@@ -187,18 +187,13 @@ export class TreeView {
     this.map = new MiniMap(this.body);
     const tool = (text, label, act) =>
       h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
-    this.foldAll = h("button", {
-      class: "small",
-      type: "button",
-      text: "Fold not reached",
-      on: { click: () => this.foldUnjudged() },
-    });
+    this.foldAll = button("Fold not reached", () => this.foldUnjudged());
     this.tools = h(
       "div",
       { class: "controls tools" },
       tool("−", "Zoom out", () => this.zoomBy(1 / ZOOM)),
       tool("+", "Zoom in", () => this.zoomBy(ZOOM)),
-      h("button", { class: "small", type: "button", text: "Fit", on: { click: () => this.zoomTo(1) } }),
+      button("Fit", () => this.zoomTo(1)),
       this.foldAll,
     );
     this.root = h("div", { class: "tree-face" }, this.tools, this.body, this.map.root);
@@ -243,14 +238,14 @@ export class TreeView {
     if (this.chosen && this.chosen !== chosen) this.set(this.chosen, false);
     this.chosen = chosen;
     this.set(chosen, true);
-    for (const [key, button] of this.buttons)
-      button.classList.toggle("lit", Boolean(selection.lit && selection.lit.has(Number(key))));
+    for (const [key, node] of this.buttons)
+      node.classList.toggle("lit", Boolean(selection.lit && selection.lit.has(Number(key))));
   }
 
-  set(button, on) {
-    button.classList.toggle("sel", on);
-    button.setAttribute("tabindex", on ? "0" : "-1");
-    button.setAttribute("aria-pressed", String(on));
+  set(node, on) {
+    node.classList.toggle("sel", on);
+    node.setAttribute("tabindex", on ? "0" : "-1");
+    node.setAttribute("aria-pressed", String(on));
   }
 
   /** Scrolls the pane, never the page. */

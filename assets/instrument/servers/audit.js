@@ -1,9 +1,10 @@
 // The audit card: is a server's text still distributed as its target's? Folded from `audit` events
 // (engine/draftscope/servers/audit/progress.py), which come wave by wave.
 
-import { button, h, s, setText } from "../base/dom.js";
+import { button, h, remark, s, setText } from "../base/dom.js";
 import { counted, formatFigure, formatMs } from "../base/format.js";
 import { queueWords } from "../base/task.js";
+import { scrollable, table } from "../draw/tables.js";
 
 const BETS = {
   score: "mean log-probability",
@@ -39,12 +40,7 @@ export class AuditCard {
     this.progress = h("p", { class: "sum" });
     this.example = h("div", { class: "example", hidden: true });
     this.bets = h("div", { class: "bets" });
-    this.places = h("div", {
-      class: "table",
-      tabindex: "0",
-      role: "group",
-      "aria-label": "Log-probability by position",
-    });
+    this.places = scrollable("Log-probability by position");
     this.more = h("details", { hidden: true }, h("summary", { text: "By position in the text" }), this.places);
     this.root = h(
       "section",
@@ -79,7 +75,7 @@ export class AuditCard {
     this.example.hidden = !different || !example;
     if (this.example.hidden) return;
     this.example.replaceChildren(
-      h("p", { class: "sum", text: "The text that the target finds least likely, of all that it wrote:" }),
+      remark("The text that the target finds least likely, of all that it wrote:"),
       h(
         "p",
         { class: "pane-text" },
@@ -128,27 +124,13 @@ function betRow(name, value, needed, most, whole) {
 function placesTable(positions) {
   const heads = ["token", "samples", "log p − E log p", "standard error", "z"];
   const signed = (x, digits) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(digits)}`;
-  const row = (place) =>
-    h(
-      "tr",
-      { class: Math.abs(place.z) >= 5 ? "broken" : "" },
-      h("th", { scope: "row", text: String(place.position) }),
-      [String(place.tokens), signed(place.score, 2), place.error.toFixed(2), signed(place.z, 1)].map((text) =>
-        h("td", { text }),
-      ),
-    );
-  return h(
-    "table",
-    {},
-    h(
-      "thead",
-      {},
-      h(
-        "tr",
-        {},
-        heads.map((text) => h("th", { scope: "col", text })),
-      ),
-    ),
-    h("tbody", {}, positions.map(row)),
-  );
+  const row = ({ position, tokens, score, error, z }) => [
+    { class: Math.abs(z) >= 5 ? "broken" : "" },
+    position,
+    tokens,
+    signed(score, 2),
+    error.toFixed(2),
+    signed(z, 1),
+  ];
+  return table(heads, positions.map(row));
 }

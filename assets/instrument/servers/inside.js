@@ -1,7 +1,7 @@
 // A server that records itself (engine/inside): a prompt is written there and its rounds are drawn as they come, or the
 // rounds of an earlier request are opened. Both are shown as a run, the former also as one lane of a race.
 
-import { button, h } from "../base/dom.js";
+import { button, h, remark } from "../base/dom.js";
 import { askHost } from "../base/host.js";
 
 const WHAT =
@@ -36,7 +36,7 @@ export class InsideCard {
         h("h2", { text: `Inside ${name}` }),
         h("div", { class: "controls" }, button("Close", close)),
       ),
-      h("p", { class: "sum", text: WHAT }),
+      remark(WHAT),
       h(
         "div",
         { class: "controls" },

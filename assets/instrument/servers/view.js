@@ -1,7 +1,7 @@
 // Servers of other programs: which ones there are, a race of them, a load test of them, audits of one. The race is shown
 // as a run.
 
-import { button, h, setText } from "../base/dom.js";
+import { button, h, remark, setText } from "../base/dom.js";
 import { counted, shorten } from "../base/format.js";
 import { askHost, callServer, hostCan, pressStop, say } from "../base/host.js";
 import { AuditCard } from "./audit.js";
@@ -41,7 +41,7 @@ export class ServersView {
     this.loaded = null; // {card, curve, answer}: a load test; the answer is null where a file was opened
     this.list = h("ul", { class: "server-list" });
     this.none = this.emptyState();
-    this.absentWords = h("p", { class: "sum", text: ABSENT });
+    this.absentWords = remark(ABSENT);
     this.go = button("Race these servers", () => this.race(), { class: "small strong" });
     this.beside = h(
       "div",
@@ -49,7 +49,7 @@ export class ServersView {
       h("span", { class: "note", text: "and with this page's engine:" }),
       Object.entries(LOCAL_LANES).map(([lane, words]) => this.hereBox(lane, words)),
     );
-    this.stop = button("Stop", () => pressStop());
+    this.stop = button("Stop", pressStop);
     this.test = button("Load test", () => this.load());
     this.most = h(
       "select",
@@ -85,7 +85,7 @@ export class ServersView {
       h("div", { class: "controls" }, this.target),
       h("div", { class: "controls" }, this.test, this.upTo, this.time, this.openFile, this.file),
       this.form,
-      (this.what = h("p", { class: "sum", text: WHAT })),
+      (this.what = remark(WHAT)),
       this.cards,
       (this.museum = museumRow(toMuseum)),
     );
@@ -121,11 +121,16 @@ export class ServersView {
     return Boolean(this.loaded?.answer) && this.loaded.answer.state !== "done";
   }
 
-  /** A load test goes on: its latest event says all. True for one that was going on before a reload. */
-  takeLoad(answer) {
-    const curve = answer.ev[answer.ev.length - 1] || this.loaded?.curve;
-    const resumed = !this.requested && !this.running && answer.state !== "done";
+  /** True for an answer that was going on before a reload. */
+  hear(answer) {
     if (answer.state === "done" && answer.note) say(answer.note);
+    return !this.requested && !this.running && answer.state !== "done";
+  }
+
+  /** A load test goes on: its latest event says all. */
+  takeLoad(answer) {
+    const resumed = this.hear(answer);
+    const curve = answer.ev.at(-1) || this.loaded?.curve;
     if (curve) this.showLoad(curve, answer);
     this.repaint();
     return resumed;
@@ -136,23 +141,17 @@ export class ServersView {
       this.loaded = null;
       this.repaint();
     };
-    this.loaded = { card: this.loaded?.card || new LoadCard(() => pressStop(), close), curve, answer };
+    this.loaded = { card: this.loaded?.card || new LoadCard(pressStop, close), curve, answer };
   }
 
-  /** An audit goes on: its latest event says all. True for one that was going on before a reload. */
+  /** An audit goes on: its latest event says all. */
   take(answer) {
-    const audit = answer.ev[answer.ev.length - 1];
+    const resumed = this.hear(answer);
+    const audit = answer.ev.at(-1);
     const name = audit ? audit.server : this.requested;
-    const resumed = !this.requested && !this.running && answer.state !== "done";
-    if (answer.state === "done" && answer.note) say(answer.note);
     const old = this.audits.get(name);
     if (audit || old) {
-      const card =
-        old?.card ||
-        new AuditCard(
-          () => pressStop(),
-          () => this.close(name),
-        );
+      const card = old?.card || new AuditCard(pressStop, () => this.close(name));
       this.audits.set(name, { card, audit: audit || old.audit, answer });
     }
     if (answer.state === "done" && answer.note && !audit) this.audits.delete(name);
