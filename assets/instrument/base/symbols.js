@@ -33,12 +33,6 @@ export function explainIn(root) {
 export function explained(text) {
   return text.split(SYMBOL).map((part, i) => {
     if (i % 2 === 0) return part;
-    return h("span", {
-      class: "symbol",
-      tabindex: "0",
-      role: "note",
-      "aria-label": `${part}: ${MEANT[part]}`,
-      text: part,
-    });
+    return h("span.symbol", { tabindex: "0", role: "note", "aria-label": `${part}: ${MEANT[part]}` }, part);
   });
 }

@@ -17,8 +17,8 @@ export class Task {
     this.answer = null;
     this.go = button(words, () => this.ask());
     this.stop = button("Cancel", pressStop, { hidden: true });
-    this.progress = h("span", { class: "stated", role: "status" });
-    this.root = h("div", { class: "controls" }, this.go, this.stop, this.progress);
+    this.progress = h("span.stated", { role: "status" });
+    this.root = h("div.controls", this.go, this.stop, this.progress);
   }
 
   ask() {

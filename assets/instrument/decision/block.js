@@ -27,9 +27,8 @@ export function blockForm(view, actions, { uniformLine, marksOf, lastHere }) {
   const correction =
     lastHere(view) && round.last.kind === "correction"
       ? h(
-          "p",
-          { class: "outcome" },
-          h("span", { class: "glyph correction", text: "↻", "aria-hidden": "true" }),
+          "p.outcome",
+          h("span.glyph.correction", { "aria-hidden": "true" }, "↻"),
           ` ${visible(round.last.raw)} was sampled from the block's residual distribution, norm((w × p − q)+).`,
         )
       : null;
@@ -37,8 +36,8 @@ export function blockForm(view, actions, { uniformLine, marksOf, lastHere }) {
     remark(
       "Each position has a chance h that the accepted block may end there. The last position with u < h is the end; everything before it is accepted too.",
     ),
-    h("div", { class: "uniforms" }, lines),
-    known.result ? h("p", { class: "outcome", text: endWords(positions) }) : null,
+    h("div.uniforms", lines),
+    known.result ? h("p.outcome", endWords(positions)) : null,
     ...probabilityPicture(decision.distributions[step], marksOf(view), true),
     correction,
     remark(

@@ -16,11 +16,11 @@ export class ForkBar {
     this.token = h("select", { "aria-label": "Token to force" });
     this.force = button("Force this token", () => this.ask(Number(this.token.value)));
     this.uniform = button("New seed", () => this.ask(null));
-    this.why = h("p", { class: "note" });
+    this.why = h("p.note");
     this.root = h(
-      "div",
-      { class: "fork", role: "group", "aria-label": "Fork here" },
-      h("div", { class: "controls" }, h("b", { text: "Fork here" }), this.uniform, this.token, this.force),
+      "div.fork",
+      { role: "group", "aria-label": "Fork here" },
+      h("div.controls", h("b", "Fork here"), this.uniform, this.token, this.force),
       this.why,
     );
   }
@@ -61,9 +61,7 @@ export class ForkBar {
           .slice(0, ROWS)
       : [];
     this.token.replaceChildren(
-      ...rows.map((row) =>
-        h("option", { value: row.id, text: `${shorten(visible(row.raw), 14)}  p ${formatProb(row.p)}` }),
-      ),
+      ...rows.map((row) => h("option", { value: row.id }, `${shorten(visible(row.raw), 14)}  p ${formatProb(row.p)}`)),
     );
     this.token.hidden = this.force.hidden = !rows.length;
   }

@@ -14,12 +14,10 @@ const SCALE = 2; // pixels of a PNG for one of the page
 export function addSaveMenu(root, name, words) {
   const kinds = { SVG: saveSvg, PNG: savePng };
   const menu = h(
-    "details",
-    { class: "save" },
+    "details.save",
     h("summary", { "aria-label": `Save this picture: ${name}`, title: "Save this picture" }, "⤓"),
     h(
       "div",
-      {},
       Object.entries(kinds).map(([kind, save]) =>
         button(kind, () => {
           menu.open = false;
@@ -65,7 +63,7 @@ function pictureOf(card, words) {
       width,
       height,
     },
-    s("title", {}, card.querySelector("h3, h4").textContent),
+    s("title", card.querySelector("h3, h4").textContent),
     s("rect", { x, y, width, height, fill: property("--card") }),
     sheet.group,
     foot.map((text, i) =>
@@ -96,7 +94,7 @@ class Sheet {
       east: 0,
       south: 0,
       ids: 0,
-      group: s("g", {}),
+      group: s("g"),
     });
   }
 

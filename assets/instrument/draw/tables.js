@@ -6,17 +6,15 @@ import { button, h } from "../base/dom.js";
  *  begins with them. */
 export function table(head, rows, first = 0) {
   const headings = head.map((text) => h("th", { scope: "col" }, text));
-  return assembled(h("tr", {}, headings), rows, first);
+  return assembled(h("tr", headings), rows, first);
 }
 
 const assembled = (heads, rows, first) =>
   h(
     "table",
-    {},
-    h("thead", {}, heads),
+    h("thead", heads),
     h(
       "tbody",
-      {},
       rows.map((row) => line(row, first)),
     ),
   );
@@ -37,11 +35,11 @@ const isLook = (cell) => Object.getPrototypeOf(Object(cell)) === Object.prototyp
 
 /** What scrolls by itself where it is too wide or too long for its place. */
 export const scrollable = (label, ...children) =>
-  h("div", { class: "table", tabindex: "0", role: "group", "aria-label": label }, ...children);
+  h("div.table", { tabindex: "0", role: "group", "aria-label": label }, ...children);
 
 /** The same, closed until it is opened. */
 export const foldedTable = (caption, head, rows) =>
-  h("details", {}, h("summary", { text: caption }), scrollable(caption, table(head, rows)));
+  h("details", h("summary", caption), scrollable(caption, table(head, rows)));
 
 /** A table that each of its heads sorts: `heads` are [column, words], `rows(by, down)` gives the rows in that order,
  *  `falls(column)` says whether the largest comes first. */
@@ -58,7 +56,7 @@ export class SortedTable {
       const sort = button(words, () => this.sort(by), { class: "link", "data-sort": by });
       return h("th", { scope: "col", "aria-sort": this.by === by ? arrow : "none" }, sort);
     });
-    this.root.replaceChildren(assembled(h("tr", {}, heads), this.rows(this.by, this.down), this.first));
+    this.root.replaceChildren(assembled(h("tr", heads), this.rows(this.by, this.down), this.first));
     if (focused) this.root.querySelector(`[data-sort="${focused}"]`).focus();
   }
 

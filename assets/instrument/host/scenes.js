@@ -68,24 +68,18 @@ export class Scenes {
     this.list = h(
       "section",
       { "aria-label": "Scenes" },
-      h("h3", { text: "Scenes" }),
-      h("p", { class: "note", text: "Large pictures of the run on Watch, one at a time; keys 1 to 6, or a clicker." }),
-      h("div", { class: "controls" }, SCENES.map(enter)),
+      h("h3", "Scenes"),
+      h("p.note", "Large pictures of the run on Watch, one at a time; keys 1 to 6, or a clicker."),
+      h("div.controls", SCENES.map(enter)),
     );
     const full = document.fullscreenEnabled ? button("Full screen", () => this.fullscreen()) : null;
     const window_ =
       embedded() && location.protocol.startsWith("http")
-        ? h("a", {
-            class: "full-window",
-            target: "_blank",
-            rel: "noopener",
-            text: "Open full window",
-            href: location.href,
-          })
+        ? h("a.full-window", { target: "_blank", rel: "noopener", href: location.href }, "Open full window")
         : null;
     this.nav = h(
-      "span",
-      { class: "scene-nav", role: "group", "aria-label": "Scenes", hidden: true },
+      "span.scene-nav",
+      { role: "group", "aria-label": "Scenes", hidden: true },
       this.tabs,
       full,
       window_,

@@ -41,8 +41,7 @@ export function paysPicture(races, first = ["text", textName]) {
       .map((row) => [nameOf(race), row]),
   );
   return h(
-    "div",
-    { class: "worth" },
+    "div.worth",
     scrollable(
       "Where it pays",
       table(
@@ -54,7 +53,7 @@ export function paysPicture(races, first = ["text", textName]) {
           formatFigure(costs.tau),
           formatMs(costs.one),
           formatProb(costs.c),
-          h("b", { text: `${formatFigure(costs.measured)}×` }),
+          h("b", `${formatFigure(costs.measured)}×`),
         ]),
       ),
     ),
@@ -71,7 +70,6 @@ export function largePicture(small, large) {
   const nameOf = (race) => ballastOf({ start: draftLane(race).start }) || "this pair as it is";
   return h(
     "div",
-    {},
     paysPicture([same, large], ["costs of", nameOf]),
     remark(
       "With ballast, each forward also reads and multiplies weights of the named model's size. Nothing is done with the result, so the tokens are this pair's own.",

@@ -20,50 +20,46 @@ export class LessonPlayer {
     this.host = host;
     this.all = LESSONS.filter((lesson) => given.lessonNames.includes(lesson.trace));
     this.menu = h(
-      "div",
-      { class: "learn" },
-      h("h2", { tabindex: "-1", text: "How can guessing make exact text faster?" }),
+      "div.learn",
+      h("h2", { tabindex: "-1" }, "How can guessing make exact text faster?"),
       this.all.length
         ? h(
-            "ol",
-            { class: "path", "aria-label": "Lessons" },
+            "ol.path",
+            { "aria-label": "Lessons" },
             this.all.map((lesson, i) => this.stop(lesson, i + 1)),
           )
         : remark("No lesson is recorded here."),
       given.classes &&
         h(
-          "p",
-          { class: "sum" },
-          h("a", { href: "class", text: "Start a class" }),
+          "p.sum",
+          h("a", { href: "class" }, "Start a class"),
           ": everybody predicts real rounds on a phone, and you reveal them here.",
         ),
       ...scenes,
-      h("h3", { text: "Glossary" }),
+      h("h3", "Glossary"),
       glossary(),
     );
     this.title = h("h3", { tabindex: "-1" });
-    this.words = h("div", { class: "lesson-words", "aria-live": "polite" });
-    this.definition = h("p", { class: "note definition" });
-    this.place = h("span", { class: "note" });
+    this.words = h("div.lesson-words", { "aria-live": "polite" });
+    this.definition = h("p.note.definition");
+    this.place = h("span.note");
     this.back = button("Back", () => this.go(this.at - 1));
     this.next = button("Next", () => this.go(this.at + 1));
     this.next.classList.add("leading");
     this.panel = h(
-      "section",
-      { class: "card lesson", "aria-label": "Lesson", hidden: true },
+      "section.card.lesson",
+      { "aria-label": "Lesson", hidden: true },
       h(
-        "header",
-        { class: "card-head" },
+        "header.card-head",
         this.title,
         h(
-          "div",
-          { class: "controls" },
+          "div.controls",
           button("All lessons", () => this.leave()),
         ),
       ),
       this.words,
       this.definition,
-      h("div", { class: "controls" }, this.back, this.next, this.place),
+      h("div.controls", this.back, this.next, this.place),
     );
   }
 
@@ -71,13 +67,12 @@ export class LessonPlayer {
   stop(lesson, number) {
     return h(
       "li",
-      {},
       h(
         "button",
         { type: "button", on: { click: () => this.start(number) } },
         drawing(lesson),
-        h("b", { text: `${number} ${lesson.title}` }),
-        h("span", { class: "note", text: lesson.about }),
+        h("b", `${number} ${lesson.title}`),
+        h("span.note", lesson.about),
       ),
     );
   }
@@ -147,12 +142,11 @@ export class LessonPlayer {
     const number = this.all.indexOf(this.lesson) + 1;
     const controls = hostCan("set");
     return [
-      h("p", {}, h("b", { text: "Question. " }), ...this.parts(question(this.store))),
-      h("details", {}, h("summary", { text: "Answer" }), this.said(answer(this.store))),
-      h("p", {}, h("b", { text: "Try it. " }), ...this.parts(attempt.words)),
+      h("p", h("b", "Question. "), ...this.parts(question(this.store))),
+      h("details", h("summary", "Answer"), this.said(answer(this.store))),
+      h("p", h("b", "Try it. "), ...this.parts(attempt.words)),
       h(
-        "div",
-        { class: "controls" },
+        "div.controls",
         controls ? button("Set the controls", () => this.attempt(attempt.controls)) : null,
         number < this.all.length
           ? button(`Next lesson: ${this.all[number].title}`, () => this.start(number + 1))
@@ -188,7 +182,7 @@ export class LessonPlayer {
   // Words: strings, elements, and terms in double brackets, defined where they are pointed at.
 
   said(say) {
-    return h("p", {}, this.parts(say));
+    return h("p", this.parts(say));
   }
 
   parts(say) {
@@ -204,12 +198,10 @@ export class LessonPlayer {
   term(text) {
     const [name, shown] = text.split("|");
     const tell = () => setText(this.definition, `${name}: ${defineTerm(name)}`);
-    return h("button", {
-      class: "term",
-      type: "button",
-      title: defineTerm(name),
-      text: shown || name,
-      on: { mouseenter: tell, focus: tell, click: tell },
-    });
+    return h(
+      "button.term",
+      { type: "button", title: defineTerm(name), on: { mouseenter: tell, focus: tell, click: tell } },
+      shown || name,
+    );
   }
 }

@@ -37,8 +37,7 @@ export function proposePicture(store, host) {
   const words = ({ round, ms, steps }) =>
     `${formatMs(ms)} for ${counted(round.drafted, "token")}: ${counted(steps.length, "forward")}, ${formatMs(sum(steps))} and other drafting work`;
   return h(
-    "div",
-    { class: "scale-body" },
+    "div.scale-body",
     scaleRow(
       "plain, one token",
       [{ ms: one, kind: "verify", words: "target, 1 token" }],
@@ -92,10 +91,7 @@ export function worthPicture(store) {
   const deepest = Math.max(...lanes.map(({ places }) => places.length));
   const cell = (at) =>
     at
-      ? [
-          h("i", { class: "share", style: { width: `${(44 * at.accepted) / at.reached}px` } }),
-          `${at.accepted} of ${at.reached}`,
-        ]
+      ? [h("i.share", { style: { width: `${(44 * at.accepted) / at.reached}px` } }), `${at.accepted} of ${at.reached}`]
       : "not reached";
   const head = [
     "lane",
@@ -106,14 +102,13 @@ export function worthPicture(store) {
   ];
   const row = ({ lane, places, costs }) => [
     laneTitle(lane),
-    h("b", { text: `${formatFigure(costs.measured)}×` }),
+    h("b", `${formatFigure(costs.measured)}×`),
     formatFigure(costs.tau),
     formatFigure(costs.per * costs.c),
     ...Array.from({ length: deepest }, (_, k) => cell(places[k])),
   ];
   return h(
-    "div",
-    { class: "worth" },
+    "div.worth",
     scrollable("What each drafter gained", table(head, lanes.filter(({ costs }) => costs).map(row))),
     remark(
       "A position is reached if all draft tokens before it were accepted; rounds cut by a limit are excluded. Drafting: draft steps per round times the median step. × plain: tokens per millisecond of whole lanes, without reading the prompt.",
@@ -147,10 +142,9 @@ export function prefetchPicture(lane) {
     box(i, UP + 4, ((DOWN - 4) * Math.min(note.waited_ms, note.busy_ms)) / busiest, "waited"),
   ];
   const hits = all.filter(({ note }) => note.hit).length;
-  const key = (look, text) => h("span", { class: "key" }, h("i", { class: look }), text);
+  const key = (look, text) => h("span.key", h("i", { class: look }), text);
   return h(
-    "div",
-    { class: "prefetch" },
+    "div.prefetch",
     s(
       "svg",
       {
@@ -159,18 +153,16 @@ export function prefetchPicture(lane) {
         role: "img",
         "aria-label": `${counted(all.length, "round")} drafted ahead; ${hits} hits`,
       },
-      s("path", { class: "line", d: `M0 ${UP + 1}H${WIDE}` }),
+      s("path.line", { d: `M0 ${UP + 1}H${WIDE}` }),
       all.flatMap(column),
     ),
     h(
-      "p",
-      { class: "ends" },
-      h("span", { text: `up: time of the next draft, at most ${formatMs(most)}` }),
-      h("span", { text: `down: drafting ahead, at most ${formatMs(busiest)}` }),
+      "p.ends",
+      h("span", `up: time of the next draft, at most ${formatMs(most)}`),
+      h("span", `down: drafting ahead, at most ${formatMs(busiest)}`),
     ),
     h(
-      "p",
-      { class: "legend" },
+      "p.legend",
       key("hit", "hit: already drafted"),
       key("miss", "miss: drafted again"),
       key("busy", "while the target verified"),

@@ -77,13 +77,13 @@ function chart({ series, places, at, axis, label }) {
       ...points
         .filter((p) => p.all)
         .flatMap((p) => [
-          s("line", { class: "span", x1: x(p.x), x2: x(p.x), y1: y(Math.min(...p.all)), y2: y(Math.max(...p.all)) }),
+          s("line.span", { x1: x(p.x), x2: x(p.x), y1: y(Math.min(...p.all)), y2: y(Math.max(...p.all)) }),
           s("circle", { cx: x(p.x), cy: y(p.y), r: 3.5 }),
         ]),
-      name ? s("text", { class: "caption", x: x(end.x) + 8, y: ends[i] }, name) : null,
+      name ? s("text.caption", { x: x(end.x) + 8, y: ends[i] }, name) : null,
     ];
   };
-  return h("div", { class: "curve sweep" }, svg(label, series.flatMap(line)));
+  return h("div.curve.sweep", svg(label, series.flatMap(line)));
 }
 
 /** Speed against plain at each answer length. */
@@ -94,7 +94,6 @@ export function lengthPicture(store) {
   const places = [1, ...[0.25, 0.5, 0.75, 1].map((share) => Math.round(most * share))];
   return h(
     "div",
-    {},
     chart({
       series: [{ name: "", points }],
       places: [...new Set(places)],
@@ -126,7 +125,6 @@ export function batchPicture(store) {
   );
   return h(
     "div",
-    {},
     chart({
       series,
       places: batches,

@@ -43,14 +43,8 @@ export class CheckCard {
     this.repaint = repaint;
     this.task = new Task("check", "Check this pair and drafter");
     this.done = recall("checks", fits) || []; // the newest first
-    this.result = h("div", { class: "block" });
-    this.root = h(
-      "div",
-      { class: "block check" },
-      h("h4", { text: "Checked by sampling" }),
-      this.task.root,
-      this.result,
-    );
+    this.result = h("div.block");
+    this.root = h("div.block.check", h("h4", "Checked by sampling"), this.task.root, this.result);
   }
 
   get answer() {
@@ -103,14 +97,10 @@ function progressOf({ ev: [last] }) {
 function otherChecks(others) {
   return h(
     "details",
-    {},
-    h("summary", { text: `${counted(others.length, "other check")} of this target` }),
+    h("summary", `${counted(others.length, "other check")} of this target`),
     h(
-      "ul",
-      { class: "rules" },
-      others.map((done) =>
-        h("li", {}, h("b", { text: `${what(done)}: ` }), h("span", { text: `${valueOf(done)}, ${when(done)} UTC` })),
-      ),
+      "ul.rules",
+      others.map((done) => h("li", h("b", `${what(done)}: `), h("span", `${valueOf(done)}, ${when(done)} UTC`))),
     ),
   );
 }
@@ -172,7 +162,7 @@ function resultParts(done) {
       ? `total variation ${formatProb(distribution.total_variation)}, KL ${Number.isFinite(distribution.kl) ? `${formatFigure(distribution.kl)} nats` : "infinite"} from the target's joint distribution, by design`
       : `n = ${done.samples.toLocaleString("en")} samples of the joint distribution, p = ${formatProb(distribution.p_value)}`;
   return [
-    h("p", { class: "result-line" }, h("b", { text: value }), `: ${detail}.`),
+    h("p.result-line", h("b", value), `: ${detail}.`),
     remark(
       `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A correct implementation fails such a test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}Tested: the joint distribution of the next four tokens, γ 3.`,
     ),

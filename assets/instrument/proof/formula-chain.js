@@ -18,14 +18,14 @@ export class ChainFormula {
       gamma: slider("γ, drafted per round", 1, MOST, 1, () => this.draw()),
       c: slider("c, draft step / plain round", 0, 1, "any", () => this.draw()),
     };
-    this.words = h("p", { class: "sum" });
-    this.picture = h("div", { class: "curve" });
+    this.words = h("p.sum");
+    this.picture = h("div.curve");
     this.table = formulaTable("Speedup by γ");
-    const note = h("p", {
-      class: "note",
-      text: "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v by tokens read at once was measured on this machine, and the curve ends where it was; o is this run's.",
-    });
-    this.known = h("p", { class: "note" });
+    const note = h(
+      "p.note",
+      "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v by tokens read at once was measured on this machine, and the curve ends where it was; o is this run's.",
+    );
+    this.known = h("p.note");
     this.controls = [
       note,
       this.known,
@@ -72,7 +72,7 @@ export class ChainFormula {
     const best = curve.reduce((a, b) => (b.y > a.y ? b : a));
     const even = breakEven(gamma, c, this.costs);
     this.words.replaceChildren(
-      h("b", { text: `Modelled: τ ${formatFigure(chainTau(alpha, gamma))}, S ${formatFigure(speed(gamma))}` }),
+      h("b", `Modelled: τ ${formatFigure(chainTau(alpha, gamma))}, S ${formatFigure(speed(gamma))}`),
       ` · best γ ${best.y > 1 ? `${best.x}${best.x === this.longest && best.x > 1 ? ", the longest that was measured" : ""}, S ${formatFigure(best.y)}` : "0: plain decoding"} · at γ ${gamma} it is faster than plain ${even >= 0.9999 ? "at no α" : `above α ${formatProb(even)}`}.${noiseWords(gamma, this.costs)}`,
     );
     this.picture.replaceChildren(chart(curve, gamma, best, this.costs));
@@ -105,8 +105,8 @@ function chart(curve, gamma, best, costs) {
   return axes.svg(
     `Modelled speedup by γ, best ${formatFigure(best.y)} at γ ${best.x}; measured ${formatFigure(costs.measured)} at ${formatFigure(costs.drafted)} drafted per round`,
     polyline(curve, x, y, { class: "model" }),
-    curve.map((p) => s("circle", { class: "model", cx: x(p.x), cy: y(p.y), r: 2 })),
-    s("circle", { class: "chosen", cx: x(at.x), cy: y(at.y), r: 5.5 }),
+    curve.map((p) => s("circle.model", { cx: x(p.x), cy: y(p.y), r: 2 })),
+    s("circle.chosen", { cx: x(at.x), cy: y(at.y), r: 5.5 }),
     measuredPoint(axes, costs.drafted, costs.measured, at.y),
   );
 }

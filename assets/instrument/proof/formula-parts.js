@@ -7,11 +7,10 @@ import { scrollable } from "../draw/tables.js";
 
 export const formulaReset = (act) => button("As measured", act);
 
-export const formulaTable = (label) =>
-  h("details", {}, h("summary", { text: "The curve as a table" }), scrollable(label));
+export const formulaTable = (label) => h("details", h("summary", "The curve as a table"), scrollable(label));
 
 export function slider(label, min, max, step, changed) {
-  const value = h("output", {});
+  const value = h("output");
   const input = h("input", {
     type: "range",
     min: String(min),
@@ -33,7 +32,7 @@ export function slider(label, min, max, step, changed) {
     changed();
   });
   return {
-    root: h("label", { class: "slider" }, h("span", { text: label }), value, input),
+    root: h("label.slider", h("span", label), value, input),
     value: () => Number(input.value),
     set: (x) => {
       input.value = String(x);
@@ -65,15 +64,10 @@ export function speedAxes(most, wide, marks, axis) {
 export function measuredPoint({ x, y }, at, speed, modelled) {
   const far = x(at) > BOX.width * 0.72;
   return [
-    s("path", { class: "real", d: `M${x(at) - 6} ${y(speed) - 6}l12 12m0 -12l-12 12` }),
+    s("path.real", { d: `M${x(at) - 6} ${y(speed) - 6}l12 12m0 -12l-12 12` }),
     s(
-      "text",
-      {
-        class: "caption",
-        x: x(at) + (far ? -10 : 10),
-        y: y(speed) + (speed > modelled ? -8 : 18),
-        "text-anchor": far ? "end" : "start",
-      },
+      "text.caption",
+      { x: x(at) + (far ? -10 : 10), y: y(speed) + (speed > modelled ? -8 : 18), "text-anchor": far ? "end" : "start" },
       `measured ${formatFigure(speed)}×`,
     ),
   ];

@@ -14,17 +14,13 @@ export class TreeFormula {
       tau: slider("τ, tokens per round", 1, 2, "any", () => this.draw()),
       c: slider("c, draft step / plain round", 0, 1, "any", () => this.draw()),
     };
-    this.shape = h("p", { class: "note" });
-    this.words = h("p", { class: "sum" });
-    this.picture = h("div", { class: "curve" });
+    this.shape = h("p.note");
+    this.words = h("p.sum");
+    this.picture = h("div.curve");
     this.table = formulaTable("Speedup by τ");
     const note = h(
       "div",
-      {},
-      h("p", {
-        class: "note",
-        text: "S = τ / (Lc + v + o), L draft steps per round. v and o are this run's; only this tree is modelled.",
-      }),
+      h("p.note", "S = τ / (Lc + v + o), L draft steps per round. v and o are this run's; only this tree is modelled."),
       this.shape,
     );
     this.controls = [
@@ -55,7 +51,7 @@ export class TreeFormula {
     const [tau, c] = ["tau", "c"].map((name) => this.sliders[name].value());
     const cost = treeCost(c, costs);
     this.words.replaceChildren(
-      h("b", { text: `Modelled: S ${formatFigure(tau / cost)}` }),
+      h("b", `Modelled: S ${formatFigure(tau / cost)}`),
       ` = ${formatFigure(tau)} / (${formatFigure(costs.per)} × ${formatCost(c)} + ${formatFigure(costs.v)} + ${formatCost(costs.o)}) · a round costs ${formatFigure(cost)} plain rounds, so it is faster than plain above τ ${formatFigure(cost)}${cost > this.deepest + 1 ? ", which this tree cannot reach" : ""}.`,
     );
     this.picture.replaceChildren(chart(cost, tau, this.deepest + 1, costs));
@@ -92,8 +88,8 @@ function chart(cost, tau, most, costs) {
   const { x, y } = axes;
   return axes.svg(
     `Modelled speedup by τ: ${formatFigure(tau / cost)} at ${formatFigure(tau)}, 1 at ${formatFigure(cost)}; measured ${formatFigure(costs.measured)} at ${formatFigure(costs.tau)}`,
-    s("polyline", { class: "model", points: `${x(1)},${y(1 / cost)} ${x(most)},${y(most / cost)}` }),
-    s("circle", { class: "chosen", cx: x(tau), cy: y(tau / cost), r: 5.5 }),
+    s("polyline.model", { points: `${x(1)},${y(1 / cost)} ${x(most)},${y(most / cost)}` }),
+    s("circle.chosen", { cx: x(tau), cy: y(tau / cost), r: 5.5 }),
     measuredPoint(axes, costs.tau, costs.measured, tau / cost),
   );
 }

@@ -12,19 +12,18 @@ import { laneTitle } from "../run/titles.js";
 
 export class WhyView {
   constructor() {
-    this.figures = h("dl", { class: "figures" });
-    this.totals = h("div", { class: "scale-body" });
-    this.predicted = h("div", { class: "block" });
+    this.figures = h("dl.figures");
+    this.totals = h("div.scale-body");
+    this.predicted = h("div.block");
     this.jitter = scrollable("Jitter");
     this.formula = new FormulaCard();
     this.root = h(
-      "div",
-      { class: "sheet" },
+      "div.sheet",
       this.figures,
-      h("h4", { text: "Time of the whole run" }),
+      h("h4", "Time of the whole run"),
       this.totals,
       this.predicted,
-      h("h4", { text: "Latency between tokens" }),
+      h("h4", "Latency between tokens"),
       this.jitter,
       this.formula.root,
     );
@@ -54,11 +53,11 @@ export class WhyView {
 /** A figure with its label and what it is divided by. */
 const figure = ({ id, value, label, detail, tone = "" }) =>
   h(
-    "div",
-    { class: "figure", "data-figure": id },
-    h("dt", { class: "label", text: label }),
-    h("dd", { class: `value ${tone}`, text: value }),
-    h("dd", { class: "detail", text: detail }),
+    "div.figure",
+    { "data-figure": id },
+    h("dt.label", label),
+    h("dd", { class: `value ${tone}` }, value),
+    h("dd.detail", detail),
   );
 
 const KINDS = [
@@ -89,19 +88,17 @@ function totals(store, now) {
       }),
     );
     return h(
-      "div",
-      { class: "scale-row" },
-      h("span", { class: "scale-name", text: laneTitle(at.lane) }),
+      "div.scale-row",
+      h("span.scale-name", laneTitle(at.lane)),
       h(
         "div",
-        {},
         h(
-          "div",
-          { class: "scale-bar", role: "img", "aria-label": words, style: { width: `${(100 * whole(at)) / ruler}%` } },
+          "div.scale-bar",
+          { role: "img", "aria-label": words, style: { width: `${(100 * whole(at)) / ruler}%` } },
           bars,
         ),
       ),
-      h("span", { class: "scale-words", text: words }),
+      h("span.scale-words", words),
     );
   });
 }
@@ -117,16 +114,15 @@ function prediction(costs, whole, store) {
   const { tau, per, c, v, o, predicted, measured, one } = costs;
   const forwards = isChain(draftLane(store)) ? "γ" : "L";
   return [
-    h("h4", { text: "Predicted and measured speedup" }),
+    h("h4", "Predicted and measured speedup"),
     h(
-      "p",
-      { class: "equation" },
+      "p.equation",
       ["S = τ / (", forwards, "c + v + o) = "].flatMap(explained),
-      h("b", { text: formatFigure(tau) }),
+      h("b", formatFigure(tau)),
       ` / (${formatFigure(per)} × ${formatCost(c)} + ${formatFigure(v)} + ${formatCost(o)}) = `,
-      h("b", { text: `${formatFigure(predicted)}×` }),
+      h("b", `${formatFigure(predicted)}×`),
       " predicted, ",
-      h("b", { text: `${formatFigure(measured)}×` }),
+      h("b", `${formatFigure(measured)}×`),
       " measured",
     ),
     remark(
@@ -141,7 +137,6 @@ function jitterTable(store, whole) {
   if (!whole || !rows.length) return remark("Shown at the end of the run.");
   return h(
     "div",
-    {},
     table(
       head,
       rows.map(({ lane, at: { ttft, itl, icl } }) => [

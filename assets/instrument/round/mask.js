@@ -22,18 +22,12 @@ export class MaskFace {
     this.open = open; // (key) of the selected row
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.frame = h(
-      "div",
-      {
-        class: "mask-frame",
-        tabindex: "0",
-        role: "slider",
-        "aria-label": "What each token of this round sees",
-        "aria-valuemin": "1",
-      },
+      "div.mask-frame",
+      { tabindex: "0", role: "slider", "aria-label": "What each token of this round sees", "aria-valuemin": "1" },
       this.canvas,
     );
-    this.words = h("p", { class: "note", "aria-hidden": "true" });
-    this.root = h("div", { class: "mask" }, this.frame, this.words);
+    this.words = h("p.note", { "aria-hidden": "true" });
+    this.root = h("div.mask", this.frame, this.words);
     this.canvas.redraw = () => this.draw(this.colours);
     this.frame.addEventListener("keydown", (event) => this.keys(event));
     this.canvas.addEventListener("click", (event) => {

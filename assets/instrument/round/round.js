@@ -18,7 +18,7 @@ const SHORTEST = 236;
 const AROUND = 652; // of a window: what stands above and below the tree on the first screen
 
 const square = (text, label, act) => button(text, act, { class: "small square", "aria-label": label });
-const joined = (label, ...buttons) => h("div", { class: "joined", role: "group", "aria-label": label }, ...buttons);
+const joined = (label, ...buttons) => h("div.joined", { role: "group", "aria-label": label }, ...buttons);
 
 export class RoundView {
   /** `above` stands between head and tree, which leaves it its room; `other` with the buttons below. */
@@ -26,8 +26,8 @@ export class RoundView {
     this.above = above;
     this.actions = actions; // { open(slot, key), step(by), stage(by), toStage(name), hide(), showAll(), repaint() }
     this.face = "tree";
-    this.title = h("h3", {});
-    this.what = h("p", { class: "note" });
+    this.title = h("h3");
+    this.what = h("p.note");
     this.back = square("◀", "Previous round", () => actions.step(-1));
     this.on = square("▶", "Next round", () => actions.step(1));
     const face = ([name, text]) => [name, button(text, () => this.show(name))];
@@ -38,25 +38,19 @@ export class RoundView {
     this.whole = button("Show the whole round", () => actions.showAll());
     this.tree = new TreeView(actions);
     this.mask = new MaskFace((key) => this.openKey(key));
-    this.table = h("div", { class: "node-table", tabindex: "0", role: "group", "aria-label": "Rows of this round" });
-    this.legend = h("p", { class: "legend" });
-    this.line = h("p", { class: "note item-line" });
-    this.notes = h("p", { class: "note notes", hidden: true });
-    const views = h("div", { class: "faces" }, this.tree.root, this.mask.root, this.table);
+    this.table = h("div.node-table", { tabindex: "0", role: "group", "aria-label": "Rows of this round" });
+    this.legend = h("p.legend");
+    this.line = h("p.note.item-line");
+    this.notes = h("p.note.notes", { hidden: true });
+    const views = h("div.faces", this.tree.root, this.mask.root, this.table);
     this.root = h(
-      "section",
-      { class: "card tree" },
+      "section.card.tree",
       cardHead(this.title, this.what, this.stepper()),
       above,
       views,
       this.line,
       this.notes,
-      h(
-        "div",
-        { class: "round-foot" },
-        this.legend,
-        h("div", { class: "controls" }, this.hide, this.whole, other, this.views()),
-      ),
+      h("div.round-foot", this.legend, h("div.controls", this.hide, this.whole, other, this.views())),
     );
   }
 
@@ -68,7 +62,7 @@ export class RoundView {
     const back = square("‹", "One stage back", () => this.actions.stage(-1));
     const on = square("›", "One stage forward", () => this.actions.stage(1));
     const stages = joined("Stages of this round", back, ...this.stages.values(), on);
-    return h("div", { class: "controls stepper" }, this.back, this.on, stages);
+    return h("div.controls.stepper", this.back, this.on, stages);
   }
 
   show(face) {
@@ -148,14 +142,13 @@ export class RoundView {
     this.legend.replaceChildren(
       ...present.map((fate) =>
         h(
-          "span",
-          { class: "key" },
-          h("span", { class: `glyph ${fate}`, text: FATES[fate].glyph, "aria-hidden": "true" }),
+          "span.key",
+          h("span", { class: `glyph ${fate}`, "aria-hidden": "true" }, FATES[fate].glyph),
           " " + FATES[fate].word,
         ),
       ),
-      h("span", { class: "key" }, explained("p of the target, q of the draft")),
-      test ? h("span", { class: "key test" }, explained(test)) : "",
+      h("span.key", explained("p of the target, q of the draft")),
+      test ? h("span.key.test", explained(test)) : "",
     );
   }
 

@@ -12,14 +12,10 @@ const OTHER = "accept, commit, host and other";
 export class ScaleView {
   constructor(actions) {
     this.actions = actions; // { light(keys) }
-    this.body = h("div", { class: "scale-body" });
+    this.body = h("div.scale-body");
     this.root = h(
-      "section",
-      { class: "card scale" },
-      cardHead(
-        h("h3", { text: "Time of this round" }),
-        h("p", { class: "note", text: "measured milliseconds, one scale for both bars" }),
-      ),
+      "section.card.scale",
+      cardHead(h("h3", "Time of this round"), h("p.note", "measured milliseconds, one scale for both bars")),
       this.body,
     );
   }
@@ -132,19 +128,16 @@ export function scaleRow(name, parts, ruler, words, light) {
         "aria-label": light ? `${part.words}: ${formatMs(part.ms)}` : null,
         on: light ? { click: () => light(part) } : {},
       },
-      part.label && part.ms / ruler > 0.1 ? h("span", { text: part.ms / ruler > 0.34 ? part.label : "target" }) : null,
+      part.label && part.ms / ruler > 0.1 ? h("span", part.ms / ruler > 0.34 ? part.label : "target") : null,
     );
   return h(
-    "div",
-    { class: "scale-row" },
-    h("span", { class: "scale-name", text: name }),
+    "div.scale-row",
+    h("span.scale-name", name),
     h(
       "div",
-      {},
       h(
-        "div",
+        "div.scale-bar",
         {
-          class: "scale-bar",
           role: light ? "group" : "img",
           "aria-label": `${name}: ${words}`,
           style: { width: `${(100 * spent) / ruler}%` },
@@ -152,7 +145,7 @@ export function scaleRow(name, parts, ruler, words, light) {
         parts.map(block),
       ),
     ),
-    h("span", { class: "scale-words", text: words }),
+    h("span.scale-words", words),
   );
 }
 
@@ -170,12 +163,11 @@ function wordsOf(parts, spent, other) {
 }
 
 function result(compared, spent, plain, tokens) {
-  if (!compared) return h("p", { class: "sum" });
+  if (!compared) return h("p.sum");
   const faster = spent < plain;
   return h(
-    "p",
-    { class: "sum" },
-    h("b", { text: `${formatMs(spent)} instead of ${formatMs(plain)}` }),
+    "p.sum",
+    h("b", `${formatMs(spent)} instead of ${formatMs(plain)}`),
     faster
       ? ` for ${counted(tokens, "token")}: this round saved ${formatMs(plain - spent)}.`
       : ` for ${counted(tokens, "token")}: this round cost ${formatMs(spent - plain)} more than plain decoding.`,

@@ -72,14 +72,13 @@ export class CompareView {
     this.repaint = repaint;
     this.task = new Task("compare", "Compare all drafters");
     this.done = recall("compare", fits); // the last one that was finished
-    this.of = h("p", { class: "note" });
+    this.of = h("p.note");
     const rows = (by, down) => sortedRows(comparedRows(this.shown.ev), by, down).map(line);
     const falls = (by) => by !== "title" && by !== "c";
     this.table = new SortedTable("Drafters compared", COLUMNS, rows, falls, { by: "times", down: true });
-    this.legend = h("p", { class: "sum" });
+    this.legend = h("p.sum");
     this.root = h(
-      "div",
-      { class: "sheet compare" },
+      "div.sheet.compare",
       remark(
         "Runs every drafter available here on this prompt with these settings: whole runs, taking turns, nothing recorded.",
       ),
@@ -139,7 +138,7 @@ export class CompareView {
 function line(row) {
   const marks = [row.synthetic ? "synthetic" : "", row.exact ? "" : `lossy: ${row.rule}`].filter(Boolean);
   const figures = row.refused
-    ? [h("td", { colspan: "5", text: row.refused })]
+    ? [h("td", { colspan: "5" }, row.refused)]
     : [
         formatProb(row.c),
         formatFixed(row.tau, 2),
@@ -149,8 +148,8 @@ function line(row) {
       ];
   const name = [
     button(row.title, () => askHost("set", { drafter: row.drafter }), { class: "link" }),
-    marks.map((text) => h("span", { class: "badge caveat", text })),
-    row.why ? h("span", { class: "note why", text: row.why }) : null,
+    marks.map((text) => h("span.badge.caveat", text)),
+    row.why ? h("span.note.why", row.why) : null,
   ];
   return [{ "data-drafter": row.drafter }, name.flat(), ...figures];
 }

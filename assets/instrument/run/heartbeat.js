@@ -17,15 +17,15 @@ export const longestGap = (store, now) =>
 
 export class Heartbeat {
   constructor() {
-    this.path = s("path", {});
-    this.words = h("span", { class: "gaps" });
+    this.path = s("path");
+    this.words = h("span.gaps");
     this.root = h(
-      "p",
-      { class: "heartbeat", title: "gap: time between two arrivals on the lane's own clock; one arrival is one round" },
+      "p.heartbeat",
+      { title: "gap: time between two arrivals on the lane's own clock; one arrival is one round" },
       s(
         "svg",
         { viewBox: `0 0 ${2 * BEATS} ${TALL}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-        s("path", { class: "ground", d: `M0 ${TALL - 0.5}H${2 * BEATS}` }),
+        s("path.ground", { d: `M0 ${TALL - 0.5}H${2 * BEATS}` }),
         this.path,
       ),
       this.words,

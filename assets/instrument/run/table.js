@@ -27,7 +27,7 @@ export class RoundTable {
     this.root = h(
       "details",
       { on: { toggle: () => this.paint(...this.last) } },
-      h("summary", { text: "The rounds as a table" }),
+      h("summary", "The rounds as a table"),
       this.table.root,
       save,
     );

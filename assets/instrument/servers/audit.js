@@ -32,20 +32,19 @@ export const RESULTS = {
 
 export class AuditCard {
   constructor(stop, remove) {
-    this.result = h("p", { class: "verdict", role: "status" });
-    this.title = h("h2", {});
+    this.result = h("p.verdict", { role: "status" });
+    this.title = h("h2");
     this.stop = button("Stop", stop);
     this.close = button("Close", remove);
-    this.sentence = h("p", { class: "verdict-sentence" });
-    this.progress = h("p", { class: "sum" });
-    this.example = h("div", { class: "example", hidden: true });
-    this.bets = h("div", { class: "bets" });
+    this.sentence = h("p.verdict-sentence");
+    this.progress = h("p.sum");
+    this.example = h("div.example", { hidden: true });
+    this.bets = h("div.bets");
     this.places = scrollable("Log-probability by position");
-    this.more = h("details", { hidden: true }, h("summary", { text: "By position in the text" }), this.places);
+    this.more = h("details", { hidden: true }, h("summary", "By position in the text"), this.places);
     this.root = h(
-      "section",
-      { class: "audit" },
-      h("header", { class: "card-head wrap" }, this.title, h("div", { class: "controls" }, this.stop, this.close)),
+      "section.audit",
+      h("header.card-head.wrap", this.title, h("div.controls", this.stop, this.close)),
       this.result,
       this.sentence,
       this.progress,
@@ -76,12 +75,7 @@ export class AuditCard {
     if (this.example.hidden) return;
     this.example.replaceChildren(
       remark("The text that the target finds least likely, of all that it wrote:"),
-      h(
-        "p",
-        { class: "pane-text" },
-        h("span", { class: "prompt", text: example.prompt }),
-        h("b", { text: example.text }),
-      ),
+      h("p.pane-text", h("span.prompt", example.prompt), h("b", example.text)),
     );
   }
 }
@@ -109,15 +103,15 @@ function betRow(name, value, needed, most, whole) {
   return h(
     "div",
     { class: `bet${whole ? " whole" : ""}${whole && value >= needed ? " clear" : ""}` },
-    h("span", { text: name }),
+    h("span", name),
     s(
       "svg",
       { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
-      s("rect", { class: "ground", x: 0, y: 4.5, width: 100, height: 1 }),
-      s("rect", { class: "bar", x: 0, y: 2, width: wide, height: 6 }),
-      whole ? s("rect", { class: "needed", x: line, y: 0, width: 0.6, height: 10 }) : s("g", {}),
+      s("rect.ground", { x: 0, y: 4.5, width: 100, height: 1 }),
+      s("rect.bar", { x: 0, y: 2, width: wide, height: 6 }),
+      whole ? s("rect.needed", { x: line, y: 0, width: 0.6, height: 10 }) : s("g"),
     ),
-    h("span", { class: "bet-value", text: `${value < 0 ? "−" : ""}${formatFigure(Math.abs(value))}` }),
+    h("span.bet-value", `${value < 0 ? "−" : ""}${formatFigure(Math.abs(value))}`),
   );
 }
 

@@ -28,23 +28,22 @@ export function chart({ series, lanes, places, stops = [], unit, one = false, la
   });
   const stopLine = (stop) =>
     s(
-      "line",
-      { class: "stops", x1: x(stop.from), x2: x(stop.from), y1: BOX.top, y2: BOX.height - BOX.bottom },
-      s("title", {}, `${stop.lane} ${stopWords([stop])} from ${stop.from} on`),
+      "line.stops",
+      { x1: x(stop.from), x2: x(stop.from), y1: BOX.top, y2: BOX.height - BOX.bottom },
+      s("title", `${stop.lane} ${stopWords([stop])} from ${stop.from} on`),
     );
   return h(
-    "div",
-    { class: "curve load", "data-unit": unit },
+    "div.curve.load",
+    { "data-unit": unit },
     svg(
       label,
       stops.map(stopLine),
       series.flatMap((curve) => line(curve, lanes, x, y)),
     ),
     h(
-      "p",
-      { class: "legend lines" },
+      "p.legend.lines",
       series.map((curve) => key(curve, lanes)),
-      stops.length ? h("span", {}, h("i", { class: "bar" }), `${stopWords(stops)} from here on`) : null,
+      stops.length ? h("span", h("i.bar"), `${stopWords(stops)} from here on`) : null,
     ),
   );
 }
@@ -70,7 +69,6 @@ function key(curve, lanes) {
   const shape = shapeOf(curve, lanes);
   return h(
     "span",
-    {},
     s(
       "svg",
       { viewBox: "0 0 26 12", width: 26, height: 12, "aria-hidden": "true" },
@@ -86,7 +84,7 @@ function circle(x, y) {
 }
 
 function ring(x, y) {
-  return s("circle", { class: "ring", cx: x, cy: y, r: 3.2 });
+  return s("circle.ring", { cx: x, cy: y, r: 3.2 });
 }
 
 function square(x, y) {

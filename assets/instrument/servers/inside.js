@@ -16,34 +16,23 @@ export class InsideCard {
     this.beside = h(
       "select",
       { "aria-label": "Race it beside" },
-      h("option", { value: "", text: "no other server" }),
-      others.map((other) => h("option", { value: other, text: other })),
+      h("option", { value: "" }, "no other server"),
+      others.map((other) => h("option", { value: other }, other)),
     );
     this.list = h(
-      "select",
-      { class: "recorded", "aria-label": "Recorded requests" },
-      recorded.map((request) => h("option", { value: request, text: request })),
+      "select.recorded",
+      { "aria-label": "Recorded requests" },
+      recorded.map((request) => h("option", { value: request }, request)),
     );
     this.open = button("Open", () => this.ask(this.list.value));
     this.again = button("Look again", again);
-    const earlier = recorded.length ? [this.list, this.open] : [h("span", { class: "note", text: NONE })];
+    const earlier = recorded.length ? [this.list, this.open] : [h("span.note", NONE)];
     this.root = h(
-      "section",
-      { class: "audit" },
-      h(
-        "header",
-        { class: "card-head wrap" },
-        h("h2", { text: `Inside ${name}` }),
-        h("div", { class: "controls" }, button("Close", close)),
-      ),
+      "section.audit",
+      h("header.card-head.wrap", h("h2", `Inside ${name}`), h("div.controls", button("Close", close))),
       remark(WHAT),
-      h(
-        "div",
-        { class: "controls" },
-        this.write,
-        others.length ? h("label", { class: "stated" }, "beside ", this.beside) : null,
-      ),
-      h("div", { class: "controls" }, h("span", { class: "note", text: "earlier requests:" }), earlier, this.again),
+      h("div.controls", this.write, others.length ? h("label.stated", "beside ", this.beside) : null),
+      h("div.controls", h("span.note", "earlier requests:"), earlier, this.again),
     );
   }
 

@@ -12,12 +12,12 @@ const MISSING = "–";
 export class MeasuredServers {
   constructor() {
     this.table = scrollable("What was measured");
-    this.remarks = h("ul", { class: "rules remarks" });
-    this.legend = h("p", { class: "sum" });
+    this.remarks = h("ul.rules.remarks");
+    this.legend = h("p.sum");
     this.root = h(
-      "section",
-      { class: "card measured", hidden: true },
-      h("h3", { text: "What was measured" }),
+      "section.card.measured",
+      { hidden: true },
+      h("h3", "What was measured"),
       this.table,
       this.remarks,
       this.legend,
@@ -32,7 +32,7 @@ export class MeasuredServers {
     this.painted = events;
     const p = store.lanes.some((lane) => lane.forced);
     const heads = ["lane", ...SEEN, "accepted", "at position", ...(p ? ["log p", "best"] : [])];
-    const span = (n, text) => h("th", { colspan: n, scope: "colgroup", class: "group", text });
+    const span = (n, text) => h("th.group", { colspan: n, scope: "colgroup" }, text);
     const measured = table(
       heads,
       store.lanes.map((lane) => row(lane, store.lanes[0], p)),
@@ -40,17 +40,14 @@ export class MeasuredServers {
     measured.tHead.prepend(
       h(
         "tr",
-        {},
-        h("td", {}),
+        h("td"),
         span(SEEN.length, "seen from here"),
         span(2, "counted by the server"),
         p ? span(2, "computed here") : null,
       ),
     );
     this.table.replaceChildren(measured);
-    this.remarks.replaceChildren(
-      ...notesOf(store).map(([name, text]) => h("li", {}, h("b", { text: `${name}: ` }), text)),
-    );
+    this.remarks.replaceChildren(...notesOf(store).map(([name, text]) => h("li", h("b", `${name}: `), text)));
     setText(this.legend, legendOf(store, p));
   }
 }

@@ -8,15 +8,15 @@ import { scrollable, table } from "../draw/tables.js";
 
 export class ReconstructedView {
   constructor() {
-    this.title = h("h3", {});
-    this.badge = h("span", { class: "badge caveat", text: "reconstructed" });
-    this.what = h("p", { class: "note" });
+    this.title = h("h3");
+    this.badge = h("span.badge.caveat", "reconstructed");
+    this.what = h("p.note");
     this.table = scrollable("Tokens of this burst");
-    const head = h("div", { class: "head-text" }, this.title, this.what);
+    const head = h("div.head-text", this.title, this.what);
     this.root = h(
-      "section",
-      { class: "card reconstructed", hidden: true },
-      h("header", { class: "card-head wrap" }, head, this.badge),
+      "section.card.reconstructed",
+      { hidden: true },
+      h("header.card-head.wrap", head, this.badge),
       this.table,
     );
   }
@@ -66,5 +66,5 @@ function row(lane, round, i) {
     );
   }
   const shown = round.emitted_raw[i] || lane.tokens[at].text;
-  return [h("code", { text: visible(shown) }), ...cells];
+  return [h("code", visible(shown)), ...cells];
 }
