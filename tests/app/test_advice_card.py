@@ -151,7 +151,7 @@ def test_the_answer_shows_what_was_measured_beside_what_was_predicted(events: li
     for each in report["measured"]:
         assert each["name"] in shown and f"{each['ratio']['median']:.2f}" in shown
     bars = dict(re.findall(r"<dt>(.+?)</dt>.*?<dd>([-+.0-9]+)</dd>", shown))
-    parts = ("tokens a round", "drafting", "verifying and the rest", "prefill")
+    parts = ("tokens a round", "drafting", "verifying and the rest", "reading the prompt")
     assert sum(float(bars[name]) for name in parts) == pytest.approx(float(bars["speed over plain"]), abs=0.03)
     assert len(page(report)) > 1e6  # the page to hand on holds plotly
 

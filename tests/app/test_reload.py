@@ -376,6 +376,22 @@ def test_another_measurement_is_refused_while_one_goes_on(page: RunListeners, en
     assert answer.stopped
 
 
+def test_a_card_says_what_must_be_measured_first(page: RunListeners, engine: Tape) -> None:
+    """Compare and the load test said "starting" all the while."""
+
+    async def read() -> list[str]:
+        answer, updates = asked(page, "a", WORK[0])
+        engine._say(answer, state="running")
+        engine._say(answer, measuring="what a round costs here: 40%, about 15 s left")
+        first = json.loads(await anext(updates))["compare"]
+        engine._say(answer)
+        second = json.loads(await anext(updates))["compare"]
+        engine.end(answer)
+        return [first["measuring"], second["measuring"]]
+
+    assert asyncio.run(read()) == ["what a round costs here: 40%, about 15 s left", ""]
+
+
 def test_what_must_be_measured_first_is_in_the_deltas_until_the_run_has_begun(page: RunListeners, engine: Tape) -> None:
     """The page said "starting" for 20 s."""
 

@@ -40,8 +40,8 @@ def opened(browser: Any, pair: DecodingEngine, folder: Path, own: dict[str, Any]
 
 
 TREES = [
-    ({"drafter": "sampled-tree", "shape": (3, 2)}, "children by level 3, 2; per round "),
-    ({"drafter": "topk-tree", "shape": (2, 2, 1)}, "children by level 2, 2, 1; per round "),
+    ({"drafter": "sampled-tree", "shape": (3, 2)}, "children by depth 3, 2; per round "),
+    ({"drafter": "topk-tree", "shape": (2, 2, 1)}, "children by depth 2, 2, 1; per round "),
     ({"drafter": "eagle3-tree", "tree_nodes": 7}, "This tree: per round "),
 ]
 
@@ -81,7 +81,7 @@ def test_a_draft_that_costs_more_than_the_target_is_modelled_at_its_cost(
     page.painted()
     costs = page.ask(COSTS)
     assert costs["c"] > 2
-    slider = page.element.get_by_role("slider", name="c, draft forward / plain round")
+    slider = page.element.get_by_role("slider", name="c, draft step / plain round")
     assert float(slider.input_value()) == pytest.approx(costs["c"], rel=1e-3)
     page.close()
 
@@ -109,7 +109,7 @@ def test_the_measured_point_lies_where_it_was_measured(browser: Any, pair: Decod
     page.painted()
     (moved, _), (stays, same) = page.ask(CHOSEN)
     assert moved > x and (stays, same) == (at, measured)
-    page.element.get_by_role("slider", name="c, draft forward / plain round").fill("0")
+    page.element.get_by_role("slider", name="c, draft step / plain round").fill("0")
     assert f"= 4.00 / ({costs['per']:.2f} × 0 + " in page.text(".formula .sum")
     page.element.get_by_role("button", name="As measured").click()
     assert page.text(".formula .sum").startswith(f"Modelled: S {costs['predicted']:.2f} ")
@@ -206,12 +206,12 @@ def test_the_curve_of_a_chain_ends_where_v_was_measured(browser: Any, pair: Deco
     page = parted(browser, pair, tmp_path, 1440)
     page.element.get_by_role("button", name="Why this fast").click()
     page.painted()
-    assert "v was measured up to 5 rows." in page.text(".formula")
+    assert "v was measured up to 5 tokens at once." in page.text(".formula")
     gamma = page.element.get_by_role("slider", name="γ, drafted per round")
     assert gamma.get_attribute("max") == "4"
     assert page.element.locator(".formula circle.model").count() == 4
     gamma.fill("2")
     page.painted()
-    assert "v of 3 rows cannot be told from v of one: the noise is larger." in page.text(".formula .sum")
+    assert "v of 3 tokens cannot be told from v of one: the noise is larger." in page.text(".formula .sum")
     page.shot("formula-chain-measured")
     page.close()

@@ -352,7 +352,7 @@ def test_pointing_at_a_row_of_the_mask_lights_its_ancestors(browser: Any, school
     above = page.ask(f"e => e.round.mask.items[e.round.mask.sees[{row}][1]].label")
     box = page.element.locator(".mask canvas").bounding_box()
     page.page.mouse.move(box["x"] + 60, box["y"] + 18 + (row + 0.5) * page.ask("e => e.round.mask.cell"))
-    assert page.text(".mask .note").startswith(f"Row {row + 1} of ")
+    assert page.text(".mask .note").startswith(f"Token {row + 1} of ")
     assert above in page.text(".mask .note")
     page.page.mouse.move(0, 0)
     assert page.text(".mask .note") == chosen

@@ -33,7 +33,7 @@ def test_it_opens_on_a_recorded_run(visit: Any) -> None:
     assert page.text(".badge") == "recorded"
     headline = page.text("h2:visible")
     said = re.match(
-        r"\d+ target forwards produced \d+ tokens; plain decoding needed \d+; ([\d.]+) times as fast\.", headline
+        r"\d+ tokens in \d+ passes of the large model; plain decoding needed \d+; ([\d.]+) times as fast\.", headline
     )
     assert "median of 5 whole runs [" in page.figure("speed")
     rates = [float(page.element.locator(".lane .rate").nth(i).inner_text()) for i in (0, 1)]
@@ -48,7 +48,7 @@ def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
     assert own == plain
     assert f"{len(own)} of {len(own)}" in page.figure("distribution")
     assert page.text("h2:visible").startswith(
-        f"{page.ask('e => e.store.lanes[1].rounds.length')} target forwards produced {len(own)} tokens"
+        f"{len(own)} tokens in {page.ask('e => e.store.lanes[1].rounds.length')} passes of the large model"
     )
     page.until("e => e.store.lanes.every((l) => l.solo && l.solo.seconds.length === 3)")
     assert "median of 3 whole runs [" in page.figure("speed")
@@ -255,13 +255,13 @@ def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tm
 def test_one_lane_alone_is_a_run_too(visit: Any, pair: DecodingEngine, tmp_path: Path) -> None:
     page = visit("?drafter=plain&max_new_tokens=12")
     page.run()
-    assert page.text("h2:visible") == "12 target forwards produced 12 tokens, one per forward."
+    assert page.text("h2:visible") == "12 tokens in 12 passes of the large model, one for each."
     assert page.element.locator(".lane").count() == 1
     files.write(tmp_path / "alone.jsonl", [event for event in race_of(pair) if event.lane == "speculative"])
     load(page, tmp_path / "alone.jsonl")
     page.until("e => e.store.source === 'recorded' && e.store.lanes.length === 1")
     page.painted()
-    assert re.fullmatch(r"\d+ target forwards produced 24 tokens\.", page.text("h2:visible"))
+    assert re.fullmatch(r"24 tokens in \d+ passes of the large model\.", page.text("h2:visible"))
 
 
 def test_controls_fill_and_ask_and_bad_input_is_one_sentence(visit: Any) -> None:

@@ -103,9 +103,9 @@ def test_the_point_from_which_a_server_stops_drafting_is_drawn(visit: Any) -> No
     assert page.ask(f"{at} return line.getAttribute('x1'); }}") == words
 
 
-LOADED = """({ running, ...event }) => {
+LOADED = """({ running, measuring, ...event }) => {
     const element = document.querySelector("draftscope-instrument");
-    const load = { state: running ? "running" : "done", place: 0, note: "", about: {}, ev: [event] };
+    const load = { state: running ? "running" : "done", place: 0, measuring, note: "", about: {}, ev: [event] };
     element.feed(JSON.stringify({ seq: "x" + Math.random(), load }));
 }"""
 TOLD = """({ running, ...own }) => {
@@ -159,8 +159,11 @@ def test_an_audit_that_cannot_be_made_is_refused_in_a_sentence(visit: Any, urls:
 
 def test_a_load_test_is_drawn_beside_its_prediction_saved_and_opened_again(visit: Any, tmp_path: Path) -> None:
     page = opened(visit)
-    page.page.evaluate(LOADED, {"running": True, **document(points=[], predicted=[], predicted_with="")})
-    page.until(SHOWS.format(selector=".loaded", words="measuring what a round costs here"))
+    assert not page.element.get_by_role("button", name="Open load test").is_visible()  # no server is listed
+    measuring = "what a round costs here: 40%, about 15 s left"
+    before = document(points=[], predicted=[], predicted_with="")
+    page.page.evaluate(LOADED, {"running": True, "measuring": measuring, **before})
+    page.until(SHOWS.format(selector=".loaded", words=f"measuring {measuring}"))
     page.page.evaluate(LOADED, {"running": False, **document(missing={"gone": EVIL})})
     page.until(SHOWS.format(selector=".loaded", words="Speed over plain"))
     shown = page.text(".loaded")

@@ -95,7 +95,7 @@ def test_the_picture_shows_what_the_card_shows(browser: Any, raced: list[AnyEven
     mask = ElementTree.fromstring(saved(page, "round", "SVG", tmp_path).read_text("utf-8"))
     rows = page.ask("e => e.cursor.round.nodes.length") + 1
     assert len(list(mask.iter(f"{SVG}rect"))) >= rows * rows
-    assert "the rows" in words(mask)
+    assert "the tokens of this round" in words(mask)
     page.close()
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine.answers import Answer
-from draftscope_app.engine.jobs import EngineStatus, RunJob
+from draftscope_app.engine.jobs import CompareJob, EngineStatus, RunJob
 from draftscope_app.engine.work import Work, steps_of
 
 
@@ -126,8 +127,9 @@ def test_a_tokenizer_that_panics_in_a_run_ends_that_run_with_a_sentence(
         list(steps_of(pair, RunJob(id="r1", prompt="abc", lanes={"plain": Settings.of(drafter="plain")})))
 
 
+@pytest.mark.parametrize("kind", [RunJob, partial(CompareJob, repeats=1)], ids=["run", "compare"])
 def test_what_is_measured_before_a_run_is_said_with_its_share_and_the_time_left(
-    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: Callable[..., RunJob | CompareJob]
 ) -> None:
     """The page said "starting" for 20 s while the costs of a round were measured, which `hybrid` chooses by."""
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
@@ -137,7 +139,7 @@ def test_what_is_measured_before_a_run_is_said_with_its_share_and_the_time_left(
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
     lanes = {"speculative": Settings.of(drafter="hybrid", max_new_tokens=8)}
     told = []
-    for job in (RunJob(id="r1", prompt="abc", lanes=lanes), RunJob(id="r2", prompt="abc", lanes=lanes)):
+    for job in (kind(id="r1", prompt="abc", lanes=lanes), kind(id="r2", prompt="abc", lanes=lanes)):
         work, update = Work(engine, job), None
         answer = Answer(stand_in(), job)
         said: list[str] = []

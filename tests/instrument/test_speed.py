@@ -68,8 +68,8 @@ def test_one_ratio_is_said_that_of_whole_runs_once_there_are_three() -> None:
         lane("draft", WORDS, 4, 20, seconds=[0.21, 0.216, 0.22]),
     )
     headline, basis = said(run)
-    assert headline == "10 target forwards produced 40 tokens; plain decoding needed 40; 1.90 times as fast."
-    assert basis == "185 against 97.6 tokens/s, prefill included: median of 3 whole runs [1.90, 1.91]"
+    assert headline == "40 tokens in 10 passes of the large model; plain decoding needed 40; 1.90 times as fast."
+    assert basis == "185 against 97.6 tokens/s, reading the prompt included: median of 3 whole runs [1.90, 1.91]"
     assert "Noise" not in basis
 
 
@@ -109,13 +109,12 @@ def test_a_greedy_lane_that_parts_gets_a_badge_and_both_lengths_are_counted() ->
     assert parting == {"index": 21, "gap": 0, "tie": True, "bound": 0.07}
     assert call(FILES, [("partingBadge", [parting])]) == ["differs from token 22: tie of 0.00"]
     assert said(run)[0] == (
-        "10 target forwards produced 40 tokens; plain decoding needed 40 for its 40 tokens, which differ from token 22 "
-        "on (a tie); 2.00 times as fast."
+        "40 tokens in 10 passes of the large model; plain decoding needed 40 for its 40 tokens, which differ from "
+        "token 22 on (a tie); 2.00 times as fast."
     )
     shorter = store(lane("plain", WORDS, 1, 10), lane("draft", other[:32], 4, 20, gaps={21: 0.0}))
-    assert (
-        "produced 32 tokens; plain decoding needed 40 for its 40 tokens, which differ from token 22" in said(shorter)[0]
-    )
+    words = "32 tokens in 8 passes of the large model; plain decoding needed 40 for its 40 tokens, which differ"
+    assert said(shorter)[0].startswith(words)
 
 
 def test_a_gap_that_rounding_does_not_explain_is_no_tie() -> None:
@@ -176,8 +175,8 @@ def test_a_lane_that_reads_a_long_prompt_says_how_far_it_is() -> None:
 
     assert call(["run/foot.js"], [case(512), case(2047), case(512, end={"reason": "cancelled"})]) == [
         "reading the prompt: 512 of 2047 tokens",
-        "0 tokens so far · 0 target forwards",
-        "0 tokens · 0 target forwards",
+        "0 tokens so far · 0 passes",
+        "0 tokens · 0 passes",
     ]
 
 

@@ -34,8 +34,12 @@ def lanes(**drafters: dict[str, Any]) -> dict[str, Settings]:
     return {lane: Settings.of(**(SHORT | {"drafter": lane} | own)) for lane, own in drafters.items()}
 
 
+def compared(pair: DecodingEngine, chosen: dict[str, Settings], repeats: int) -> list[ComparedLane]:
+    return [event for event in compare(pair, "abc", chosen, repeats) if isinstance(event, ComparedLane)]
+
+
 def test_runs_take_turns_and_the_last_event_of_a_lane_holds_all_of_it(pair: DecodingEngine) -> None:
-    events = list(said(compare(pair, "abc", lanes(plain={}, draft={}, ngram={}), repeats=2)))
+    events = compared(pair, lanes(plain={}, draft={}, ngram={}), 2)
     assert [event.lane for event in events] == ["plain", "draft", "ngram"] * 2
     assert [len(event.seconds) for event in events] == [1] * 3 + [2] * 3
     plain, draft, ngram = events[3:]
@@ -50,7 +54,7 @@ def test_runs_take_turns_and_the_last_event_of_a_lane_holds_all_of_it(pair: Deco
 
 def test_what_is_lossy_or_synthetic_says_so(pair: DecodingEngine) -> None:
     chosen = lanes(draft={"rule": "typical", "temperature": 1.0}, oracle={}, ngram={"rule": "typical"})
-    found = {event.lane: event for event in said(compare(pair, "abc", chosen, repeats=1))}
+    found = {event.lane: event for event in compared(pair, chosen, 1)}
     assert {lane: (event.exact, event.synthetic) for lane, event in found.items()} == {
         "draft": (False, False), "oracle": (True, True), "ngram": (True, False),
     }  # fmt: skip
@@ -59,7 +63,7 @@ def test_what_is_lossy_or_synthetic_says_so(pair: DecodingEngine) -> None:
 
 def test_a_drafter_that_cannot_run_says_why_once_and_the_others_go_on(pair: DecodingEngine) -> None:
     chosen = lanes(plain={}, **{"early-exit": {"exit_layer": 40}})
-    events = list(said(compare(pair, "abc", chosen, repeats=2)))
+    events = compared(pair, chosen, 2)
     refused = [event for event in events if event.refused]
     assert len(refused) == 1
     assert "exit_layer = 40" in refused[0].refused
@@ -69,12 +73,14 @@ def test_a_drafter_that_cannot_run_says_why_once_and_the_others_go_on(pair: Deco
 def test_a_comparison_is_cancelled_within_a_round(pair: DecodingEngine) -> None:
     asked = itertools.count()
     steps = list(stoppable(compare(pair, "abc", lanes(plain={}, draft={}), 3), lambda: next(asked) >= 10))
-    assert [event.lane for event in said(steps)] == ["plain"]  # its 8 rounds, and none of the next run was finished
+    assert [event.lane for event in steps if isinstance(event, ComparedLane)] == [
+        "plain"
+    ]  # its 8 rounds, and none of the next run was finished
     assert len(steps) == 10
 
 
 def test_a_comparison_changes_no_token_and_is_read_back(pair: DecodingEngine) -> None:
-    (event,) = said(compare(pair, "abc", lanes(draft={}), repeats=1))
+    (event,) = compared(pair, lanes(draft={}), 1)
     assert ComparedLane.model_validate_json(event.model_dump_json(exclude_none=True)) == event
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
+from draftscope.base.progress import Progress
 from draftscope.base.steps import Cancelled, Steps, last, said
 from draftscope.servers.adapter import Counted, Request
 from draftscope.servers.curve import LoadCurve, curves, drafter_here, first, predicted_ratio, stops, watched
@@ -150,9 +151,12 @@ def test_a_load_that_is_stopped_ends_within_a_point(starts: Starts) -> None:
 
 
 def test_a_load_that_is_stopped_while_costs_are_measured_asks_no_server() -> None:
+    """And it says that they are: the page said "starting" all the while."""
+    measuring = Progress("what a round costs here", 0.4, 15.0)
+
     class Measured:
-        def calibrated(self) -> Steps[None, Any]:
-            yield None
+        def calibrated(self) -> Steps[Progress, Any]:
+            yield measuring
             return COSTS
 
     engine: Any = Measured()
@@ -160,6 +164,6 @@ def test_a_load_that_is_stopped_while_costs_are_measured_asks_no_server() -> Non
     assert last(Field([], {}, engine)._costs()) == (COSTS, "draft")
     steps = Field([], {}, engine).load(LoadPlan(PROMPTS, REQUEST, (1, 2)))
     start = next(steps)
-    assert start is not None and start.concurrency == [1, 2] and next(steps) is None
+    assert isinstance(start, LoadCurve) and start.concurrency == [1, 2] and next(steps) is measuring
     with pytest.raises(Cancelled):
         steps.throw(Cancelled())

@@ -134,7 +134,7 @@ class Answer:
 
     def take(self, update: Update) -> None:
         """Called by the engine for each update of this job, before it gives notice."""
-        if update.line or update.state or update.measuring:
+        if update.note is None or update.state:
             self.measuring = update.measuring
         if update.line:
             if self.job.keeps_last:

@@ -63,13 +63,11 @@ class Work:
             return Update(self.job.id, state="done")
         except Exception as error:
             return Update(self.job.id, state="done", note=sentence_of(error))
-        if said is None:
-            return None
+        before, self._measuring = self._measuring, said.words if isinstance(said, Progress) else ""
+        if said is None or isinstance(said, Progress):
+            return None if self._measuring == before else Update(self.job.id, measuring=self._measuring)
         if isinstance(said, str):
             return Update(self.job.id, state=said)
-        if isinstance(said, Progress):
-            before, self._measuring = self._measuring, said.words
-            return None if said.words == before else Update(self.job.id, measuring=said.words)
         in_steps = isinstance(self.job, RunJob) and self.job.steps is not None
         pays = in_steps and isinstance(said, Round) and said.lane == list(self.job.lanes)[-1]
         return Update(self.job.id, said.model_dump_json(exclude_none=True), "stepping" if pays else None)

@@ -81,8 +81,8 @@ def _note_on_acceptance(report: Report, surface: Report, what_if: WhatIf) -> str
 
 def _note_on_lengths(report: Report, what_if: WhatIf) -> str:
     return (
-        f"{report['drafter']}, gamma {report['by_context']['gamma']}, one request, with prefill, which is taken to "
-        f"grow with the context: {_costs(what_if)}. {_lines(what_if)}{_changes(what_if)}"
+        f"{report['drafter']}, gamma {report['by_context']['gamma']}, one request. Reading the prompt is included and "
+        f"taken to grow with the context: {_costs(what_if)}. {_lines(what_if)}{_changes(what_if)}"
     )
 
 

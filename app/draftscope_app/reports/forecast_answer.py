@@ -26,9 +26,9 @@ def sentences(scenario: Scenario, result: Forecast) -> list[str]:
     target, plan, on, at = scenario.target, scenario.drafting, scenario.machine, result.stops_at
     what = f"{target.name}, {target.parameters / 1e9:.1f} billion weights ({target.source})"
     where = f"{on.cards} x {on.card.name} with {on.engine.name}"
-    how = f"{plan.kind.name}, {count(plan.steps, 'draft step')}, {count(plan.rows, 'row')} to verify"
+    how = f"{plan.kind.name}, {count(plan.steps, 'draft step')}, {count(plan.rows, 'token')} to check at once"
     load = f"{count(scenario.concurrency, 'concurrent request')}, {scenario.context:,.0f} tokens behind each"
-    whole = f" of answers of {count(scenario.answer, 'token')} with their prefill" if scenario.answer else ""
+    whole = f" of answers of {count(scenario.answer, 'token')} with reading their prompts" if scenario.answer else ""
     prior = "" if scenario.tau else " by the prior"
     rest = result.round_ms - result.drafting_ms - result.verify_ms
     rates = f"{result.tokens_s.middle:,.0f} [{result.tokens_s.low:,.0f}, {result.tokens_s.high:,.0f}]"

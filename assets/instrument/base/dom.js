@@ -1,18 +1,25 @@
-// Elements made by hand. Whatever a model wrote reaches the page through `text` (textContent) alone: no file of this
-// folder sets innerHTML from data, and none builds markup from strings.
+// Elements made by hand. Whatever a model wrote reaches the page as text nodes alone: no file of this folder sets
+// innerHTML from data, and none builds markup from strings.
 
-/** An HTML element. `props`: class, text, title, on (listeners), style (object), anything else is an attribute. */
-export function h(tag, props, ...children) {
-  return fill(document.createElement(tag), props, children);
-}
+/** An HTML element: `selector` is its tag and classes, as "div.card.tree". Behind it come its props, if it has any, and
+ *  its children. Props: class, text, title, on (listeners), style (object), anything else is an attribute. */
+export const h = (selector, ...parts) => filled(selector, parts, (tag) => document.createElement(tag));
 
 /** The same for SVG. */
-export function s(tag, props, ...children) {
-  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), props, children);
+export const s = (selector, ...parts) => filled(selector, parts, (tag) => document.createElementNS(SVG, tag));
+
+const SVG = "http://www.w3.org/2000/svg";
+const isProps = (part) => Boolean(part) && Object.getPrototypeOf(part) === Object.prototype;
+
+function filled(selector, parts, create) {
+  const [tag, ...classes] = selector.split(".");
+  const element = create(tag);
+  if (classes.length) element.setAttribute("class", classes.join(" "));
+  return isProps(parts[0]) ? fill(element, parts[0], parts.slice(1)) : fill(element, {}, parts);
 }
 
 function fill(element, props, children) {
-  for (const [name, value] of Object.entries(props || {})) {
+  for (const [name, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "text") element.textContent = value;
     else if (name === "on")
@@ -28,6 +35,12 @@ function fill(element, props, children) {
 /** A small button. */
 export const button = (text, act, props) =>
   h("button", { class: "small", type: "button", text, ...props, on: { click: act } });
+
+/** A sentence beside a picture or a table. */
+export const remark = (text) => h("p.sum", text);
+
+/** The head of a card: what stands in it from left to right, after title and words. */
+export const cardHead = (title, words, ...rest) => h("header.card-head", h("div.head-text", title, words), ...rest);
 
 /** Sets text only where it changed, so that screen readers and selections are left alone. */
 export function setText(element, text) {

@@ -8,7 +8,7 @@ export const FATES = {
   plain: { glyph: "", word: "target's own token" },
   drafted: { glyph: "", word: "not yet verified" },
   unvisited: { glyph: "·", word: "not reached" },
-  never_accepted: { glyph: "·", word: "guess row, never accepted" },
+  never_accepted: { glyph: "·", word: "guess, never accepted" },
 };
 
 export const CUT_WORDS = {

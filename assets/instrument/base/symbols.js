@@ -10,7 +10,7 @@ export const SYMBOLS = {
   γ: "(gamma) tokens drafted in a round",
   τ: "(tau) tokens written in a round: those accepted, and the target's own",
   c: "what a draft step costs, in plain steps",
-  v: "what the target's pass over all drafted rows costs, in plain steps",
+  v: "what the target's pass over all drafted tokens costs, in plain steps",
   o: "what is left of a round: accepting, committing, bookkeeping, in plain steps",
   "P, Q": "p and q after a sibling was rejected: p loses what q had and is scaled to 1, q loses the sibling",
   RRSw: "recursive rejection sampling without replacement: siblings are tried one after the other",
@@ -33,12 +33,6 @@ export function explainIn(root) {
 export function explained(text) {
   return text.split(SYMBOL).map((part, i) => {
     if (i % 2 === 0) return part;
-    return h("span", {
-      class: "symbol",
-      tabindex: "0",
-      role: "note",
-      "aria-label": `${part}: ${MEANT[part]}`,
-      text: part,
-    });
+    return h("span.symbol", { tabindex: "0", role: "note", "aria-label": `${part}: ${MEANT[part]}` }, part);
   });
 }

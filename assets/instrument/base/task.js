@@ -3,8 +3,9 @@
 import { button, h, setText } from "./dom.js";
 import { askHost, pressStop, say } from "./host.js";
 
-/** How an answer stands before there is anything of it; empty once it has begun. */
-export function queueWords({ state, place }) {
+/** How an answer stands before there is anything of it; empty once it has begun. `measuring`: what is measured first. */
+export function queueWords({ state, place, measuring }) {
+  if (measuring) return `measuring ${measuring}`;
   if (state === "waiting") return "waiting for the engine";
   if (state !== "queued") return "";
   return place > 0 ? `in the queue, ${place} ahead of you` : "in the queue";
@@ -15,9 +16,9 @@ export class Task {
     this.kind = kind;
     this.answer = null;
     this.go = button(words, () => this.ask());
-    this.stop = button("Cancel", () => pressStop(), { hidden: true });
-    this.progress = h("span", { class: "stated", role: "status" });
-    this.root = h("div", { class: "controls" }, this.go, this.stop, this.progress);
+    this.stop = button("Cancel", pressStop, { hidden: true });
+    this.progress = h("span.stated", { role: "status" });
+    this.root = h("div.controls", this.go, this.stop, this.progress);
   }
 
   ask() {

@@ -10,9 +10,9 @@ async function draw(hide) {
   try {
     const proposals = await postAs(room, "proposals", hide === undefined ? {} : { hide });
     at("main").replaceChildren(
-      h("h1", { text: proposals.length ? "What the class proposes" : "No words are proposed yet" }),
-      h("p", { text: "Only this window shows them. A hidden one is in no draft, and nobody sees it." }),
-      h("ul", { class: "proposals" }, ...proposals.map(proposalOf)),
+      h("h1", proposals.length ? "What the class proposes" : "No words are proposed yet"),
+      h("p", "Only this window shows them. A hidden one is in no draft, and nobody sees it."),
+      h("ul.proposals", ...proposals.map(proposalOf)),
     );
   } catch (error) {
     lost(error.message);
@@ -22,15 +22,13 @@ async function draw(hide) {
 const proposalOf = ({ text, votes, hidden }) =>
   h(
     "li",
-    {},
-    h("span", { class: hidden ? "hidden context" : "context", text }),
-    h("small", { text: `${votes} proposed${hidden ? ", hidden" : ""}` }),
-    h("button", {
-      type: "button",
-      "aria-label": `${hidden ? "Show" : "Hide"} ${text}`,
-      text: hidden ? "Show" : "Hide",
-      on: { click: () => draw(text) },
-    }),
+    h("span", { class: hidden ? "hidden context" : "context" }, text),
+    h("small", `${votes} proposed${hidden ? ", hidden" : ""}`),
+    h(
+      "button",
+      { type: "button", "aria-label": `${hidden ? "Show" : "Hide"} ${text}`, on: { click: () => draw(text) } },
+      hidden ? "Show" : "Hide",
+    ),
   );
 
 function lost(sentence) {

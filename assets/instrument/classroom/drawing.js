@@ -26,8 +26,8 @@ export function guessesOf(guesses) {
   const nodes = guesses.filter(({ fate }) => fate !== "correction" && fate !== "bonus");
   if (nodes.some(({ parent }, n) => (parent ?? n - 1) !== n - 1)) return treeOf(nodes, guesses[nodes.length]);
   return h(
-    "ol",
-    { class: "guesses", "aria-label": "Guesses of the draft" },
+    "ol.guesses",
+    { "aria-label": "Guesses of the draft" },
     ...guesses.map((guess) => h("li", { class: guess.fate ?? "drafted" }, tokenOf(guess), ...numbersOf(guess))),
   );
 }
@@ -42,11 +42,10 @@ export const keptOf = ({ kept }) => {
 export function treeOf(nodes, last) {
   const below = (parent) => {
     const children = nodes.map((node, n) => [node, n]).filter(([node]) => node.parent === parent);
-    return children.length ? h("ul", {}, ...children.map(([node, n]) => h("li", {}, branchOf(node), below(n)))) : null;
+    return children.length ? h("ul", ...children.map(([node, n]) => h("li", branchOf(node), below(n)))) : null;
   };
   return h(
-    "div",
-    { class: "tree" },
+    "div.tree",
     below(-1),
     last &&
       h("p", { class: `guesses ${last.fate}` }, h("span", { class: last.fate }, "then the target: ", tokenOf(last))),
@@ -58,35 +57,28 @@ const branchOf = (node) =>
     "span",
     { class: `branch ${node.fate ?? "drafted"}` },
     tokenOf(node),
-    node.votes === undefined ? numbersOf(node) : h("small", { text: `${node.votes} proposed  p ${short(node.p)}` }),
+    node.votes === undefined ? numbersOf(node) : h("small", `${node.votes} proposed  p ${short(node.p)}`),
   );
 
 /** A step of a lesson in words and a picture for any width: guesses, bars, or a table. */
 export const stepOf = ({ words, guesses, bars, rows }) =>
   [
-    h("p", { class: "said", text: words }),
+    h("p.said", words),
     guesses.length > 0 && guessesOf(guesses),
     bars.length > 0 &&
       h(
-        "ul",
-        { class: "bars" },
+        "ul.bars",
         ...bars.map(({ name, value, part }) =>
-          h(
-            "li",
-            {},
-            h("b", { text: name }),
-            h("span", { style: { width: `${100 * part}%` } }),
-            h("small", { text: value }),
-          ),
+          h("li", h("b", name), h("span", { style: { width: `${100 * part}%` } }), h("small", value)),
         ),
       ),
     rows.length > 0 &&
-      h("table", {}, ...rows.map((cells, n) => h("tr", {}, ...cells.map((text) => h(n ? "td" : "th", { text }))))),
+      h("table", ...rows.map((cells, n) => h("tr", ...cells.map((text) => h(n ? "td" : "th", { text }))))),
   ].filter(Boolean);
 
 function tokenOf({ text, fate }) {
-  const glyph = fate && h("span", { class: "glyph", "aria-hidden": "true", text: GLYPHS[fate] });
-  return h("span", { class: "token" }, text, glyph, fate && h("span", { class: "spoken", text: `, ${WORDS[fate]}` }));
+  const glyph = fate && h("span.glyph", { "aria-hidden": "true" }, GLYPHS[fate]);
+  return h("span.token", text, glyph, fate && h("span.spoken", `, ${WORDS[fate]}`));
 }
 
 function numbersOf({ fate, p, q, threshold, u }) {
@@ -99,4 +91,4 @@ function numbersOf({ fate, p, q, threshold, u }) {
 }
 
 const isNumber = (value) => typeof value === "number";
-const line = (text) => h("small", { text });
+const line = (text) => h("small", text);

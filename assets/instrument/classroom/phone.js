@@ -153,18 +153,17 @@ function lesson(phone, { step }) {
   const others = press("Other lessons", () => phone.choose());
   if (wandering?.titles) {
     const titles = wandering.titles.map((title, n) => press(title, () => phone.toLesson(n + 1)));
-    return [h("h1", { tabindex: "-1", text: "Which lesson?" }), h("div", { class: "answers" }, back, ...titles)];
+    return [h("h1", { tabindex: "-1" }, "Which lesson?"), h("div.answers", back, ...titles)];
   }
   const steps = wandering?.steps ?? [];
   const now = wandering ? wandering.at : step.at;
   const shown = wandering ? steps[now] : step;
   const to = (n) => phone.wander(() => ({ steps, at: n }));
   return [
-    h("h1", { tabindex: "-1", text: shown.title }),
+    h("h1", { tabindex: "-1" }, shown.title),
     ...stepOf(shown),
     h(
-      "div",
-      { class: "answers" },
+      "div.answers",
       now > 0 && press("An earlier step", () => (wandering ? to(now - 1) : phone.earlier(now - 1))),
       now + 1 < steps.length && press("A later step", () => to(now + 1)),
       back,
@@ -195,41 +194,35 @@ function proposing(phone, { writing }) {
     send(field.value);
   };
   return [
-    h("h1", { text: "What does the target write next?" }),
-    h("p", { class: "context", text: writing.context || writing.prompt }),
+    h("h1", "What does the target write next?"),
+    h("p.context", writing.context || writing.prompt),
     writing.options.length > 0 && [
-      h("p", { text: "Choose one of these, or write your own words." }),
+      h("p", "Choose one of these, or write your own words."),
       h(
-        "div",
-        { class: "answers two", role: "group", "aria-label": "Words to choose from" },
-        writing.options.map((text) => h("button", { type: "button", text, on: { click: () => send(text) } })),
+        "div.answers.two",
+        { role: "group", "aria-label": "Words to choose from" },
+        writing.options.map((text) => h("button", { type: "button", on: { click: () => send(text) } }, text)),
       ),
     ],
-    h(
-      "form",
-      { on: { submit } },
-      h("label", { for: "words", text: "Your next words" }),
-      field,
-      h("button", { text: "Propose" }),
-    ),
+    h("form", { on: { submit } }, h("label", { for: "words" }, "Your next words"), field, h("button", "Propose")),
   ];
 }
 
-const drafted = ({ writing }) => [h("h1", { text: keptOf(writing) }), h("p", { class: "context", text: writing.text })];
+const drafted = ({ writing }) => [h("h1", keptOf(writing)), h("p.context", writing.text)];
 
 const VIEWS = {
   draft: (phone, state) => proposing(phone, state),
-  verify: () => [h("h1", { text: "The target is verifying." })],
+  verify: () => [h("h1", "The target is verifying.")],
   drafted: (_, state) => drafted(state),
   lesson,
-  lobby: (_, { title }) => [h("h1", { text: title }), h("p", { text: "You are in. The presenter starts." })],
+  lobby: (_, { title }) => [h("h1", title), h("p", "You are in. The presenter starts.")],
   ask: (phone, { question }) => [
     ...headOf(question.ask, question),
     h(
-      "div",
-      { class: "answers", role: "group", "aria-label": "Your answer" },
+      "div.answers",
+      { role: "group", "aria-label": "Your answer" },
       ...question.options.map((text, option) =>
-        h("button", { type: "button", "data-option": String(option), text, on: { click: () => phone.answer(option) } }),
+        h("button", { type: "button", "data-option": String(option), on: { click: () => phone.answer(option) } }, text),
       ),
     ),
   ],
@@ -239,26 +232,27 @@ const VIEWS = {
     const said = yours === null ? "You gave no answer." : `You said ${question.options[yours]}.`;
     return [
       ...headOf(`${said} ${truth}`, question),
-      h("p", { text: question.said }),
-      h("p", { class: "muted", text: `Right: ${tally[question.truth]} of ${answered}.` }),
+      h("p", question.said),
+      h("p.muted", `Right: ${tally[question.truth]} of ${answered}.`),
     ];
   },
   end: (_, { right, judged, scores }) => [
-    h("h1", { text: judged ? `You were right ${right} of ${judged} times.` : "The class has ended." }),
+    h("h1", judged ? `You were right ${right} of ${judged} times.` : "The class has ended."),
     scores &&
-      h("p", {
-        text: `The class, by its most frequent answer: ${scores.class} of ${scores.asked}; its best phone: ${scores.best}; chance: ${scores.chance}.`,
-      }),
-    h("p", {}, h("a", { href: "./", text: "Look at the rounds in Draftscope" })),
+      h(
+        "p",
+        `The class, by its most frequent answer: ${scores.class} of ${scores.asked}; its best phone: ${scores.best}; chance: ${scores.chance}.`,
+      ),
+    h("p", h("a", { href: "./" }, "Look at the rounds in Draftscope")),
   ],
 };
 
 const headOf = (title, { context, guesses, hints }) =>
   [
-    h("h1", { text: title }),
-    context && h("p", { class: "context", text: context }),
+    h("h1", title),
+    context && h("p.context", context),
     guesses.length > 0 && guessesOf(guesses),
-    ...hints.map((text) => h("p", { class: "hint", text })),
+    ...hints.map((text) => h("p.hint", text)),
   ].filter(Boolean);
 
 function footOf(phone, { phase, answered, joined, yours, proposed, right, judged }) {
@@ -289,11 +283,11 @@ function askForCode(sentence, code = "", title = "Join a class") {
     h(
       "form",
       { on: { submit: go } },
-      h("h1", { text: title }),
-      h("p", { text: sentence }),
-      h("label", { for: "letters", text: "Code on the projector" }),
+      h("h1", title),
+      h("p", sentence),
+      h("label", { for: "letters" }, "Code on the projector"),
       field,
-      h("button", { text: "Join" }),
+      h("button", "Join"),
     ),
   );
   field.focus();

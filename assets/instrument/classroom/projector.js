@@ -99,38 +99,31 @@ class Projector {
 
   sideOf({ phase, question, tally, scores, writing, drafts }) {
     const parts = [];
-    if (phase === "ask") parts.push(h("p", { class: "large", id: "answered" }), h("p", { text: "have answered" }));
+    if (phase === "ask") parts.push(h("p.large", { id: "answered" }), h("p", "have answered"));
     if (phase === "reveal") {
       const answered = tally.reduce((sum, votes) => sum + votes, 0);
-      parts.push(h("p", {}, h("b", { class: "large", text: String(tally[question.truth]) }), ` of ${answered} right`));
-      parts.push(h("p", { text: question.said }));
+      parts.push(h("p", h("b.large", String(tally[question.truth])), ` of ${answered} right`));
+      parts.push(h("p", question.said));
     }
-    if (phase === "end" && scores) parts.push(h("p", { text: `Questions answered: ${scores.asked}.` }));
+    if (phase === "end" && scores) parts.push(h("p", `Questions answered: ${scores.asked}.`));
     if (phase === "draft") {
-      parts.push(h("p", { class: "large", id: "answered" }), h("p", { text: "have proposed" }));
+      parts.push(h("p.large", { id: "answered" }), h("p", "have proposed"));
       const desk = () => window.open("class?desk", "draftscope-desk", "popup,width=480,height=720");
-      parts.push(h("button", { type: "button", text: "See and hide words", on: { click: desk } }));
+      parts.push(h("button", { type: "button", on: { click: desk } }, "See and hide words"));
     }
     if (writing?.kept.length) parts.push(...scoresOf(writing));
     const word = phase === "ask" && question.hintsLeft ? "Next hint" : ONWARD[phase];
     if (word)
-      parts.push(
-        h(
-          "button",
-          { class: "onward", type: "button", on: { click: (e) => this.onward(e) } },
-          word,
-          h("kbd", { text: "space" }),
-        ),
-      );
-    if (phase !== "end") parts.push(h("a", { class: "button", href: "./?door=learn", text: "Lessons" }));
+      parts.push(h("button.onward", { type: "button", on: { click: (e) => this.onward(e) } }, word, h("kbd", "space")));
+    if (phase !== "end") parts.push(h("a.button", { href: "./?door=learn" }, "Lessons"));
     if (phase !== "lobby" && phase !== "end") {
-      if (question) parts.push(h("button", { type: "button", text: "Back", on: { click: () => this.turn("back") } }));
-      parts.push(h("button", { type: "button", text: "End the class", on: { click: () => this.turn("end") } }));
+      if (question) parts.push(h("button", { type: "button", on: { click: () => this.turn("back") } }, "Back"));
+      parts.push(h("button", { type: "button", on: { click: () => this.turn("end") } }, "End the class"));
     }
     if (drafts && !writing && phase !== "end") {
-      parts.push(h("button", { type: "button", text: "The class drafts", on: { click: () => this.turn("draft") } }));
+      parts.push(h("button", { type: "button", on: { click: () => this.turn("draft") } }, "The class drafts"));
     }
-    if (phase === "end") parts.push(h("button", { type: "button", text: "Open another room", on: { click: open } }));
+    if (phase === "end") parts.push(h("button", { type: "button", on: { click: open } }, "Open another room"));
     return parts;
   }
 }
@@ -139,44 +132,41 @@ class Projector {
 function scoresOf({ kept: mine, headKept, head }) {
   const mean = (counts) => (counts.reduce((sum, count) => sum + count, 0) / counts.length).toFixed(1);
   const line = (who, counts) => [
-    h("p", {}, h("b", { class: "large", text: mean(counts) }), ` kept a round: ${who}`),
-    h("p", { class: "muted", text: counts.join("  ") }),
+    h("p", h("b.large", mean(counts)), ` kept a round: ${who}`),
+    h("p.muted", counts.join("  ")),
   ];
   return [...line("the class", mine), ...(head ? line(head, headKept) : [])];
 }
 
 const VIEWS = {
   draft: (_, { writing }) => [
-    h("h1", { text: "You are the drafter: what does the target write next?" }),
-    h("p", { class: "context", text: writing.context || writing.prompt }),
+    h("h1", "You are the drafter: what does the target write next?"),
+    h("p.context", writing.context || writing.prompt),
   ],
-  verify: () => [h("h1", { text: "The target is verifying." })],
+  verify: () => [h("h1", "The target is verifying.")],
   drafted: (_, { writing }) =>
     [
-      h("h1", { text: keptOf(writing) }),
-      h("p", { class: "context", text: writing.context || writing.prompt }),
+      h("h1", keptOf(writing)),
+      h("p.context", writing.context || writing.prompt),
       treeOf(writing.nodes, writing.last),
-      h("p", { class: "context", text: writing.text }),
-      writing.ended && h("p", { text: "The target has ended the text." }),
+      h("p.context", writing.text),
+      writing.ended && h("p", "The target has ended the text."),
     ].filter(Boolean),
   lobby: (projector) => lobby(projector),
-  lesson: (_, { step }) => [h("h1", { text: step.title }), ...stepOf(step)],
+  lesson: (_, { step }) => [h("h1", step.title), ...stepOf(step)],
   ask: (_, { question }) => questionParts(question, question.ask),
   reveal: (_, { question, tally }) => questionParts(question, `It was ${question.options[question.truth]}.`, tally),
   end: (_, { scores }) =>
     [
-      h("h1", { text: scores?.asked ? "How well was it predicted?" : "The class has ended." }),
+      h("h1", scores?.asked ? "How well was it predicted?" : "The class has ended."),
       scores?.asked > 0 &&
         h(
-          "ul",
-          { class: "scores" },
+          "ul.scores",
           ...[
             ["the class, by its most frequent answer", scores.class],
             ["its best phone", scores.best],
             ["chance", scores.chance],
-          ].map(([who, right]) =>
-            h("li", {}, h("b", { class: "large", text: String(right) }), ` of ${scores.asked}: ${who}`),
-          ),
+          ].map(([who, right]) => h("li", h("b.large", String(right)), ` of ${scores.asked}: ${who}`)),
         ),
     ].filter(Boolean),
 };
@@ -184,38 +174,33 @@ const VIEWS = {
 function lobby(projector) {
   const { room } = projector;
   const link = linkOf(room);
-  const image = h("img", { class: "qr", alt: `QR code of ${link}`, width: "420", height: "420" });
+  const image = h("img.qr", { alt: `QR code of ${link}`, width: "420", height: "420" });
   post("class/qr", { link }).then((answer) => (image.src = answer.image));
   const first = h(
     "select",
     { id: "first", on: { change: ({ target }) => projector.turn(`ask:${target.value}`) } },
-    h("option", { text: "the first question" }),
+    h("option", "the first question"),
     ...room.questions.map(({ lesson, ask }, n) =>
-      h("option", { value: String(n), text: `${n + 1}. ${lesson ? `${lesson}: ` : ""}${ask}` }),
+      h("option", { value: String(n) }, `${n + 1}. ${lesson ? `${lesson}: ` : ""}${ask}`),
     ),
   );
   return [
-    h("h1", { text: "Take your phone: you predict, the model shows." }),
+    h("h1", "Take your phone: you predict, the model shows."),
     h(
-      "div",
-      { class: "lobby" },
+      "div.lobby",
       image,
       h(
         "div",
-        {},
-        h("p", { text: "Open" }),
+        h("p", "Open"),
         h("p", { class: "link", text: link.replace(/^https?:\/\//, "") }),
-        h("p", { text: "or this address without the letters, and type" }),
-        h("p", { class: "code", text: room.code }),
+        h("p", "or this address without the letters, and type"),
+        h("p.code", room.code),
       ),
     ),
     reachable(room)
       ? null
-      : h("p", {
-          class: "warning",
-          text: "Other devices cannot reach this server: start it with --host 0.0.0.0, or share its page.",
-        }),
-    h("p", {}, h("label", { for: "first", text: "Begin with " }), first),
+      : h("p.warning", "Other devices cannot reach this server: start it with --host 0.0.0.0, or share its page."),
+    h("p", h("label", { for: "first" }, "Begin with "), first),
   ].filter(Boolean);
 }
 
@@ -228,10 +213,10 @@ function questionParts({ context, guesses, hints, options, truth }, title, tally
   const most = Math.max(...(tally ?? [0]));
   const size = most <= 9 ? "few" : most <= 30 ? "some" : "many";
   return [
-    h("h1", { text: title }),
-    context && h("p", { class: "context", text: context }),
+    h("h1", title),
+    context && h("p.context", context),
     guesses.length > 0 && guessesOf(guesses),
-    ...(tally ? [] : hints).map((text) => h("p", { class: "hint", text })), // the reveal says them all
+    ...(tally ? [] : hints).map((text) => h("p.hint", text)), // the reveal says them all
     h(
       "ol",
       { class: `tally ${size}` },
@@ -239,9 +224,9 @@ function questionParts({ context, guesses, hints, options, truth }, title, tally
         h(
           "li",
           { class: tally && n === truth ? "truth" : null },
-          tally && h("b", { class: "votes", text: String(tally[n]) }),
-          h("span", { class: "dots", "aria-hidden": "true" }, ...Array.from({ length: tally?.[n] ?? 0 }, () => h("i"))),
-          h("span", { class: "option", text }),
+          tally && h("b.votes", String(tally[n])),
+          h("span.dots", { "aria-hidden": "true" }, ...Array.from({ length: tally?.[n] ?? 0 }, () => h("i"))),
+          h("span.option", text),
         ),
       ),
     ),
@@ -253,9 +238,9 @@ function offer(sentence, title = "Start a class") {
   at("lost").hidden = true;
   for (const [id, text] of Object.entries({ where: "", code: "", joined: "0" })) setText(at(id), text);
   main.replaceChildren(
-    h("h1", { text: title }),
-    h("p", { text: sentence }),
-    h("p", {}, h("button", { class: "onward", type: "button", text: "Open a room", on: { click: open } })),
+    h("h1", title),
+    h("p", sentence),
+    h("p", h("button.onward", { type: "button", on: { click: open } }, "Open a room")),
   );
 }
 

@@ -24,14 +24,14 @@ export class Calculator {
   constructor() {
     this.sliders = Object.fromEntries(SLIDERS.map(([name, label, ...range]) => [name, slider(label, range)]));
     const form = Object.values(this.sliders).map((control) => control.root);
-    this.headline = h("p", { class: "ds-calculator-headline", role: "status" });
-    this.picture = h("div", {});
-    this.flips = h("p", {});
-    this.basis = h("p", { class: "ds-muted" });
-    const rests = h("details", {}, h("summary", { class: "ds-muted", text: "What this rests on" }), this.basis);
-    const again = h("button", { type: "button", text: "As measured", on: { click: () => this.reset() } });
+    this.headline = h("p.ds-calculator-headline", { role: "status" });
+    this.picture = h("div");
+    this.flips = h("p");
+    this.basis = h("p.ds-muted");
+    const rests = h("details", h("summary.ds-muted", "What this rests on"), this.basis);
+    const again = h("button", { type: "button", on: { click: () => this.reset() } }, "As measured");
     const controls = h("div", { on: { input: () => this.draw() } }, form, again);
-    this.root = h("div", {}, this.headline, h("div", {}, this.picture, controls), this.flips, rests);
+    this.root = h("div", this.headline, h("div", this.picture, controls), this.flips, rests);
   }
 
   /** Of the run in `store`, once it is finished; until then the last one that was stays. */
@@ -87,7 +87,7 @@ function slider(label, [min, max, step]) {
     say();
   };
   return {
-    root: h("div", { class: "ds-slider" }, h("span", {}, explained(label)), input, shown),
+    root: h("div.ds-slider", h("span", explained(label)), input, shown),
     value: () => exact,
     set,
   };
@@ -112,7 +112,7 @@ function chart(points, terms) {
       role: "img",
       "aria-label": `${headline(points, terms)}. ${spoken(points, unit)}`,
     },
-    s("line", { x1: x(0), y1: y(1), x2: x(last), y2: y(1), class: "one" }),
+    s("line.one", { x1: x(0), y1: y(1), x2: x(last), y2: y(1) }),
     words("1, plain", x(last) + 8, y(1) + 4, "side"),
     line(
       points.filter((point) => point.ran),

@@ -3,7 +3,7 @@
 // With weight w (the running min(1, w p/q)) and chance h, position i may be the end if u < h. The last such position is
 // the end, and all before it are accepted, whatever their own u said.
 
-import { h } from "../base/dom.js";
+import { h, remark } from "../base/dom.js";
 import { formatProb, formatRatio, visible } from "../base/format.js";
 import { nodeOf } from "../base/store.js";
 import { probabilityPicture } from "../draw/bars.js";
@@ -27,25 +27,22 @@ export function blockForm(view, actions, { uniformLine, marksOf, lastHere }) {
   const correction =
     lastHere(view) && round.last.kind === "correction"
       ? h(
-          "p",
-          { class: "outcome" },
-          h("span", { class: "glyph correction", text: "↻", "aria-hidden": "true" }),
+          "p.outcome",
+          h("span.glyph.correction", { "aria-hidden": "true" }, "↻"),
           ` ${visible(round.last.raw)} was sampled from the block's residual distribution, norm((w × p − q)+).`,
         )
       : null;
   return [
-    h("p", {
-      class: "sum",
-      text: "Each position has a chance h that the accepted block may end there. The last position with u < h is the end; everything before it is accepted too.",
-    }),
-    h("div", { class: "uniforms" }, lines),
-    known.result ? h("p", { class: "outcome", text: endWords(positions) }) : null,
+    remark(
+      "Each position has a chance h that the accepted block may end there. The last position with u < h is the end; everything before it is accepted too.",
+    ),
+    h("div.uniforms", lines),
+    known.result ? h("p.outcome", endWords(positions)) : null,
     ...probabilityPicture(decision.distributions[step], marksOf(view), true),
     correction,
-    h("p", {
-      class: "sum",
-      text: "Below: p and q at this position. w is the running min(1, w p/q). h is what the draft still owes the target here, so it is 1 where q is nowhere above w p.",
-    }),
+    remark(
+      "Below: p and q at this position. w is the running min(1, w p/q). h is what the draft still owes the target here, so it is 1 where q is nowhere above w p.",
+    ),
   ];
 }
 

@@ -3,7 +3,7 @@
 // Each rule has its own form: a random number u is shown only where one was compared with a threshold; greedy,
 // deterministic and block decisions say what decided them. A hidden result is shown nowhere.
 
-import { button, h, setText } from "../base/dom.js";
+import { button, cardHead, h, remark, setText } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
 import { formatFigure, formatProb, shorten, visible } from "../base/format.js";
 import { askHost, hostCan, say } from "../base/host.js";
@@ -25,23 +25,16 @@ export class DecisionView {
   constructor(actions, below) {
     this.actions = actions; // { open(slot, key) }
     this.below = below;
-    this.title = h("h3", {});
-    this.what = h("p", { class: "note" });
-    this.lossy = h("span", { class: "badge caveat", text: "lossy", hidden: true });
+    this.title = h("h3");
+    this.what = h("p.note");
+    this.lossy = h("span.badge.caveat", { hidden: true }, "lossy");
     this.other = button("", () => this.setRule());
     this.other.hidden = true;
-    this.tabs = h("div", { class: "tabs", role: "group", "aria-label": "Decisions of this round" });
-    this.body = h("div", { class: "decision-body", tabindex: "0", role: "group" });
+    this.tabs = h("div.tabs", { role: "group", "aria-label": "Decisions of this round" });
+    this.body = h("div.decision-body", { tabindex: "0", role: "group" });
     this.root = h(
-      "section",
-      { class: "card decision" },
-      h(
-        "header",
-        { class: "card-head" },
-        h("div", { class: "head-text" }, this.title, this.what),
-        this.lossy,
-        this.other,
-      ),
+      "section.card.decision",
+      cardHead(this.title, this.what, this.lossy, this.other),
       this.tabs,
       this.body,
     );
@@ -119,14 +112,16 @@ export class DecisionView {
         ? []
         : slots.map((other) => {
             const after = slotRaw(lane, round, other);
-            return h("button", {
-              type: "button",
-              class: "chip",
-              "aria-pressed": String(other === slot),
-              text: shorten(after.text, 10),
-              "aria-label": `Decision after ${after.text}`,
-              on: { click: () => this.actions.open(other, null) },
-            });
+            return h(
+              "button.chip",
+              {
+                type: "button",
+                "aria-pressed": String(other === slot),
+                "aria-label": `Decision after ${after.text}`,
+                on: { click: () => this.actions.open(other, null) },
+              },
+              shorten(after.text, 10),
+            );
           })),
     );
   }
@@ -139,6 +134,11 @@ function facing(view) {
 }
 
 const siblings = (view) => view.round.nodes.filter((n) => n.parent === view.slot && n.fate !== "never_accepted");
+
+const draftedNames = (view) =>
+  siblings(view)
+    .map((n) => name(n.raw))
+    .join(", ");
 
 const lastHere = (view) =>
   view.known.result && view.round.last.slot === view.slot && view.round.emitted.length > view.round.accepted;
@@ -163,29 +163,28 @@ function uniformLine({ label, child, decided, words, chosen, open, fate: givenFa
       on: { click: open },
       "aria-label": `${label}: threshold ${formatProb(child.threshold)}, ${decided ? `u ${formatProb(child.uniform)}, ${child.passed ? "passes" : "fails"}` : "u not drawn yet"}`,
     },
-    h("span", { class: "result", text: glyph, "aria-hidden": "true" }),
-    h("span", { class: "token", text: shorten(label, 12) }),
+    h("span.result", { "aria-hidden": "true" }, glyph),
+    h("span.token", shorten(label, 12)),
     h(
-      "span",
-      { class: "uniform-track", "aria-hidden": "true" },
-      h("i", { class: "win", style: { width: `${100 * accept}%` } }),
-      decided ? h("i", { class: "uniform", style: { left: `${100 * (child.uniform ?? 0)}%` } }) : null,
+      "span.uniform-track",
+      { "aria-hidden": "true" },
+      h("i.win", { style: { width: `${100 * accept}%` } }),
+      decided ? h("i.uniform", { style: { left: `${100 * (child.uniform ?? 0)}%` } }) : null,
     ),
-    h("span", {
-      class: "words",
-      text: `${words}${decided ? `, u ${formatProb(child.uniform)}${result ? `: ${result}` : ""}` : ", u not drawn yet"}`,
-    }),
+    h(
+      "span.words",
+      `${words}${decided ? `, u ${formatProb(child.uniform)}${result ? `: ${result}` : ""}` : ", u not drawn yet"}`,
+    ),
   );
 }
 
 /** A child that is not verified yet. */
 function waitingLine(node, words) {
   return h(
-    "div",
-    { class: "uniform-row waiting" },
-    h("span", { class: "result", text: "◦", "aria-hidden": "true" }),
-    h("span", { class: "token", text: shorten(name(node.raw), 12) }),
-    h("span", { class: "words", text: words }),
+    "div.uniform-row.waiting",
+    h("span.result", { "aria-hidden": "true" }, "◦"),
+    h("span.token", shorten(name(node.raw), 12)),
+    h("span.words", words),
   );
 }
 
@@ -200,26 +199,14 @@ function outcome(view) {
           `${decision.children.length > 1 ? "All were" : "It was"} rejected. ${name(round.last.raw)} is sampled from the residual distribution, norm((p − q)+).`,
         ]
       : ["bonus", "+", `No draft below: ${name(round.last.raw)} is sampled from p.`];
-  return [
-    h(
-      "p",
-      { class: "outcome" },
-      h("span", { class: `glyph ${words[0]}`, text: words[1], "aria-hidden": "true" }),
-      " " + words[2],
-    ),
-  ];
+  return [h("p.outcome", h("span", { class: `glyph ${words[0]}`, "aria-hidden": "true" }, words[1]), " " + words[2])];
 }
 
 // Before the target has run: what was drafted, and from which distribution.
 
 function draftForm(view) {
   const probs = view.decision.distributions[0];
-  const said = h("p", {
-    class: "outcome",
-    text: `Drafted here: ${siblings(view)
-      .map((n) => name(n.raw))
-      .join(", ")}. What is its probability under the target?`,
-  });
+  const said = h("p.outcome", `Drafted here: ${draftedNames(view)}. What is its probability under the target?`);
   if (!probs.q) return [said];
   const order = probs.q.map((_, i) => i).sort((a, b) => probs.q[b] - probs.q[a]);
   const drafted = {
@@ -229,11 +216,7 @@ function draftForm(view) {
     rest_p: probs.rest_q,
   };
   const table = probabilityBars(drafted, marksOf(view), false, "q");
-  return [
-    said,
-    table,
-    h("p", { class: "legend" }, h("span", { class: "key" }, h("i", { class: "swatch thin-q" }), "draft q")),
-  ];
+  return [said, table, h("p.legend", h("span.key", h("i.swatch.thin-q"), "draft q"))];
 }
 
 // Token rule and siblings without replacement.
@@ -258,7 +241,7 @@ function uniformForm(view, actions) {
     });
   });
   return [
-    h("div", { class: "uniforms" }, lines),
+    h("div.uniforms", lines),
     ...outcome(view),
     ...probabilityPicture(probs, marksOf(view), true),
     overlapLine(probs, step === 0),
@@ -295,20 +278,17 @@ function greedyForm(view) {
   const said = decision.children.map((child) => name(nodeOf(round, child.node).raw)).join(", ");
   const best = rawOf(round, probs, choice);
   const words = !decided
-    ? `Drafted: ${siblings(view)
-        .map((n) => name(n.raw))
-        .join(", ")}. Is the target's most probable token among them?`
+    ? `Drafted: ${draftedNames(view)}. Is the target's most probable token among them?`
     : !decision.children.length
       ? `The target's most probable token is ${best}.`
       : agreed
         ? `The target's most probable token is ${best}. It was drafted, so it is accepted.`
         : `The target's most probable token is ${best}. Drafted was ${said}: rejected.`;
   return [
-    h("p", { class: "outcome", text: words }),
+    h("p.outcome", words),
     ...probabilityPicture(probs, marks, false),
     h(
-      "p",
-      { class: "sum" },
+      "p.sum",
       probs.scale === "before_argmax"
         ? "Shown before the argmax; at temperature 0 the most probable token has probability 1."
         : "",
@@ -338,19 +318,16 @@ function deterministicForm(view) {
   const mass = siblings(view).reduce((sum, n) => sum + n.p, 0);
   const sampled = rawOf(round, probs, decision.draw);
   return [
-    h("p", {
-      class: "outcome",
-      text: !decided
-        ? `Drafted: ${siblings(view)
-            .map((n) => name(n.raw))
-            .join(", ")}. Will the target's own sample be among them?`
+    h(
+      "p.outcome",
+      !decided
+        ? `Drafted: ${draftedNames(view)}. Will the target's own sample be among them?`
         : `The target sampled ${sampled} from p. ${agreed ? "It was drafted, so it is accepted." : "It was not drafted, so it is the correction."}`,
-    }),
+    ),
     ...probabilityPicture(probs, marks, false),
     h(
-      "p",
-      { class: "sum" },
-      h("b", { text: `Σ p(drafted) = ${formatProb(mass)}` }),
+      "p.sum",
+      h("b", `Σ p(drafted) = ${formatProb(mass)}`),
       " · the probability that the sample was drafted. The draft's own probabilities do not matter.",
     ),
   ];
@@ -379,17 +356,13 @@ function ownToken(view) {
   const marks = new Map([[round.last.token, [kind, greedy ? "best" : kind === "bonus" ? "sampled +" : "drawn"]]]);
   return [
     h(
-      "p",
-      { class: "outcome" },
-      kind === "bonus" ? h("span", { class: "glyph bonus", text: "+", "aria-hidden": "true" }) : null,
+      "p.outcome",
+      kind === "bonus" ? h("span.glyph.bonus", { "aria-hidden": "true" }, "+") : null,
       (kind === "bonus" ? " " : "") + words,
     ),
     ...(probs ? probabilityPicture(probs, marks, false) : []),
     probs && probs.scale === "before_argmax"
-      ? h("p", {
-          class: "sum",
-          text: "Shown before the argmax; at temperature 0 the most probable token has probability 1.",
-        })
+      ? remark("Shown before the argmax; at temperature 0 the most probable token has probability 1.")
       : null,
   ];
 }

@@ -3,7 +3,7 @@
 // The engine decodes it as a lane of its own; this card only collects the request. Without an engine (a
 // recorded run, an exported page) nothing is offered.
 
-import { h, setText } from "../base/dom.js";
+import { button, h, setText } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { askHost, hostCan } from "../base/host.js";
 import { decisionAt, isInside, temperatureOf } from "../base/store.js";
@@ -14,23 +14,13 @@ const ROWS = 12;
 export class ForkBar {
   constructor() {
     this.token = h("select", { "aria-label": "Token to force" });
-    this.force = h("button", {
-      class: "small",
-      type: "button",
-      text: "Force this token",
-      on: { click: () => this.ask(Number(this.token.value)) },
-    });
-    this.uniform = h("button", {
-      class: "small",
-      type: "button",
-      text: "New seed",
-      on: { click: () => this.ask(null) },
-    });
-    this.why = h("p", { class: "note" });
+    this.force = button("Force this token", () => this.ask(Number(this.token.value)));
+    this.uniform = button("New seed", () => this.ask(null));
+    this.why = h("p.note");
     this.root = h(
-      "div",
-      { class: "fork", role: "group", "aria-label": "Fork here" },
-      h("div", { class: "controls" }, h("b", { text: "Fork here" }), this.uniform, this.token, this.force),
+      "div.fork",
+      { role: "group", "aria-label": "Fork here" },
+      h("div.controls", h("b", "Fork here"), this.uniform, this.token, this.force),
       this.why,
     );
   }
@@ -71,9 +61,7 @@ export class ForkBar {
           .slice(0, ROWS)
       : [];
     this.token.replaceChildren(
-      ...rows.map((row) =>
-        h("option", { value: row.id, text: `${shorten(visible(row.raw), 14)}  p ${formatProb(row.p)}` }),
-      ),
+      ...rows.map((row) => h("option", { value: row.id }, `${shorten(visible(row.raw), 14)}  p ${formatProb(row.p)}`)),
     );
     this.token.hidden = this.force.hidden = !rows.length;
   }

@@ -4,7 +4,7 @@
 // Leniency compares u with min(1, p / (l q)); typical acceptance and top-k use no random number: p of the drafted token
 // is compared against a number. engine/draftscope/verify/rules.py states all three.
 
-import { h } from "../base/dom.js";
+import { h, remark } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { nodeOf } from "../base/store.js";
 import { probabilityPicture } from "../draw/bars.js";
@@ -30,10 +30,10 @@ export function lossyForm(view, tools) {
         })
       : comparison(decision.rule, child, label, decided, Math.max(...probs.p));
   return [
-    h("div", { class: "uniforms" }, line),
+    h("div.uniforms", line),
     ...ending(view, tools),
     ...probabilityPicture(probs, tools.marksOf(view), decision.rule === "lenient"),
-    h("p", { class: "sum", text: meaning(decision.rule, lane) }),
+    remark(meaning(decision.rule, lane)),
   ];
 }
 
@@ -49,15 +49,14 @@ function comparison(rule, child, label, decided, most) {
   return h(
     "div",
     { class: `uniform-row compare ${fate}`, role: "img", "aria-label": `${label}: ${words}${fate && `, ${fate}`}` },
-    h("span", { class: "result", text: decided ? (child.passed ? "✓" : "✗") : "?" }),
-    h("span", { class: "token", text: shorten(label, 12) }),
+    h("span.result", decided ? (child.passed ? "✓" : "✗") : "?"),
+    h("span.token", shorten(label, 12)),
     h(
-      "span",
-      { class: "uniform-track" },
-      decided ? h("i", { class: "mass", style: { width: `${(100 * child.p) / ruler}%` } }) : null,
-      h("i", { class: "needed", style: { left: `${(100 * child.threshold) / ruler}%` } }),
+      "span.uniform-track",
+      decided ? h("i.mass", { style: { width: `${(100 * child.p) / ruler}%` } }) : null,
+      h("i.needed", { style: { left: `${(100 * child.threshold) / ruler}%` } }),
     ),
-    h("span", { class: "words", text: words }),
+    h("span.words", words),
   );
 }
 
@@ -68,9 +67,8 @@ function ending(view, tools) {
   const from = decision.rule === "lenient" ? "the residual distribution, norm((p − q)+)" : "p, not from a residual";
   return [
     h(
-      "p",
-      { class: "outcome" },
-      h("span", { class: "glyph correction", text: "↻", "aria-hidden": "true" }),
+      "p.outcome",
+      h("span.glyph.correction", { "aria-hidden": "true" }, "↻"),
       ` It was rejected: ${name} is sampled from ${from}.`,
     ),
   ];

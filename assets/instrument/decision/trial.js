@@ -3,7 +3,7 @@
 //
 // None of it happened in the run, and the page says so. Every draw starts from the recorded probs; the seed is shown.
 
-import { h, setText } from "../base/dom.js";
+import { button, h, remark, setText } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { shareBars } from "../draw/shares.js";
 import { LOSSY } from "../base/rules.js";
@@ -31,7 +31,7 @@ export class TrialView {
   /** `goTo(lane, place)` shows another round. */
   constructor(goTo) {
     this.goTo = goTo;
-    this.root = h("div", { class: "sheet trial" });
+    this.root = h("div.sheet.trial");
   }
 
   /** Made anew for another decision or another child; results stay until then. */
@@ -48,7 +48,7 @@ export class TrialView {
 function parts({ lane, round: index, slot, key }, known, goTo) {
   const round = lane.rounds[index];
   const decision = decisionAt(round, slot);
-  const said = (text) => [h("p", { class: "sum", text })];
+  const said = (text) => [h("p.sum", text)];
   if (!known.result) return said("The result is still hidden.");
   if (!decision) return said("Nothing was drafted here, so there was no decision. Choose one above.");
   if (decision.rule === "greedy")
@@ -60,14 +60,13 @@ function parts({ lane, round: index, slot, key }, known, goTo) {
   const view = { round, decision, slot, step };
   const after = slotRaw(lane, round, slot);
   return [
-    h("p", {
-      class: "note",
-      text: `Round ${index + 1}, the decision after ${after.prompt ? "the prompt" : `“${after.text}”`}. None of this happened in the run: it is simulated from the recorded probabilities.`,
-    }),
+    h(
+      "p.note",
+      `Round ${index + 1}, the decision after ${after.prompt ? "the prompt" : `“${after.text}”`}. None of this happened in the run: it is simulated from the recorded probabilities.`,
+    ),
     certainty(view, lane, goTo),
     h(
-      "div",
-      { class: "twofold" },
+      "div.twofold",
       decision.rule === "deterministic" ? null : reflip(view),
       LOSSY.includes(decision.rule)
         ? lossyDraws(view, lane)
@@ -97,17 +96,9 @@ function certainty({ decision }, lane, goTo) {
   const place = openest(lane);
   const words = `One token has p ${formatProb(likeliestOf(decision))}: a wrong rule draws it nearly as often, so ${DRAWS.toLocaleString("en")} samples cannot tell it from the right one here.`;
   return h(
-    "div",
-    { class: "controls certain" },
-    h("span", { class: "sum", text: words + (place ? "" : " This run has no decision that leaves more open.") }),
-    place
-      ? h("button", {
-          class: "small",
-          type: "button",
-          text: `Go to round ${place.round + 1}, which leaves more open`,
-          on: { click: () => goTo(lane, place) },
-        })
-      : null,
+    "div.controls.certain",
+    h("span.sum", words + (place ? "" : " This run has no decision that leaves more open.")),
+    place ? button(`Go to round ${place.round + 1}, which leaves more open`, () => goTo(lane, place)) : null,
   );
 }
 
@@ -146,10 +137,7 @@ function lossyDraws(view, lane) {
   const lumped = lump(probs);
   const accept = lossyAccept(decision, lumped, lane.start?.settings?.lenience);
   if (!accept)
-    return h("p", {
-      class: "sum",
-      text: "The recording leaves out tokens that this rule treats differently, so it cannot be simulated here.",
-    });
+    return remark("The recording leaves out tokens that this rule treats differently, so it cannot be simulated here.");
   const last = lossyLast(decision.rule, lumped);
   const drafted = round.nodes
     .filter((n) => n.parent === view.slot && n.fate !== "never_accepted")
@@ -193,7 +181,7 @@ function blockDraws(view) {
 }
 
 function draws({ distribution, group, names, once, rules, what }) {
-  const out = h("div", { class: "draws", "aria-live": "polite" });
+  const out = h("div.draws", { "aria-live": "polite" });
   let seed = 0;
   let frame = 0;
   const go = (wrong) => {
@@ -215,13 +203,11 @@ function draws({ distribution, group, names, once, rules, what }) {
     more();
   };
   return h(
-    "div",
-    { class: "draw" },
+    "div.draw",
     h(
-      "div",
-      { class: "controls" },
-      h("b", { text: "Sample 10,000 times" }),
-      rules.map((text, i) => h("button", { class: "small", type: "button", text, on: { click: () => go(i === 1) } })),
+      "div.controls",
+      h("b", "Sample 10,000 times"),
+      rules.map((text, i) => button(text, () => go(i === 1))),
     ),
     out,
   );
@@ -237,9 +223,8 @@ function settled(counts, distribution, names, { n, seed }, { distance, chance },
   return [
     shareBars("Shares of the samples", rows, what),
     h(
-      "p",
-      { class: "sum" },
-      h("b", { text: `${result}: total variation ${formatProb(distance)}` }),
+      "p.sum",
+      h("b", `${result}: total variation ${formatProb(distance)}`),
       `; chance alone gives about ${formatProb(chance)} for ${n.toLocaleString("en")} samples. Simulated here from the recorded probabilities, seed ${seed}; ≠ marks more than four standard errors.`,
     ),
   ];
@@ -256,11 +241,11 @@ function reflip(view) {
   if (!child || !Number.isFinite(child.uniform) || !Number.isFinite(child.threshold)) return null; // no random number was used
   const label = visible(nodeOf(round, child.node).raw);
   const siblings = round.nodes.filter((n) => n.parent === slot && n.fate !== "never_accepted");
-  const words = h("p", {
-    class: "sum",
-    "aria-live": "polite",
-    text: "Move u across its threshold to see what would have followed, as far as it was recorded.",
-  });
+  const words = h(
+    "p.sum",
+    { "aria-live": "polite" },
+    "Move u across its threshold to see what would have followed, as far as it was recorded.",
+  );
   const uniform = h("input", {
     type: "range",
     min: "0",
@@ -275,23 +260,11 @@ function reflip(view) {
     setText(words, block ? blockWords(chain, index, u) : tokenWords(decision, step, u, siblings));
   };
   uniform.addEventListener("input", tell);
-  const toss = h("button", {
-    class: "small",
-    type: "button",
-    text: "Resample u",
-    on: {
-      click: () => {
-        uniform.value = String(Math.random());
-        tell();
-      },
-    },
+  const toss = button("Resample u", () => {
+    uniform.value = String(Math.random());
+    tell();
   });
-  return h(
-    "div",
-    { class: "reflip" },
-    h("div", { class: "controls" }, h("b", { text: `What if: u of ${shorten(label, 12)}` }), uniform, toss),
-    words,
-  );
+  return h("div.reflip", h("div.controls", h("b", `What if: u of ${shorten(label, 12)}`), uniform, toss), words);
 }
 
 function tokenWords(decision, step, u, siblings) {

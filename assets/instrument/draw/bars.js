@@ -47,7 +47,7 @@ export function probabilityBars(probs, marks, overlay, letter = "p") {
   // elsewhere that row has its own where it would reach beyond, and says so
   const reach = (r) => (both ? r.p + r.q - r.min : Math.max(r.p, r.q || 0));
   const most = Math.max(1e-9, ...(both ? all : rows).map(reach));
-  const table = h("div", { class: "bars", role: "table", "aria-label": "Probabilities" });
+  const table = h("div.bars", { role: "table", "aria-label": "Probabilities" });
   for (const row of all) {
     if (row.id === null && row.p < 5e-4 && (row.q || 0) < 5e-4) continue;
     const mark = marks.get(row.id);
@@ -56,7 +56,7 @@ export function probabilityBars(probs, marks, overlay, letter = "p") {
     const pct = (x) => `${(100 * x) / ruler}%`;
     const bar = h("div", { class: beyond ? "bar beyond" : "bar", "aria-hidden": "true" });
     if (both) {
-      bar.append(h("i", { class: "min", style: { width: pct(row.min) } }));
+      bar.append(h("i.min", { style: { width: pct(row.min) } }));
       // "all others" may hold excesses of both kinds at once; single tokens hold one
       let at = row.min;
       for (const [kind, size] of [
@@ -68,28 +68,30 @@ export function probabilityBars(probs, marks, overlay, letter = "p") {
       }
     } else {
       bar.append(h("i", { class: letter === "q" ? "draft" : "ink", style: { width: pct(row.p) } }));
-      if (probs.q) bar.append(h("i", { class: "thin-q", style: { width: pct(row.q) } }));
+      if (probs.q) bar.append(h("i.thin-q", { style: { width: pct(row.q) } }));
     }
     const figures = probs.q ? `p ${formatProb(row.p)}  q ${formatProb(row.q)}` : `${letter} ${formatProb(row.p)}`;
     table.append(
       h(
         "div",
         { class: `bar-row${mark ? " marked" : ""}`, role: "row" },
-        h("span", {
-          class: `mark ${mark ? mark[0] : ""}`,
-          role: "cell",
-          text: mark ? FATES[mark[0]].glyph || "◦" : "",
-          title: mark ? mark[1] : null,
-          "aria-label": mark ? mark[1] : null,
-        }),
-        h("span", {
-          class: "token",
-          role: "rowheader",
-          text: row.id === null ? (beyond ? "others ∗" : "all others") : shorten(visible(row.raw), 12),
-          title: row.id === null ? null : visible(row.raw),
-        }),
+        h(
+          "span",
+          {
+            class: `mark ${mark ? mark[0] : ""}`,
+            role: "cell",
+            title: mark ? mark[1] : null,
+            "aria-label": mark ? mark[1] : null,
+          },
+          mark ? FATES[mark[0]].glyph || "◦" : "",
+        ),
+        h(
+          "span.token",
+          { role: "rowheader", title: row.id === null ? null : visible(row.raw) },
+          row.id === null ? (beyond ? "others ∗" : "all others") : shorten(visible(row.raw), 12),
+        ),
         bar,
-        h("span", { class: "pq", role: "cell", text: figures }),
+        h("span.pq", { role: "cell" }, figures),
       ),
     );
   }
@@ -98,18 +100,17 @@ export function probabilityBars(probs, marks, overlay, letter = "p") {
 }
 
 function key(overlay, twin, table) {
-  const ownScale = table.dataset.ownScale === "true" ? h("span", { class: "key", text: "∗ own scale" }) : null;
-  const entry = (kind, words) => h("span", { class: "key" }, h("i", { class: `swatch ${kind}` }), explained(words));
+  const ownScale = table.dataset.ownScale === "true" ? h("span.key", "∗ own scale") : null;
+  const entry = (kind, words) => h("span.key", h("i", { class: `swatch ${kind}` }), explained(words));
   return overlay
     ? h(
-        "p",
-        { class: "legend" },
+        "p.legend",
         entry("min", "both, min(p, q)"),
         entry("over-q", "q − p, overconfident"),
         entry("over-p", "p − q, residual"),
         ownScale,
       )
-    : h("p", { class: "legend" }, entry("ink", "target p"), twin ? entry("thin-q", "draft q") : null, ownScale);
+    : h("p.legend", entry("ink", "target p"), twin ? entry("thin-q", "draft q") : null, ownScale);
 }
 
 /** Bars and what they mean. */
@@ -122,9 +123,8 @@ export function overlapLine(probs, first) {
   const alpha = overlap(probs);
   if (alpha === null) return null;
   return h(
-    "p",
-    { class: "sum" },
-    h("b", {}, explained(`α = Σ min(p, q) = ${formatProb(alpha)}`)),
+    "p.sum",
+    h("b", explained(`α = Σ min(p, q) = ${formatProb(alpha)}`)),
     ` · each hatched area sums to ${formatProb(1 - alpha)}${first ? "" : ", after earlier rejections"}`,
   );
 }

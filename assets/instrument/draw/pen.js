@@ -9,7 +9,7 @@ const ANCHOR = { left: "start", center: "middle", right: "end" };
 
 export class Pen {
   constructor() {
-    this.group = s("g", {});
+    this.group = s("g");
     this.ruler = document.createElement("canvas").getContext("2d");
     Object.assign(this, {
       fillStyle: "#000",

@@ -3,7 +3,7 @@
 // The card is read as it is shown, element by element: boxes, rules, hatches and lines of text become SVG with colours
 // resolved and fonts named, so that the file needs neither this page nor a network. What is pressed or moved stays out.
 
-import { h, s } from "../base/dom.js";
+import { button, h, s } from "../base/dom.js";
 import { say } from "../base/host.js";
 import { Pen } from "./pen.js";
 
@@ -14,23 +14,14 @@ const SCALE = 2; // pixels of a PNG for one of the page
 export function addSaveMenu(root, name, words) {
   const kinds = { SVG: saveSvg, PNG: savePng };
   const menu = h(
-    "details",
-    { class: "save" },
+    "details.save",
     h("summary", { "aria-label": `Save this picture: ${name}`, title: "Save this picture" }, "⤓"),
     h(
       "div",
-      {},
       Object.entries(kinds).map(([kind, save]) =>
-        h("button", {
-          class: "small",
-          type: "button",
-          text: kind,
-          on: {
-            click: () => {
-              menu.open = false;
-              save(pictureOf(root, words()), `draftscope-${name.replaceAll(" ", "-")}`);
-            },
-          },
+        button(kind, () => {
+          menu.open = false;
+          save(pictureOf(root, words()), `draftscope-${name.replaceAll(" ", "-")}`);
         }),
       ),
     ),
@@ -72,7 +63,7 @@ function pictureOf(card, words) {
       width,
       height,
     },
-    s("title", {}, card.querySelector("h3, h4").textContent),
+    s("title", card.querySelector("h3, h4").textContent),
     s("rect", { x, y, width, height, fill: property("--card") }),
     sheet.group,
     foot.map((text, i) =>
@@ -103,7 +94,7 @@ class Sheet {
       east: 0,
       south: 0,
       ids: 0,
-      group: s("g", {}),
+      group: s("g"),
     });
   }
 

@@ -8,21 +8,21 @@ export function shareBars(label, rows, what) {
   const most = Math.max(...rows.flatMap(({ wanted, got }) => [wanted, got]));
   const pct = (x) => `${(100 * x) / most}%`;
   return h(
-    "div",
-    { class: "bars", role: "table", "aria-label": label },
+    "div.bars",
+    { role: "table", "aria-label": label },
     rows.map(({ name, wanted, got, far }) =>
       h(
         "div",
         { class: `bar-row share${far ? " far" : ""}`, role: "row" },
-        h("span", { class: "mark", role: "cell", text: far ? "≠" : "", "aria-label": far ? `misses ${what}` : null }),
-        h("span", { class: "token", role: "rowheader", text: shorten(name, 12), title: name }),
+        h("span.mark", { role: "cell", "aria-label": far ? `misses ${what}` : null }, far ? "≠" : ""),
+        h("span.token", { role: "rowheader", title: name }, shorten(name, 12)),
         h(
-          "div",
-          { class: "bar", "aria-hidden": "true" },
-          h("i", { class: "wanted", style: { width: pct(wanted) } }),
-          h("i", { class: "got", style: { left: pct(got) } }),
+          "div.bar",
+          { "aria-hidden": "true" },
+          h("i.wanted", { style: { width: pct(wanted) } }),
+          h("i.got", { style: { left: pct(got) } }),
         ),
-        h("span", { class: "pq", role: "cell", text: `${formatProb(wanted)} → ${formatProb(got)}` }),
+        h("span.pq", { role: "cell" }, `${formatProb(wanted)} → ${formatProb(got)}`),
       ),
     ),
   );

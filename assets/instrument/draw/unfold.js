@@ -7,29 +7,29 @@ export class Unfold {
   constructor(parts, repaint) {
     this.parts = Object.entries(parts).map(([title, view], i) => {
       const section = h(
-        "section",
-        { class: "card", id: `unfold-${i}`, "aria-label": title, hidden: true },
-        h("h3", { text: title }),
+        "section.card",
+        { id: `unfold-${i}`, "aria-label": title, hidden: true },
+        h("h3", title),
         view.root,
       );
-      const button = h("button", {
-        type: "button",
-        class: "unfold",
-        "aria-expanded": "false",
-        "aria-controls": `unfold-${i}`,
-        text: title,
-        on: { click: () => this.toggle(i, repaint) },
-      });
+      const button = h(
+        "button.unfold",
+        {
+          type: "button",
+          "aria-expanded": "false",
+          "aria-controls": `unfold-${i}`,
+          on: { click: () => this.toggle(i, repaint) },
+        },
+        title,
+      );
       return { view, section, button };
     });
     this.buttons = h(
-      "div",
-      { class: "controls unfold-buttons" },
+      "div.controls.unfold-buttons",
       this.parts.map((part) => part.button),
     );
     this.root = h(
-      "div",
-      { class: "unfolds" },
+      "div.unfolds",
       this.parts.map((part) => part.section),
     );
   }

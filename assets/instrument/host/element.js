@@ -4,7 +4,7 @@
 // "note"}. A run replaces what is shown only when its first event arrives, so a refused run leaves the page as it was.
 
 import { fromAddress, setInAddress } from "../base/address.js";
-import { h } from "../base/dom.js";
+import { h, remark } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { earlyDeltas, fetchRest, hostCan } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
@@ -59,7 +59,7 @@ export class Instrument extends HTMLElement {
   connectedCallback() {
     if (this.shadowRoot) return;
     const shadow = this.attachShadow({ mode: "open" });
-    shadow.append(h("style", { text: themeCss() }));
+    shadow.append(h("style", themeCss()));
     shadow.adoptedStyleSheets = sheets;
     this.request = this.request.bind(this);
     this.transport = new Transport(this.request, () => this.cursor.followClock());
@@ -134,34 +134,32 @@ export class Instrument extends HTMLElement {
     const saved = { strip: this.strip, round: this.round, decision: this.decision, "round time": this.scale };
     for (const [name, view] of Object.entries({ ...saved, formula: this.why.formula }))
       addSaveMenu(view.root, name, () => this.lead.origin);
-    this.laneBox = h("div", { class: "lanes" });
-    this.sceneBox = h("div", { class: "scene-box", hidden: true }, h("h3", { class: "unseen", text: "Formula" }));
-    this.noFormula = h("p", { class: "sum", text: "The speedup model needs a finished run with a plain lane." });
+    this.laneBox = h("div.lanes");
+    this.sceneBox = h("div.scene-box", { hidden: true }, h("h3.unseen", "Formula"));
+    this.noFormula = remark("The speedup model needs a finished run with a plain lane.");
     this.strip.line.append(this.lead.what);
     const cards = [this.round, this.beside, this.decision, this.scale];
     this.pair = h(
-      "div",
-      { class: "pair" },
+      "div.pair",
       cards.map((view) => view.root),
     );
     this.shown = h(
-      "div",
-      { class: "ds run" },
+      "div.ds.run",
       this.lead.root,
       this.lessons.panel,
       this.sceneBox,
-      h("div", { class: "race" }, this.laneBox, this.strip.root),
+      h("div.race", this.laneBox, this.strip.root),
       this.measured.root,
       this.pair,
       this.reconstructed.root,
       this.unfold.root,
       keyLine(),
     );
-    this.serversBox = h("section", { class: "card", "aria-label": "Servers" }, this.servers.root);
+    this.serversBox = h("section.card", { "aria-label": "Servers" }, this.servers.root);
     this.learnBox = h("section", { "aria-label": "Learn" }, this.lessons.menu, this.museum.root);
     this.main = h(
-      "section",
-      { class: "ds", "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: this.keys } },
+      "section.ds",
+      { "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: this.keys } },
       this.message.root,
       this.presenting.root,
       this.presenting.list,

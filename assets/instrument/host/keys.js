@@ -16,10 +16,9 @@ const SCROLL = ["pane", "decision-body", "node-table"]; // panes that Home and E
 
 export const keyLine = () =>
   h(
-    "p",
-    { class: "note keys" },
+    "p.note.keys",
     "Keys: ",
-    KEYS.flatMap(([key, does], i) => [i ? " · " : "", h("kbd", { text: key }), ` ${does}`]),
+    KEYS.flatMap(([key, does], i) => [i ? " · " : "", h("kbd", key), ` ${does}`]),
   );
 
 /** Does what a pressed key means to the instrument, if anything. */

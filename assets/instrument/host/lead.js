@@ -4,6 +4,7 @@ import { h, setText } from "../base/dom.js";
 import { DOORS, doorNow } from "./doors.js";
 import { settingsChanged } from "./page.js";
 import { draftLane } from "../base/store.js";
+import { queueWords } from "../base/task.js";
 import { demoWords, provenance } from "../run/provenance.js";
 import { basisWords, sentence } from "../run/sentence.js";
 import { teaching } from "./teach.js";
@@ -14,20 +15,20 @@ const nothingYet = () => `Nothing has run yet. Press Run${teaching() ? "." : ", 
 export class Lead {
   /** `below` runs and plays, below the headline; `tools` are at the end of the first line. */
   constructor(below, ...tools) {
-    this.badge = h("span", { class: "badge" });
-    this.demo = h("span", { class: "demo" });
-    this.what = h("span", { class: "what" });
-    this.doing = h("span", {});
-    this.changed = h("span", { class: "badge changed", role: "status", hidden: true });
+    this.badge = h("span.badge");
+    this.demo = h("span.demo");
+    this.what = h("span.what");
+    this.doing = h("span");
+    this.changed = h("span.badge.changed", { role: "status", hidden: true });
     this.sentence = h("h2", { "aria-live": "off" });
-    this.basis = h("p", { class: "note basis" });
-    this.empty = h("p", { class: "empty", text: nothingYet() });
-    this.aim = h("p", { class: "aim" });
-    const facts = h("span", { class: "facts" }, this.badge, " ", this.demo, " ", this.doing, this.changed);
-    const foot = h("div", { class: "lead-foot" }, facts, this.basis, below);
-    this.root = h("header", { class: "lead" }, this.sentence, foot);
-    this.tools = h("div", { class: "tools-line" }, tools);
-    this.top = h("div", { class: "meta" }, this.aim, this.tools);
+    this.basis = h("p.note.basis");
+    this.empty = h("p.empty", nothingYet());
+    this.aim = h("p.aim");
+    const facts = h("span.facts", this.badge, " ", this.demo, " ", this.doing, this.changed);
+    const foot = h("div.lead-foot", facts, this.basis, below);
+    this.root = h("header.lead", this.sentence, foot);
+    this.tools = h("div.tools-line", tools);
+    this.top = h("div.meta", this.aim, this.tools);
   }
 
   /** The tools in the first line, or on a phone at the end of `main`, which says the headline first. */
@@ -59,13 +60,11 @@ export class Lead {
     this.what.title = this.what.textContent;
     const words = {
       starting: "starting",
-      queued: place > 0 ? `in the queue, ${place} ahead of you` : "in the queue",
       running: recorded ? "" : "decoding",
       stepping: "waiting for the next step",
       solo: "timing whole solo runs",
-      waiting: "waiting for the engine",
     };
-    const doing = measuring ? `measuring ${measuring}` : words[state];
+    const doing = queueWords({ state, place, measuring }) || words[state];
     setText(this.doing, doing ? `· ${doing}${awaiting && !measuring ? " …" : ""}` : "");
     const other = state && state !== "done" ? [] : settingsChanged(lead?.start);
     this.changed.hidden = !other.length;

@@ -1,16 +1,16 @@
 // One sentence for the reader, above everything else.
 
-import { h, s, setText } from "../base/dom.js";
+import { button, h, s, setText } from "../base/dom.js";
 
 export class Message {
   constructor() {
-    this.text = h("p", {});
+    this.text = h("p");
     this.field = h("input", { readonly: true, "aria-label": "Link to this page with its settings", hidden: true });
-    this.offer = h("button", { class: "small", type: "button", hidden: true, on: { click: () => this.act() } });
-    this.code = h("div", { class: "code", hidden: true });
-    const close = h("button", { class: "small", type: "button", text: "Close", on: { click: () => this.hide() } });
-    this.box = h("div", { class: "message", hidden: true }, this.text, this.field, this.offer, this.code, close);
-    this.root = h("div", { class: "messages", role: "status" }, this.box);
+    this.offer = button("", () => this.act(), { hidden: true });
+    this.code = h("div.code", { hidden: true });
+    const close = button("Close", () => this.hide());
+    this.box = h("div.message", { hidden: true }, this.text, this.field, this.offer, this.code, close);
+    this.root = h("div.messages", { role: "status" }, this.box);
   }
 
   /** Beside it a `link` as selectable text, an `offer` {text, act} as a button, and a `code` (rows of 0 and 1) of the

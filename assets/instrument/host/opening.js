@@ -36,13 +36,13 @@ export class Opening {
   /** `host` is the element. */
   constructor(host) {
     this.host = host;
-    this.steps = h("ol", {});
+    this.steps = h("ol");
     this.pause = button("Pause", () => this.toggle());
     this.skip = button("Skip", () => this.end());
     this.play = button("Play the opening", () => this.start());
-    this.pace = h("span", { class: "note" });
-    const controls = h("div", { class: "controls" }, this.pace, this.pause, this.play, this.skip);
-    this.root = h("div", { class: "opening", role: "group", "aria-label": "One round, step by step", hidden: true });
+    this.pace = h("span.note");
+    const controls = h("div.controls", this.pace, this.pause, this.play, this.skip);
+    this.root = h("div.opening", { role: "group", "aria-label": "One round, step by step", hidden: true });
     this.root.append(this.steps, controls);
     for (const kind of ["pointerdown", "keydown"])
       document.addEventListener(kind, (event) => this.playing && this.left(event), true);
@@ -58,7 +58,7 @@ export class Opening {
     this.root.hidden = !this.round;
     if (!this.round) return;
     const words = openingWords(this.round, plainLane(store));
-    const step = ([what, much]) => h("li", {}, h("b", { text: what }), " ", h("span", { class: "note", text: much }));
+    const step = ([what, much]) => h("li", h("b", what), " ", h("span.note", much));
     this.steps.replaceChildren(...words.map(step));
     setText(this.pace, `slowed ${Math.round((STEP_MS * STAGES.length) / (this.round.end - this.round.start))}×`);
     if (recall("opening", () => true) || this.host.transport.quiet.matches) this.still();

@@ -83,7 +83,7 @@ export function showUnable(unable) {
   if (!place) return;
   place.hidden = !unable.length;
   setText(place.querySelector("summary"), `${counted(unable.length, "drafter")} cannot run here: why`);
-  place.querySelector("ul").replaceChildren(...unable.map(([title, why]) => h("li", { text: `${title}: ${why}` })));
+  place.querySelector("ul").replaceChildren(...unable.map(([title, why]) => h("li", `${title}: ${why}`)));
 }
 
 let uses = {}; // drafter -> the settings it reads, once the engine has said

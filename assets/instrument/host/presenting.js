@@ -12,12 +12,11 @@ export class Presenting {
     this.room = given.classes ? presentedRoom() : null;
     this.root = this.room
       ? h(
-          "p",
-          { class: "note class-room" },
+          "p.note.class-room",
           `Class ${this.room.code}: phones follow your lessons. `,
-          h("kbd", { text: "A" }),
+          h("kbd", "A"),
           " asks the class about the run that is shown. ",
-          h("a", { href: "class", text: "To the projector" }),
+          h("a", { href: "class" }, "To the projector"),
         )
       : null;
     this.list = h("dialog", {
@@ -41,7 +40,7 @@ export class Presenting {
       return;
     }
     this.list.replaceChildren(
-      h("b", { text: "What to ask the class" }),
+      h("b", "What to ask the class"),
       ...questions.map((question) => button(question.ask, () => this.take(question))),
       button("Cancel", () => this.list.close(), { class: "link" }),
     );

@@ -21,7 +21,7 @@ export class SceneRun {
     });
     const run = button("Run", () => this.press("#ds-run"), { class: "small leading" });
     const step = button("Step", () => this.press("#ds-step"));
-    this.root = h("div", { class: "controls scene-run", hidden: true }, this.prompt, this.drafter, run, step);
+    this.root = h("div.controls.scene-run", { hidden: true }, this.prompt, this.drafter, run, step);
     this.changed = 0;
   }
 
@@ -34,7 +34,7 @@ export class SceneRun {
     const names = draftersAble();
     const now = drafterChosen();
     const all = names.includes(now) ? names : [now, ...names];
-    this.drafter.replaceChildren(...all.map((name) => h("option", { value: name, text: drafterTitle(name) })));
+    this.drafter.replaceChildren(...all.map((name) => h("option", { value: name }, drafterTitle(name))));
     this.drafter.value = now;
   }
 

@@ -61,42 +61,29 @@ export class Scenes {
    */
   constructor(host, show, keys) {
     Object.assign(this, { host, show, at: 0, look: PAGE_LOOK });
-    this.enter = h("button", {
-      class: "small",
-      type: "button",
-      text: "Scenes",
-      title: "Large pictures, one at a time, for presenting (keys 1 to 6)",
-      on: { click: () => this.to(1) },
-    });
+    const large = { title: "Large pictures, one at a time, for presenting (keys 1 to 6)" };
+    this.enter = button("Scenes", () => this.to(1), large);
     const enter = ([, title], i) => button(`${i + 1} ${title}`, () => this.to(i + 1));
     this.tabs = SCENES.map(enter);
     this.list = h(
       "section",
       { "aria-label": "Scenes" },
-      h("h3", { text: "Scenes" }),
-      h("p", { class: "note", text: "Large pictures of the run on Watch, one at a time; keys 1 to 6, or a clicker." }),
-      h("div", { class: "controls" }, SCENES.map(enter)),
+      h("h3", "Scenes"),
+      h("p.note", "Large pictures of the run on Watch, one at a time; keys 1 to 6, or a clicker."),
+      h("div.controls", SCENES.map(enter)),
     );
-    const full = document.fullscreenEnabled
-      ? h("button", { class: "small", type: "button", text: "Full screen", on: { click: () => this.fullscreen() } })
-      : null;
+    const full = document.fullscreenEnabled ? button("Full screen", () => this.fullscreen()) : null;
     const window_ =
       embedded() && location.protocol.startsWith("http")
-        ? h("a", {
-            class: "full-window",
-            target: "_blank",
-            rel: "noopener",
-            text: "Open full window",
-            href: location.href,
-          })
+        ? h("a.full-window", { target: "_blank", rel: "noopener", href: location.href }, "Open full window")
         : null;
     this.nav = h(
-      "span",
-      { class: "scene-nav", role: "group", "aria-label": "Scenes", hidden: true },
+      "span.scene-nav",
+      { role: "group", "aria-label": "Scenes", hidden: true },
       this.tabs,
       full,
       window_,
-      h("button", { class: "small", type: "button", text: "Exit", title: "Esc", on: { click: () => this.to(0) } }),
+      button("Exit", () => this.to(0), { title: "Esc" }),
     );
     this.run = new SceneRun();
     window.addEventListener("resize", () => this.fit());

@@ -30,12 +30,11 @@ export function showTaught() {
   const drafter = fromAddress("drafter");
   place.prepend(
     h(
-      "div",
-      { class: "ds-taught" },
-      prompt ? h("p", {}, "Prompt: ", h("q", { text: prompt })) : null,
-      drafter ? h("p", { text: `Drafter: ${drafterTitle(drafter)}` }) : null,
-      h("p", { text: set.length ? set.map(settingWords).join(" · ") : "Default settings." }),
-      embedded() ? h("a", { href: location.href, target: "_blank", rel: "noopener", text: "Open full window" }) : null,
+      "div.ds-taught",
+      prompt ? h("p", "Prompt: ", h("q", prompt)) : null,
+      drafter ? h("p", `Drafter: ${drafterTitle(drafter)}`) : null,
+      h("p", set.length ? set.map(settingWords).join(" · ") : "Default settings."),
+      embedded() ? h("a", { href: location.href, target: "_blank", rel: "noopener" }, "Open full window") : null,
     ),
   );
 }

@@ -67,4 +67,4 @@ const DRAWINGS = [
 
 /** The drawing of a lesson. */
 export const drawing = (lesson) =>
-  s("svg", { class: "drawing", viewBox: "0 0 192 86", "aria-hidden": "true" }, DRAWINGS[LESSONS.indexOf(lesson)]());
+  s("svg.drawing", { viewBox: "0 0 192 86", "aria-hidden": "true" }, DRAWINGS[LESSONS.indexOf(lesson)]());

@@ -21,15 +21,15 @@ export function rowBars(store) {
   const seen = [...byRows(store)].filter(([, { n }]) => n > 1);
   const most = Math.max(...seen.map(([, { ms }]) => ms));
   return h(
-    "div",
-    { class: "rowbars", role: "table", "aria-label": "A target forward by its rows, median" },
+    "div.rowbars",
+    { role: "table", "aria-label": "A target forward by its rows, median" },
     seen.map(([rows, { n, ms }]) =>
       h(
         "div",
         { role: "row" },
-        h("span", { role: "rowheader", text: counted(rows, "row") }),
+        h("span", { role: "rowheader" }, counted(rows, "row")),
         h("div", { role: "cell", "aria-hidden": "true" }, h("i", { style: { width: `${(100 * ms) / most}%` } })),
-        h("span", { role: "cell", text: `${formatMs(ms)}, median of ${n}` }),
+        h("span", { role: "cell" }, `${formatMs(ms)}, median of ${n}`),
       ),
     ),
   );
@@ -64,21 +64,20 @@ export function arrivalPicture(store) {
     .join("; ");
   return h(
     "div",
-    {},
     h(
-      "div",
-      { class: "arrivals", role: "img", "aria-label": `When each token arrives, from 0 to ${formatMs(end)}. ${words}` },
+      "div.arrivals",
+      { role: "img", "aria-label": `When each token arrives, from 0 to ${formatMs(end)}. ${words}` },
       rows.flatMap(([kind, name, times]) => [
-        h("span", { text: name }),
+        h("span", name),
         s(
           "svg",
           { viewBox: `0 0 ${WIDE} 22`, preserveAspectRatio: "none" },
-          s("path", { class: "rule", d: `M0 22H${WIDE}` }),
+          s("path.rule", { d: `M0 22H${WIDE}` }),
           s("path", { class: kind, d: times.map((at) => `M${((WIDE * at) / end).toFixed(1)} 2v20`).join("") }),
         ),
       ]),
-      h("span", {}),
-      h("p", { class: "ends" }, h("span", { text: "0" }), h("span", { text: formatMs(end) })),
+      h("span"),
+      h("p.ends", h("span", "0"), h("span", formatMs(end))),
     ),
     foldedTable(
       "The gaps as a table",
@@ -129,8 +128,7 @@ export function copyPicture(lane) {
     });
   const words = `${counted(copies.length, "draft")} copied, ${copies.filter((c) => c.accepted).length} of them with at least one token accepted`;
   return h(
-    "div",
-    { class: "copies" },
+    "div.copies",
     s(
       "svg",
       {
@@ -139,15 +137,14 @@ export function copyPicture(lane) {
         role: "img",
         "aria-label": `Arcs from each copied draft to its source. ${words}`,
       },
-      s("path", { class: "prompt", d: `M0 ${TALL - 4}H${x(prompt)}` }),
-      s("path", { class: "written", d: `M${x(prompt)} ${TALL - 4}H${WIDE}` }),
+      s("path.prompt", { d: `M0 ${TALL - 4}H${x(prompt)}` }),
+      s("path.written", { d: `M${x(prompt)} ${TALL - 4}H${WIDE}` }),
       copies.map(arc),
     ),
     h(
-      "p",
-      { class: "ends" },
-      h("span", { text: `prompt, ${counted(prompt, "token")}` }),
-      h("span", { text: `${counted(lane.tokens.length, "token")} of output` }),
+      "p.ends",
+      h("span", `prompt, ${counted(prompt, "token")}`),
+      h("span", `${counted(lane.tokens.length, "token")} of output`),
     ),
     foldedTable(
       "The arcs as a table",

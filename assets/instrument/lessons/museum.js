@@ -2,7 +2,7 @@
 // ended (tests/programs/record_museum.py).
 
 import { fromAddress, setInAddress } from "../base/address.js";
-import { button, h } from "../base/dom.js";
+import { button, h, remark } from "../base/dom.js";
 import { formatProb, visible } from "../base/format.js";
 import { callServer } from "../base/host.js";
 import { shareBars } from "../draw/shares.js";
@@ -21,29 +21,27 @@ export class MuseumView {
     this.entrance = h(
       "section",
       { "aria-label": "Museum" },
-      h("h3", { text: "A museum of real bugs" }),
-      h("p", {
-        class: "note",
-        text: "Four servers that wrote fluent text of a wrong distribution, or lied about it: the mechanism, a picture, what convicts each, and the mend.",
-      }),
+      h("h3", "A museum of real bugs"),
       h(
-        "div",
-        { class: "controls" },
+        "p.note",
+        "Four servers that wrote fluent text of a wrong distribution, or lied about it: the mechanism, a picture, what convicts each, and the mend.",
+      ),
+      h(
+        "div.controls",
         button("Open the museum", () => this.open()),
       ),
     );
-    this.title = h("h2", { tabindex: "-1", text: "Real bugs of speculative decoding" });
-    this.halls = h("div", { class: "halls" });
+    this.title = h("h2", { tabindex: "-1" }, "Real bugs of speculative decoding");
+    this.halls = h("div.halls");
     this.root = h(
-      "div",
-      { class: "learn museum", hidden: true },
+      "div.learn.museum",
+      { hidden: true },
       h(
-        "header",
-        { class: "card-head wrap" },
+        "header.card-head.wrap",
         this.title,
         button("Back to Learn", () => this.close()),
       ),
-      h("p", { class: "sum", text: WHAT }),
+      remark(WHAT),
       this.halls,
     );
   }
@@ -78,20 +76,14 @@ export class MuseumView {
 function exhibitOf(exhibit) {
   const { number, link, program, title, story, rebuilt, picture } = exhibit;
   return h(
-    "section",
-    { class: "card exhibit", "aria-label": number },
-    h("h3", { text: title }),
+    "section.card.exhibit",
+    { "aria-label": number },
+    h("h3", title),
+    h("p.note", h("a", { href: link, target: "_blank", rel: "noopener" }, number), ` · ${program} · here: ${rebuilt}`),
+    h("p", story),
+    remark(captionOf(picture)),
     h(
-      "p",
-      { class: "note" },
-      h("a", { href: link, target: "_blank", rel: "noopener", text: number }),
-      ` · ${program} · here: ${rebuilt}`,
-    ),
-    h("p", { text: story }),
-    h("p", { class: "sum", text: captionOf(picture) }),
-    h(
-      "div",
-      { class: "twofold" },
+      "div.twofold",
       Object.entries(SIDES).map(([side, words]) => sideOf(words, exhibit[side], picture, side)),
     ),
   );
@@ -106,15 +98,15 @@ const captionOf = ({ kind, prompt, draws }) =>
 function sideOf(words, audit, picture, side) {
   const result = resultOf(audit, false);
   return h(
-    "div",
-    { class: "audit", "data-result": result },
-    h("h4", { text: words }),
+    "div.audit",
+    { "data-result": result },
+    h("h4", words),
     shareBars(`${words}: the target's and this server's`, rowsOf(picture, side), "the target's"),
-    picture.kind === "written" && h("p", { class: "note", text: distanceWords(picture, side) }),
-    h("p", { class: "verdict", text: RESULTS[result] }),
-    h("p", { class: "verdict-sentence", text: audit.verdict }),
-    h("p", { class: "note", text: `Evidence in nats; a difference is clear from ${audit.needed.toFixed(1)} on.` }),
-    h("div", { class: "bets" }, betRows(audit)),
+    picture.kind === "written" && h("p.note", distanceWords(picture, side)),
+    h("p.verdict", RESULTS[result]),
+    h("p.verdict-sentence", audit.verdict),
+    h("p.note", `Evidence in nats; a difference is clear from ${audit.needed.toFixed(1)} on.`),
+    h("div.bets", betRows(audit)),
   );
 }
 
@@ -133,6 +125,6 @@ const othersOf = (others) =>
   h(
     "section",
     { "aria-label": "Not reproduced" },
-    h("h3", { text: "Not reproduced here" }),
+    h("h3", "Not reproduced here"),
     scrollable("Not reproduced", table(["number or program", "what it is"], others)),
   );

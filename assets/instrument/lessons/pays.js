@@ -1,7 +1,7 @@
 // Where drafting pays and where it does not: the same lanes on two texts, and the same text with the costs of a larger
 // pair, side by side, from one recording.
 
-import { h } from "../base/dom.js";
+import { h, remark } from "../base/dom.js";
 import { formatFigure, formatMs, formatProb, shorten } from "../base/format.js";
 import { costsOf } from "../base/numbers.js";
 import { draftLane, draftTotals, plainLane, speculates } from "../base/store.js";
@@ -41,8 +41,7 @@ export function paysPicture(races, first = ["text", textName]) {
       .map((row) => [nameOf(race), row]),
   );
   return h(
-    "div",
-    { class: "worth" },
+    "div.worth",
     scrollable(
       "Where it pays",
       table(
@@ -54,14 +53,13 @@ export function paysPicture(races, first = ["text", textName]) {
           formatFigure(costs.tau),
           formatMs(costs.one),
           formatProb(costs.c),
-          h("b", { text: `${formatFigure(costs.measured)}×` }),
+          h("b", `${formatFigure(costs.measured)}×`),
         ]),
       ),
     ),
-    h("p", {
-      class: "sum",
-      text: "c: median draft forward / median plain round. × plain: tokens per millisecond of whole lanes, prefill excluded, recorded in one race for each row's text and target.",
-    }),
+    remark(
+      "c: median draft step / median plain round. × plain: tokens per millisecond of whole lanes, without reading the prompt, recorded in one race for each row's text and target.",
+    ),
   );
 }
 
@@ -72,11 +70,9 @@ export function largePicture(small, large) {
   const nameOf = (race) => ballastOf({ start: draftLane(race).start }) || "this pair as it is";
   return h(
     "div",
-    {},
     paysPicture([same, large], ["costs of", nameOf]),
-    h("p", {
-      class: "sum",
-      text: "With ballast, each forward also reads and multiplies weights of the named model's size. Nothing is done with the result, so the tokens are this pair's own.",
-    }),
+    remark(
+      "With ballast, each forward also reads and multiplies weights of the named model's size. Nothing is done with the result, so the tokens are this pair's own.",
+    ),
   );
 }

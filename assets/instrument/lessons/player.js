@@ -5,7 +5,7 @@
 
 import { given } from "../base/given.js";
 import { setInAddress } from "../base/address.js";
-import { h, setText } from "../base/dom.js";
+import { button, h, remark, setText } from "../base/dom.js";
 import { askHost, hostCan, requestLesson } from "../base/host.js";
 import { fold, newStore } from "../base/store.js";
 import { LESSONS } from "./lessons.js";
@@ -20,51 +20,46 @@ export class LessonPlayer {
     this.host = host;
     this.all = LESSONS.filter((lesson) => given.lessonNames.includes(lesson.trace));
     this.menu = h(
-      "div",
-      { class: "learn" },
-      h("h2", { tabindex: "-1", text: "How can guessing make exact text faster?" }),
+      "div.learn",
+      h("h2", { tabindex: "-1" }, "How can guessing make exact text faster?"),
       this.all.length
         ? h(
-            "ol",
-            { class: "path", "aria-label": "Lessons" },
+            "ol.path",
+            { "aria-label": "Lessons" },
             this.all.map((lesson, i) => this.stop(lesson, i + 1)),
           )
-        : h("p", { class: "sum", text: "No lesson is recorded here." }),
+        : remark("No lesson is recorded here."),
       given.classes &&
         h(
-          "p",
-          { class: "sum" },
-          h("a", { href: "class", text: "Start a class" }),
+          "p.sum",
+          h("a", { href: "class" }, "Start a class"),
           ": everybody predicts real rounds on a phone, and you reveal them here.",
         ),
       ...scenes,
-      h("h3", { text: "Glossary" }),
+      h("h3", "Glossary"),
       glossary(),
     );
     this.title = h("h3", { tabindex: "-1" });
-    this.words = h("div", { class: "lesson-words", "aria-live": "polite" });
-    this.definition = h("p", { class: "note definition" });
-    this.place = h("span", { class: "note" });
-    const button = (text, act) => h("button", { class: "small", type: "button", text, on: { click: act } });
+    this.words = h("div.lesson-words", { "aria-live": "polite" });
+    this.definition = h("p.note.definition");
+    this.place = h("span.note");
     this.back = button("Back", () => this.go(this.at - 1));
     this.next = button("Next", () => this.go(this.at + 1));
     this.next.classList.add("leading");
     this.panel = h(
-      "section",
-      { class: "card lesson", "aria-label": "Lesson", hidden: true },
+      "section.card.lesson",
+      { "aria-label": "Lesson", hidden: true },
       h(
-        "header",
-        { class: "card-head" },
+        "header.card-head",
         this.title,
         h(
-          "div",
-          { class: "controls" },
+          "div.controls",
           button("All lessons", () => this.leave()),
         ),
       ),
       this.words,
       this.definition,
-      h("div", { class: "controls" }, this.back, this.next, this.place),
+      h("div.controls", this.back, this.next, this.place),
     );
   }
 
@@ -72,13 +67,12 @@ export class LessonPlayer {
   stop(lesson, number) {
     return h(
       "li",
-      {},
       h(
         "button",
         { type: "button", on: { click: () => this.start(number) } },
         drawing(lesson),
-        h("b", { text: `${number} ${lesson.title}` }),
-        h("span", { class: "note", text: lesson.about }),
+        h("b", `${number} ${lesson.title}`),
+        h("span.note", lesson.about),
       ),
     );
   }
@@ -148,27 +142,14 @@ export class LessonPlayer {
     const number = this.all.indexOf(this.lesson) + 1;
     const controls = hostCan("set");
     return [
-      h("p", {}, h("b", { text: "Question. " }), ...this.parts(question(this.store))),
-      h("details", {}, h("summary", { text: "Answer" }), this.said(answer(this.store))),
-      h("p", {}, h("b", { text: "Try it. " }), ...this.parts(attempt.words)),
+      h("p", h("b", "Question. "), ...this.parts(question(this.store))),
+      h("details", h("summary", "Answer"), this.said(answer(this.store))),
+      h("p", h("b", "Try it. "), ...this.parts(attempt.words)),
       h(
-        "div",
-        { class: "controls" },
-        controls
-          ? h("button", {
-              class: "small",
-              type: "button",
-              text: "Set the controls",
-              on: { click: () => this.attempt(attempt.controls) },
-            })
-          : null,
+        "div.controls",
+        controls ? button("Set the controls", () => this.attempt(attempt.controls)) : null,
         number < this.all.length
-          ? h("button", {
-              class: "small",
-              type: "button",
-              text: `Next lesson: ${this.all[number].title}`,
-              on: { click: () => this.start(number + 1) },
-            })
+          ? button(`Next lesson: ${this.all[number].title}`, () => this.start(number + 1))
           : null,
       ),
     ];
@@ -201,7 +182,7 @@ export class LessonPlayer {
   // Words: strings, elements, and terms in double brackets, defined where they are pointed at.
 
   said(say) {
-    return h("p", {}, this.parts(say));
+    return h("p", this.parts(say));
   }
 
   parts(say) {
@@ -217,12 +198,10 @@ export class LessonPlayer {
   term(text) {
     const [name, shown] = text.split("|");
     const tell = () => setText(this.definition, `${name}: ${defineTerm(name)}`);
-    return h("button", {
-      class: "term",
-      type: "button",
-      title: defineTerm(name),
-      text: shown || name,
-      on: { mouseenter: tell, focus: tell, click: tell },
-    });
+    return h(
+      "button.term",
+      { type: "button", title: defineTerm(name), on: { mouseenter: tell, focus: tell, click: tell } },
+      shown || name,
+    );
   }
 }

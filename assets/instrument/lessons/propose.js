@@ -1,7 +1,7 @@
 // Two pictures of proposing that only lessons show: one round's proposal of every drafter on one ruler, and what was
 // prepared while the target verified. Folded from the run like everything else.
 
-import { h, s } from "../base/dom.js";
+import { h, remark, s } from "../base/dom.js";
 import { counted, formatFigure, formatMs, median } from "../base/format.js";
 import { costsOf, draftForwards, sum } from "../base/numbers.js";
 import { plainLane } from "../base/store.js";
@@ -37,19 +37,17 @@ export function proposePicture(store, host) {
   const words = ({ round, ms, steps }) =>
     `${formatMs(ms)} for ${counted(round.drafted, "token")}: ${counted(steps.length, "forward")}, ${formatMs(sum(steps))} and other drafting work`;
   return h(
-    "div",
-    { class: "scale-body" },
+    "div.scale-body",
     scaleRow(
       "plain, one token",
-      [{ ms: one, kind: "verify", words: "target, 1 row" }],
+      [{ ms: one, kind: "verify", words: "target, 1 token" }],
       ruler,
-      `${formatMs(one)}: a target forward over one row, median of ${rounds.length}`,
+      `${formatMs(one)}: a pass of the target over one token, median of ${rounds.length}`,
     ),
     all.map((at) => scaleRow(laneTitle(at.lane), proposeParts(at.round), ruler, words(at), open(at))),
-    h("p", {
-      class: "sum",
-      text: "For each lane the recorded round whose drafting took the median time, all on the same scale. Click a block to open its round.",
-    }),
+    remark(
+      "For each lane the recorded round whose drafting took the median time, all on the same scale. Click a block to open its round.",
+    ),
     foldedTable(
       "The drafts as a table",
       ["lane", "round", "drafted", "forwards", "forward time", "other", "total", "/ plain forward"],
@@ -93,10 +91,7 @@ export function worthPicture(store) {
   const deepest = Math.max(...lanes.map(({ places }) => places.length));
   const cell = (at) =>
     at
-      ? [
-          h("i", { class: "share", style: { width: `${(44 * at.accepted) / at.reached}px` } }),
-          `${at.accepted} of ${at.reached}`,
-        ]
+      ? [h("i.share", { style: { width: `${(44 * at.accepted) / at.reached}px` } }), `${at.accepted} of ${at.reached}`]
       : "not reached";
   const head = [
     "lane",
@@ -107,19 +102,17 @@ export function worthPicture(store) {
   ];
   const row = ({ lane, places, costs }) => [
     laneTitle(lane),
-    h("b", { text: `${formatFigure(costs.measured)}×` }),
+    h("b", `${formatFigure(costs.measured)}×`),
     formatFigure(costs.tau),
     formatFigure(costs.per * costs.c),
     ...Array.from({ length: deepest }, (_, k) => cell(places[k])),
   ];
   return h(
-    "div",
-    { class: "worth" },
+    "div.worth",
     scrollable("What each drafter gained", table(head, lanes.filter(({ costs }) => costs).map(row))),
-    h("p", {
-      class: "sum",
-      text: "A position is reached if all draft tokens before it were accepted; rounds cut by a limit are excluded. Drafting: draft forwards per round times the median forward. × plain: tokens per millisecond of whole lanes, prefill excluded.",
-    }),
+    remark(
+      "A position is reached if all draft tokens before it were accepted; rounds cut by a limit are excluded. Drafting: draft steps per round times the median step. × plain: tokens per millisecond of whole lanes, without reading the prompt.",
+    ),
   );
 }
 
@@ -149,10 +142,9 @@ export function prefetchPicture(lane) {
     box(i, UP + 4, ((DOWN - 4) * Math.min(note.waited_ms, note.busy_ms)) / busiest, "waited"),
   ];
   const hits = all.filter(({ note }) => note.hit).length;
-  const key = (look, text) => h("span", { class: "key" }, h("i", { class: look }), text);
+  const key = (look, text) => h("span.key", h("i", { class: look }), text);
   return h(
-    "div",
-    { class: "prefetch" },
+    "div.prefetch",
     s(
       "svg",
       {
@@ -161,18 +153,16 @@ export function prefetchPicture(lane) {
         role: "img",
         "aria-label": `${counted(all.length, "round")} drafted ahead; ${hits} hits`,
       },
-      s("path", { class: "line", d: `M0 ${UP + 1}H${WIDE}` }),
+      s("path.line", { d: `M0 ${UP + 1}H${WIDE}` }),
       all.flatMap(column),
     ),
     h(
-      "p",
-      { class: "ends" },
-      h("span", { text: `up: time of the next draft, at most ${formatMs(most)}` }),
-      h("span", { text: `down: drafting ahead, at most ${formatMs(busiest)}` }),
+      "p.ends",
+      h("span", `up: time of the next draft, at most ${formatMs(most)}`),
+      h("span", `down: drafting ahead, at most ${formatMs(busiest)}`),
     ),
     h(
-      "p",
-      { class: "legend" },
+      "p.legend",
       key("hit", "hit: already drafted"),
       key("miss", "miss: drafted again"),
       key("busy", "while the target verified"),

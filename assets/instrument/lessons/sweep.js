@@ -2,9 +2,10 @@
 // recorded run, and at every batch size, folded from the sweep's whole runs (tests/programs/record_sweep.py).
 // Both against plain.
 
-import { h, s } from "../base/dom.js";
+import { h, remark, s } from "../base/dom.js";
 import { counted, formatFigure, median } from "../base/format.js";
 import { draftLane, plainLane } from "../base/store.js";
+import { axes, polyline } from "../draw/chart.js";
 import { foldedTable } from "../draw/tables.js";
 
 /** At each length that both lanes reached: plain's milliseconds over the drafting lane's, prompts included. */
@@ -66,49 +67,23 @@ function namePlaces(heights) {
  */
 function chart({ series, places, at, axis, label }) {
   const top = Math.max(1.2, ...series.flatMap(({ points }) => points.flatMap((p) => p.all || [p.y]))) * 1.06;
-  const x = (value) => BOX.left + at(value) * (BOX.width - BOX.left - BOX.right);
-  const y = (value) => BOX.height - BOX.bottom - (value / top) * (BOX.height - BOX.top - BOX.bottom);
   const ticks = Array.from({ length: Math.floor(top) + 1 }, (_, i) => i);
+  const { x, y, svg } = axes(BOX, { along: at, most: top, ticks, marks: places, axis });
   const ends = namePlaces(series.map(({ points }) => y(points[points.length - 1].y) + 4));
   const line = ({ name, points }, i) => {
     const end = points[points.length - 1];
     return [
-      s("polyline", {
-        points: points.map((p) => `${x(p.x)},${y(p.y)}`).join(" "),
-        "stroke-dasharray": DASHES[i % DASHES.length],
-      }),
+      polyline(points, x, y, { "stroke-dasharray": DASHES[i % DASHES.length] }),
       ...points
         .filter((p) => p.all)
         .flatMap((p) => [
-          s("line", { class: "span", x1: x(p.x), x2: x(p.x), y1: y(Math.min(...p.all)), y2: y(Math.max(...p.all)) }),
+          s("line.span", { x1: x(p.x), x2: x(p.x), y1: y(Math.min(...p.all)), y2: y(Math.max(...p.all)) }),
           s("circle", { cx: x(p.x), cy: y(p.y), r: 3.5 }),
         ]),
-      name ? s("text", { class: "caption", x: x(end.x) + 8, y: ends[i] }, name) : null,
+      name ? s("text.caption", { x: x(end.x) + 8, y: ends[i] }, name) : null,
     ];
   };
-  return h(
-    "div",
-    { class: "curve sweep" },
-    s(
-      "svg",
-      { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": label },
-      ticks.flatMap((tick) => [
-        s("line", {
-          class: tick === 1 ? "one" : "",
-          x1: BOX.left,
-          x2: BOX.width - BOX.right,
-          y1: y(tick),
-          y2: y(tick),
-        }),
-        s("text", { x: BOX.left - 8, y: y(tick) + 4, "text-anchor": "end" }, `${tick}×`),
-      ]),
-      places.map((value) =>
-        s("text", { x: x(value), y: BOX.height - BOX.bottom + 17, "text-anchor": "middle" }, String(value)),
-      ),
-      s("text", { x: BOX.width - BOX.right, y: BOX.height - 5, "text-anchor": "end" }, axis),
-      series.flatMap(line),
-    ),
-  );
+  return h("div.curve.sweep", svg(label, series.flatMap(line)));
 }
 
 /** Speed against plain at each answer length. */
@@ -119,7 +94,6 @@ export function lengthPicture(store) {
   const places = [1, ...[0.25, 0.5, 0.75, 1].map((share) => Math.round(most * share))];
   return h(
     "div",
-    {},
     chart({
       series: [{ name: "", points }],
       places: [...new Set(places)],
@@ -127,10 +101,9 @@ export function lengthPicture(store) {
       axis: "tokens of output",
       label: `Speed against plain decoding by answer length: ${belowWords(points, "token")}`,
     }),
-    h("p", {
-      class: "sum",
-      text: `Time of plain decoding / time of this lane for that many tokens, including prefill of ${start.prompt_tokens} tokens; one recorded run of each, ${start.device}, ${counted(start.threads, "thread")}, ${start.created.slice(0, 10)}.`,
-    }),
+    remark(
+      `Time of plain decoding / time of this lane for that many tokens, reading its prompt of ${start.prompt_tokens} tokens included; one recorded run of each, ${start.device}, ${counted(start.threads, "thread")}, ${start.created.slice(0, 10)}.`,
+    ),
     foldedTable(
       "The lengths as a table",
       ["tokens", "× plain"],
@@ -152,7 +125,6 @@ export function batchPicture(store) {
   );
   return h(
     "div",
-    {},
     chart({
       series,
       places: batches,
@@ -160,10 +132,9 @@ export function batchPicture(store) {
       axis: "batch size",
       label: `Speed against plain decoding by batch: ${series.map(({ name, points }) => `${name} ${belowWords(points, "batch")}`).join("; ")}`,
     }),
-    h("p", {
-      class: "sum",
-      text: `Whole runs, ${run.tokens} tokens for each continuation of one prompt at T ${run.temperature}: seconds of plain decoding / seconds of the drafter in the same repeat; median of ${repeats}, lines from minimum to maximum. Measured on ${machine}.`,
-    }),
+    remark(
+      `Whole runs, ${run.tokens} tokens for each continuation of one prompt at T ${run.temperature}: seconds of plain decoding / seconds of the drafter in the same repeat; median of ${repeats}, lines from minimum to maximum. Measured on ${machine}.`,
+    ),
     foldedTable("The batches as a table", ["", "× plain", "all repeats"], rows),
   );
 }

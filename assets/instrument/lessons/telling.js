@@ -5,7 +5,7 @@ import { formatFigure, formatProb, visible } from "../base/format.js";
 import { beatsOf } from "../base/stages.js";
 import { nodeOf } from "../base/store.js";
 
-export const token = (raw) => h("code", { text: visible(raw) });
+export const token = (raw) => h("code", visible(raw));
 export const listed = (raws) => raws.flatMap((raw, i) => (i ? [" ", token(raw)] : [token(raw)]));
 export const equals = (x) => formatProb(x).replace(/^(?![<>])/, "= "); // "= .81", but "<.001"
 export const times = (x) => `${formatFigure(x)} times`;

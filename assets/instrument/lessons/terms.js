@@ -42,8 +42,7 @@ export function glossary() {
   const terms = Object.keys(TERMS).filter((name) => defineTerm(name));
   const words = [...Object.entries(SYMBOLS), ...terms.sort().map((name) => [name, defineTerm(name)])];
   return h(
-    "dl",
-    { class: "glossary" },
-    words.map(([name, meaning]) => h("div", {}, h("dt", { text: name }), h("dd", { text: meaning }))),
+    "dl.glossary",
+    words.map(([name, meaning]) => h("div", h("dt", name), h("dd", meaning))),
   );
 }

@@ -4,11 +4,12 @@
 // was found, on how much, and how often such a test raises a false alarm; for a lossy rule, how far its distribution
 // lies from the target's.
 
-import { h } from "../base/dom.js";
+import { h, remark } from "../base/dom.js";
 import { counted, formatFigure, formatProb, timeLeft } from "../base/format.js";
 import { hostCan } from "../base/host.js";
 import { keep, recall } from "../base/kept.js";
 import { Task } from "../base/task.js";
+import { scrollable, table } from "../draw/tables.js";
 
 const MOST = 32; // checks kept
 const whole = (done) =>
@@ -42,14 +43,8 @@ export class CheckCard {
     this.repaint = repaint;
     this.task = new Task("check", "Check this pair and drafter");
     this.done = recall("checks", fits) || []; // the newest first
-    this.result = h("div", { class: "block" });
-    this.root = h(
-      "div",
-      { class: "block check" },
-      h("h4", { text: "Checked by sampling" }),
-      this.task.root,
-      this.result,
-    );
+    this.result = h("div.block");
+    this.root = h("div.block.check", h("h4", "Checked by sampling"), this.task.root, this.result);
   }
 
   get answer() {
@@ -87,7 +82,7 @@ export class CheckCard {
     const none =
       "Samples the whole decoding loop on this machine, with its caches, masks and random numbers, and compares it with the target's distribution. Takes a minute or more.";
     this.result.replaceChildren(
-      ...(same ? resultParts(same) : [h("p", { class: "sum", text: none })]),
+      ...(same ? resultParts(same) : [remark(none)]),
       ...(others.length ? [otherChecks(others)] : []),
     );
   }
@@ -102,14 +97,10 @@ function progressOf({ ev: [last] }) {
 function otherChecks(others) {
   return h(
     "details",
-    {},
-    h("summary", { text: `${counted(others.length, "other check")} of this target` }),
+    h("summary", `${counted(others.length, "other check")} of this target`),
     h(
-      "ul",
-      { class: "rules" },
-      others.map((done) =>
-        h("li", {}, h("b", { text: `${what(done)}: ` }), h("span", { text: `${valueOf(done)}, ${when(done)} UTC` })),
-      ),
+      "ul.rules",
+      others.map((done) => h("li", h("b", `${what(done)}: `), h("span", `${valueOf(done)}, ${when(done)} UTC`))),
     ),
   );
 }
@@ -156,6 +147,13 @@ function what({ title, rule, of = {} }) {
   return `${title}${rule ? `, rule ${rule}${number}` : ""}${length}`;
 }
 
+const findingRow = (finding) => [
+  { class: finding.passed ? "" : "broken" },
+  resultOf(finding),
+  finding.name,
+  finding.detail,
+];
+
 function resultParts(done) {
   const [failed, distribution, lossy, value] = [failures(done), lawOf(done), isLossy(done), valueOf(done)];
   const detail = failed.length
@@ -164,40 +162,10 @@ function resultParts(done) {
       ? `total variation ${formatProb(distribution.total_variation)}, KL ${Number.isFinite(distribution.kl) ? `${formatFigure(distribution.kl)} nats` : "infinite"} from the target's joint distribution, by design`
       : `n = ${done.samples.toLocaleString("en")} samples of the joint distribution, p = ${formatProb(distribution.p_value)}`;
   return [
-    h("p", { class: "result-line" }, h("b", { text: value }), `: ${detail}.`),
-    h("p", {
-      class: "sum",
-      text: `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A correct implementation fails such a test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}Tested: the joint distribution of the next four tokens, γ 3.`,
-    }),
-    h(
-      "div",
-      { class: "table", tabindex: "0", role: "group", "aria-label": "Findings of the check" },
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["", "test", "found"].map((text) => h("th", { scope: "col", text: text || "result" })),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          done.findings.map((finding) =>
-            h(
-              "tr",
-              { class: finding.passed ? "" : "broken" },
-              h("td", { text: resultOf(finding) }),
-              h("th", { scope: "row", text: finding.name }),
-              h("td", { text: finding.detail }),
-            ),
-          ),
-        ),
-      ),
+    h("p.result-line", h("b", value), `: ${detail}.`),
+    remark(
+      `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A correct implementation fails such a test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}Tested: the joint distribution of the next four tokens, γ 3.`,
     ),
+    scrollable("Findings of the check", table(["result", "test", "found"], done.findings.map(findingRow), 1)),
   ];
 }

@@ -1,8 +1,9 @@
 // Is it still the target: what is proved, where, and what this run's own record shows.
 
-import { h } from "../base/dom.js";
+import { h, remark } from "../base/dom.js";
 import { counted } from "../base/format.js";
 import { draftLane, isInside, plainLane } from "../base/store.js";
+import { scrollable, table } from "../draw/tables.js";
 import { audit } from "./audit.js";
 import { distributionFigure } from "../run/sentence.js";
 
@@ -20,8 +21,8 @@ const RULES = {
 export class ExactView {
   constructor(check) {
     this.check = check;
-    this.body = h("div", { class: "sheet" });
-    this.root = h("div", { class: "sheet" }, this.body, check.root);
+    this.body = h("div.sheet");
+    this.root = h("div.sheet", this.body, check.root);
   }
 
   paint({ store, whole, busy }) {
@@ -34,9 +35,9 @@ export class ExactView {
     const distribution = distributionFigure(lane, plainLane(store), whole);
     this.body.replaceChildren(
       h(
-        "p",
-        { class: "result-line", "data-figure": "distribution" },
-        h("b", { text: distribution.value }),
+        "p.result-line",
+        { "data-figure": "distribution" },
+        h("b", distribution.value),
         ` ${distribution.label}: ${distribution.detail}.`,
       ),
       ...proof(lane),
@@ -49,38 +50,36 @@ function proof(lane) {
   const counts = new Map();
   for (const decision of lane.rounds.flatMap((r) => r.decisions))
     counts.set(decision.rule, (counts.get(decision.rule) || 0) + 1);
-  if (!counts.size) return [h("p", { class: "sum", text: "Nothing was drafted, so no rule was applied." })];
+  if (!counts.size) return [remark("Nothing was drafted, so no rule was applied.")];
   const link = (paper) => [
     " ",
-    h("a", { href: `https://arxiv.org/abs/${paper}`, target: "_blank", rel: "noreferrer", text: paper }),
+    h("a", { href: `https://arxiv.org/abs/${paper}`, target: "_blank", rel: "noreferrer" }, paper),
   ];
   const rule = ([kind, count]) =>
     h(
       "li",
-      {},
-      h("b", { text: RULES[kind]?.name || kind }),
+      h("b", RULES[kind]?.name || kind),
       ` · ${counted(count, "decision")} in this run`,
       (RULES[kind]?.papers || []).flatMap(link),
     );
   return [
-    h("h4", { text: "The rule" }),
-    h("ul", { class: "rules" }, [...counts].map(rule)),
+    h("h4", "The rule"),
+    h("ul.rules", [...counts].map(rule)),
     h(
-      "p",
-      { class: "sum" },
+      "p.sum",
       isInside(lane)
         ? "The server's own code applied this rule. What its recorder sent of this run is checked below; draftscope audit URL --inside tests every tensor of many runs."
         : lane.start && !lane.start.exact
           ? "This rule is lossy by design: the output does not follow the target's distribution."
           : [
               "Proved: ",
-              h("code", { text: "engine/draftscope/verify/rules.py" }),
+              h("code", "engine/draftscope/verify/rules.py"),
               " states the rule in rational numbers; ",
-              h("code", { text: "tests/verify/test_rules.py" }),
+              h("code", "tests/verify/test_rules.py"),
               " enumerates every draft, random number and last token and gets exactly the target's distribution; ",
-              h("code", { text: "tests/decode/test_distribution.py" }),
+              h("code", "tests/decode/test_distribution.py"),
               " samples the whole loop, and checks that deliberate mistakes are caught. The proof covers the rule; ",
-              h("code", { text: "draftscope check" }),
+              h("code", "draftscope check"),
               " tests your own pair.",
             ],
     ),
@@ -89,29 +88,9 @@ function proof(lane) {
 
 function held(lane, whole) {
   if (!whole) return [];
-  const lines = audit(lane);
+  const row = ({ good, of, words }) => [{ class: good === of ? "" : "broken" }, `${good} of ${of}`, words];
   return [
-    h("h4", { text: "Checked here, from the recording" }),
-    h(
-      "div",
-      { class: "table", tabindex: "0", role: "group", "aria-label": "Checks" },
-      h(
-        "table",
-        {},
-        h("thead", {}, h("tr", {}, h("th", { scope: "col", text: "holds" }), h("th", { scope: "col", text: "what" }))),
-        h(
-          "tbody",
-          {},
-          lines.map((line) =>
-            h(
-              "tr",
-              { class: line.good === line.of ? "" : "broken" },
-              h("td", { text: `${line.good} of ${line.of}` }),
-              h("th", { scope: "row", text: line.words }),
-            ),
-          ),
-        ),
-      ),
-    ),
+    h("h4", "Checked here, from the recording"),
+    scrollable("Checks", table(["holds", "what"], audit(lane).map(row), 1)),
   ];
 }

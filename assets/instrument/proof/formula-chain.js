@@ -5,6 +5,8 @@
 import { h, s, setText } from "../base/dom.js";
 import { counted, formatFigure, formatProb } from "../base/format.js";
 import { alphaOf, breakEven, chainSpeed, chainTau, longestChain, verifyAt } from "../base/numbers.js";
+import { polyline } from "../draw/chart.js";
+import { table } from "../draw/tables.js";
 import { formulaReset, formulaTable, measuredPoint, slider, speedAxes } from "./formula-parts.js";
 
 const MOST = 16; // longest chain drawn
@@ -14,16 +16,16 @@ export class ChainFormula {
     this.sliders = {
       alpha: slider("α, acceptance per draft token", 0, 0.99, "any", () => this.draw()),
       gamma: slider("γ, drafted per round", 1, MOST, 1, () => this.draw()),
-      c: slider("c, draft forward / plain round", 0, 1, "any", () => this.draw()),
+      c: slider("c, draft step / plain round", 0, 1, "any", () => this.draw()),
     };
-    this.words = h("p", { class: "sum" });
-    this.picture = h("div", { class: "curve" });
+    this.words = h("p.sum");
+    this.picture = h("div.curve");
     this.table = formulaTable("Speedup by γ");
-    const note = h("p", {
-      class: "note",
-      text: "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v by rows was measured on this machine, and the curve ends where it was; o is this run's.",
-    });
-    this.known = h("p", { class: "note" });
+    const note = h(
+      "p.note",
+      "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v by tokens read at once was measured on this machine, and the curve ends where it was; o is this run's.",
+    );
+    this.known = h("p.note");
     this.controls = [
       note,
       this.known,
@@ -62,46 +64,20 @@ export class ChainFormula {
     const [alpha, gamma, c] = ["alpha", "gamma", "c"].map((name) => this.sliders[name].value());
     const speed = (g) => chainSpeed(alpha, g, c, this.costs);
     const curve = Array.from({ length: this.longest }, (_, i) => ({
-      gamma: i + 1,
+      x: i + 1,
+      y: speed(i + 1),
       tau: chainTau(alpha, i + 1),
-      speed: speed(i + 1),
-    })).filter((at) => Number.isFinite(at.speed));
+    })).filter((at) => Number.isFinite(at.y));
     if (!curve.length) return this.nothing();
-    const best = curve.reduce((a, b) => (b.speed > a.speed ? b : a));
+    const best = curve.reduce((a, b) => (b.y > a.y ? b : a));
     const even = breakEven(gamma, c, this.costs);
     this.words.replaceChildren(
-      h("b", { text: `Modelled: τ ${formatFigure(chainTau(alpha, gamma))}, S ${formatFigure(speed(gamma))}` }),
-      ` · best γ ${best.speed > 1 ? `${best.gamma}${best.gamma === this.longest && best.gamma > 1 ? ", the longest that was measured" : ""}, S ${formatFigure(best.speed)}` : "0: plain decoding"} · at γ ${gamma} it is faster than plain ${even >= 0.9999 ? "at no α" : `above α ${formatProb(even)}`}.${noiseWords(gamma, this.costs)}`,
+      h("b", `Modelled: τ ${formatFigure(chainTau(alpha, gamma))}, S ${formatFigure(speed(gamma))}`),
+      ` · best γ ${best.y > 1 ? `${best.x}${best.x === this.longest && best.x > 1 ? ", the longest that was measured" : ""}, S ${formatFigure(best.y)}` : "0: plain decoding"} · at γ ${gamma} it is faster than plain ${even >= 0.9999 ? "at no α" : `above α ${formatProb(even)}`}.${noiseWords(gamma, this.costs)}`,
     );
     this.picture.replaceChildren(chart(curve, gamma, best, this.costs));
-    this.table.lastChild.replaceChildren(
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["γ", "τ, modelled", "S, modelled"].map((text) => h("th", { scope: "col", text })),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          curve.map((at) =>
-            h(
-              "tr",
-              {},
-              h("th", { scope: "row", text: String(at.gamma) }),
-              h("td", { text: formatFigure(at.tau) }),
-              h("td", { text: formatFigure(at.speed) }),
-            ),
-          ),
-        ),
-      ),
-    );
+    const row = ({ x, tau, y }) => [x, formatFigure(tau), formatFigure(y)];
+    this.table.lastChild.replaceChildren(table(["γ", "τ, modelled", "S, modelled"], curve.map(row)));
   }
 }
 
@@ -110,27 +86,27 @@ function knownWords(costs) {
   const { widths } = costs.curve;
   const far = widths[widths.length - 1];
   const from = costs.curve.kind
-    ? `v was measured up to ${counted(far, "row")}.`
-    : `This run measured v at ${widths.join(" and ")} ${far === 1 ? "row" : "rows"} only.`;
-  return from + (costs.noisy ? " Its own forwards of several rows came out faster than those of one: noise." : "");
+    ? `v was measured up to ${counted(far, "token")} at once.`
+    : `This run measured v at ${widths.join(" and ")} ${far === 1 ? "token" : "tokens at once"} only.`;
+  return from + (costs.noisy ? " Reading several came out faster than reading one: noise." : "");
 }
 
 /** Where the measured effect of more rows is smaller than its noise. */
 function noiseWords(gamma, costs) {
   const { v, noise } = verifyAt(gamma + 1, costs.curve);
-  return v - 1 < 2 * noise ? ` v of ${gamma + 1} rows cannot be told from v of one: the noise is larger.` : "";
+  return v - 1 < 2 * noise ? ` v of ${gamma + 1} tokens cannot be told from v of one: the noise is larger.` : "";
 }
 
 function chart(curve, gamma, best, costs) {
-  const most = Math.max(1.2, costs.measured, ...curve.map((at) => at.speed)) * 1.08;
+  const most = Math.max(1.2, costs.measured, ...curve.map((at) => at.y)) * 1.08;
   const axes = speedAxes(most, MOST, [1, 4, 8, 12, 16], "γ, drafted per round");
   const { x, y } = axes;
   const at = curve[gamma - 1];
   return axes.svg(
-    `Modelled speedup by γ, best ${formatFigure(best.speed)} at γ ${best.gamma}; measured ${formatFigure(costs.measured)} at ${formatFigure(costs.drafted)} drafted per round`,
-    s("polyline", { class: "model", points: curve.map((p) => `${x(p.gamma)},${y(p.speed)}`).join(" ") }),
-    curve.map((p) => s("circle", { class: "model", cx: x(p.gamma), cy: y(p.speed), r: 2 })),
-    s("circle", { class: "chosen", cx: x(at.gamma), cy: y(at.speed), r: 5.5 }),
-    measuredPoint(axes, costs.drafted, costs.measured, at.speed),
+    `Modelled speedup by γ, best ${formatFigure(best.y)} at γ ${best.x}; measured ${formatFigure(costs.measured)} at ${formatFigure(costs.drafted)} drafted per round`,
+    polyline(curve, x, y, { class: "model" }),
+    curve.map((p) => s("circle.model", { cx: x(p.x), cy: y(p.y), r: 2 })),
+    s("circle.chosen", { cx: x(at.x), cy: y(at.y), r: 5.5 }),
+    measuredPoint(axes, costs.drafted, costs.measured, at.y),
   );
 }

@@ -1,21 +1,16 @@
 // What both faces of the formula card are made of: sliders, a table, axes, and the measured point.
 
-import { h, s, setText } from "../base/dom.js";
+import { button, h, s, setText } from "../base/dom.js";
 import { formatFigure, formatProb } from "../base/format.js";
+import { axes } from "../draw/chart.js";
+import { scrollable } from "../draw/tables.js";
 
-export const formulaReset = (act) =>
-  h("button", { class: "small", type: "button", text: "As measured", on: { click: act } });
+export const formulaReset = (act) => button("As measured", act);
 
-export const formulaTable = (label) =>
-  h(
-    "details",
-    {},
-    h("summary", { text: "The curve as a table" }),
-    h("div", { class: "table", tabindex: "0", role: "group", "aria-label": label }),
-  );
+export const formulaTable = (label) => h("details", h("summary", "The curve as a table"), scrollable(label));
 
 export function slider(label, min, max, step, changed) {
-  const value = h("output", {});
+  const value = h("output");
   const input = h("input", {
     type: "range",
     min: String(min),
@@ -37,7 +32,7 @@ export function slider(label, min, max, step, changed) {
     changed();
   });
   return {
-    root: h("label", { class: "slider" }, h("span", { text: label }), value, input),
+    root: h("label.slider", h("span", label), value, input),
     value: () => Number(input.value),
     set: (x) => {
       input.value = String(x);
@@ -57,47 +52,22 @@ export function slider(label, min, max, step, changed) {
 
 const BOX = { width: 560, height: 240, left: 44, right: 14, top: 12, bottom: 44 };
 
-/** Axes of speed over something else up to `wide`: the scales, and what is drawn of them. `marks` are named values. */
+/** Axes of speed over something else up to `wide`. `marks` are named values. */
 export function speedAxes(most, wide, marks, axis) {
-  const x = (value) => BOX.left + (value / wide) * (BOX.width - BOX.left - BOX.right);
-  const y = (speed) => BOX.height - BOX.bottom - (speed / most) * (BOX.height - BOX.top - BOX.bottom);
-  const text = (props, words) => s("text", props, words);
   const ticks = Array.from({ length: Math.floor(most) + 1 }, (_, i) => i).filter(
     (tick) => most < 8 || tick % 2 === 0 || tick === 1,
   );
-  const drawn = [
-    ...ticks.flatMap((tick) => [
-      s("line", {
-        class: tick === 1 ? "one" : "grid",
-        x1: BOX.left,
-        x2: BOX.width - BOX.right,
-        y1: y(tick),
-        y2: y(tick),
-      }),
-      text({ x: BOX.left - 8, y: y(tick) + 4, "text-anchor": "end" }, `${tick}×`),
-    ]),
-    ...marks.map((mark) =>
-      text({ x: x(mark), y: BOX.height - BOX.bottom + 18, "text-anchor": "middle" }, String(mark)),
-    ),
-    text({ x: BOX.width - BOX.right, y: BOX.height - 3, "text-anchor": "end" }, axis),
-  ];
-  const svg = (label, ...children) =>
-    s("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", "aria-label": label }, drawn, ...children);
-  return { x, y, text, svg };
+  return axes(BOX, { along: (value) => value / wide, most, ticks, marks, axis });
 }
 
 /** The measured point: a cross and a label, placed off the modelled curve and inside the picture. */
-export function measuredPoint({ x, y, text }, at, speed, modelled) {
+export function measuredPoint({ x, y }, at, speed, modelled) {
   const far = x(at) > BOX.width * 0.72;
   return [
-    s("path", { class: "real", d: `M${x(at) - 6} ${y(speed) - 6}l12 12m0 -12l-12 12` }),
-    text(
-      {
-        class: "caption",
-        x: x(at) + (far ? -10 : 10),
-        y: y(speed) + (speed > modelled ? -8 : 18),
-        "text-anchor": far ? "end" : "start",
-      },
+    s("path.real", { d: `M${x(at) - 6} ${y(speed) - 6}l12 12m0 -12l-12 12` }),
+    s(
+      "text.caption",
+      { x: x(at) + (far ? -10 : 10), y: y(speed) + (speed > modelled ? -8 : 18), "text-anchor": far ? "end" : "start" },
       `measured ${formatFigure(speed)}×`,
     ),
   ];

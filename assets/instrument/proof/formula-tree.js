@@ -5,25 +5,22 @@
 
 import { h, s, setText } from "../base/dom.js";
 import { formatCost, formatFigure } from "../base/format.js";
+import { table } from "../draw/tables.js";
 import { formulaReset, formulaTable, measuredPoint, slider, speedAxes } from "./formula-parts.js";
 
 export class TreeFormula {
   constructor() {
     this.sliders = {
       tau: slider("τ, tokens per round", 1, 2, "any", () => this.draw()),
-      c: slider("c, draft forward / plain round", 0, 1, "any", () => this.draw()),
+      c: slider("c, draft step / plain round", 0, 1, "any", () => this.draw()),
     };
-    this.shape = h("p", { class: "note" });
-    this.words = h("p", { class: "sum" });
-    this.picture = h("div", { class: "curve" });
+    this.shape = h("p.note");
+    this.words = h("p.sum");
+    this.picture = h("div.curve");
     this.table = formulaTable("Speedup by τ");
     const note = h(
       "div",
-      {},
-      h("p", {
-        class: "note",
-        text: "S = τ / (Lc + v + o), L draft forwards per round. v and o are this run's; only this tree is modelled.",
-      }),
+      h("p.note", "S = τ / (Lc + v + o), L draft steps per round. v and o are this run's; only this tree is modelled."),
       this.shape,
     );
     this.controls = [
@@ -54,27 +51,16 @@ export class TreeFormula {
     const [tau, c] = ["tau", "c"].map((name) => this.sliders[name].value());
     const cost = treeCost(c, costs);
     this.words.replaceChildren(
-      h("b", { text: `Modelled: S ${formatFigure(tau / cost)}` }),
+      h("b", `Modelled: S ${formatFigure(tau / cost)}`),
       ` = ${formatFigure(tau)} / (${formatFigure(costs.per)} × ${formatCost(c)} + ${formatFigure(costs.v)} + ${formatCost(costs.o)}) · a round costs ${formatFigure(cost)} plain rounds, so it is faster than plain above τ ${formatFigure(cost)}${cost > this.deepest + 1 ? ", which this tree cannot reach" : ""}.`,
     );
     this.picture.replaceChildren(chart(cost, tau, this.deepest + 1, costs));
-    const line = ([name, at]) =>
-      h("tr", {}, h("th", { scope: "row", text: name }), h("td", { text: `${formatFigure(at)}×` }));
     const whole = Array.from({ length: this.deepest + 1 }, (_, i) => [`${i + 1}, modelled`, (i + 1) / cost]);
+    const rows = [...whole, [`${formatFigure(costs.tau)}, measured`, costs.measured]];
     this.table.lastChild.replaceChildren(
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["τ", "S"].map((text) => h("th", { scope: "col", text })),
-          ),
-        ),
-        h("tbody", {}, [...whole, [`${formatFigure(costs.tau)}, measured`, costs.measured]].map(line)),
+      table(
+        ["τ", "S"],
+        rows.map(([name, at]) => [name, `${formatFigure(at)}×`]),
       ),
     );
   }
@@ -88,7 +74,7 @@ function treeWords(lane, costs) {
   const { drafter, settings = {} } = lane.start || {};
   const full = /^(sampled|topk)-tree$/.test(drafter) && Array.isArray(settings.shape);
   const depth = lane.rounds.reduce((sum, r) => sum + r.depth, 0) / lane.rounds.length;
-  return `This tree: ${full ? `children by level ${settings.shape.join(", ")}; ` : ""}per round ${formatFigure(costs.drafted)} nodes, depth ${formatFigure(depth)} and ${formatFigure(costs.per)} draft forwards (means).`;
+  return `This tree: ${full ? `children by depth ${settings.shape.join(", ")}; ` : ""}per round ${formatFigure(costs.drafted)} nodes, depth ${formatFigure(depth)} and ${formatFigure(costs.per)} draft steps (means).`;
 }
 
 function chart(cost, tau, most, costs) {
@@ -102,8 +88,8 @@ function chart(cost, tau, most, costs) {
   const { x, y } = axes;
   return axes.svg(
     `Modelled speedup by τ: ${formatFigure(tau / cost)} at ${formatFigure(tau)}, 1 at ${formatFigure(cost)}; measured ${formatFigure(costs.measured)} at ${formatFigure(costs.tau)}`,
-    s("polyline", { class: "model", points: `${x(1)},${y(1 / cost)} ${x(most)},${y(most / cost)}` }),
-    s("circle", { class: "chosen", cx: x(tau), cy: y(tau / cost), r: 5.5 }),
+    s("polyline.model", { points: `${x(1)},${y(1 / cost)} ${x(most)},${y(most / cost)}` }),
+    s("circle.chosen", { cx: x(tau), cy: y(tau / cost), r: 5.5 }),
     measuredPoint(axes, costs.tau, costs.measured, tau / cost),
   );
 }

@@ -9,17 +9,11 @@ import { TreeFormula } from "./formula-tree.js";
 export class FormulaCard {
   constructor() {
     this.faces = { chain: new ChainFormula(), tree: new TreeFormula() };
-    this.controls = h("div", { class: "formula-face" });
-    this.shown = h("div", { class: "formula-side" });
+    this.controls = h("div.formula-face");
+    this.shown = h("div.formula-side");
     this.root = h(
-      "div",
-      { class: "formula" },
-      h(
-        "div",
-        { class: "formula-side" },
-        h("header", { class: "card-head" }, h("h4", { text: "Speedup model" })),
-        this.controls,
-      ),
+      "div.formula",
+      h("div.formula-side", h("header.card-head", h("h4", "Speedup model")), this.controls),
       this.shown,
     );
   }

@@ -1,37 +1,36 @@
 // Why this fast: the run's figures, its whole time to scale, the formula's prediction beside what was measured, jitter.
 
-import { h } from "../base/dom.js";
+import { h, remark } from "../base/dom.js";
 import { counted, formatCost, formatFigure, formatMs } from "../base/format.js";
 import { costsOf, isChain, jitterOf, timeSpent } from "../base/numbers.js";
 import { draftLane, plainLane, roundsAt, stateAt } from "../base/store.js";
 import { explained } from "../base/symbols.js";
-import { Figures } from "../draw/figures.js";
+import { scrollable, table } from "../draw/tables.js";
 import { FormulaCard } from "./formula.js";
 import { runFigures } from "../run/sentence.js";
 import { laneTitle } from "../run/titles.js";
 
 export class WhyView {
   constructor() {
-    this.figures = new Figures();
-    this.totals = h("div", { class: "scale-body" });
-    this.predicted = h("div", { class: "block" });
-    this.jitter = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Jitter" });
+    this.figures = h("dl.figures");
+    this.totals = h("div.scale-body");
+    this.predicted = h("div.block");
+    this.jitter = scrollable("Jitter");
     this.formula = new FormulaCard();
     this.root = h(
-      "div",
-      { class: "sheet" },
-      this.figures.root,
-      h("h4", { text: "Time of the whole run" }),
+      "div.sheet",
+      this.figures,
+      h("h4", "Time of the whole run"),
       this.totals,
       this.predicted,
-      h("h4", { text: "Latency between tokens" }),
+      h("h4", "Latency between tokens"),
       this.jitter,
       this.formula.root,
     );
   }
 
   paint({ store, now, whole, soloState }) {
-    this.figures.paint(runFigures(store, now, soloState));
+    this.paintFigures(runFigures(store, now, soloState));
     const stamp = `${store.run}/${store.lanes.map((lane) => `${roundsAt(lane, now)}${lane.verify ? "v" : ""}`).join()}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
@@ -42,12 +41,29 @@ export class WhyView {
     this.formula.root.hidden = !costs;
     if (costs) this.formula.paint(costs, draftLane(store));
   }
+
+  paintFigures(figures) {
+    const said = JSON.stringify(figures);
+    if (said === this.said) return;
+    this.said = said;
+    this.figures.replaceChildren(...figures.map(figure));
+  }
 }
+
+/** A figure with its label and what it is divided by. */
+const figure = ({ id, value, label, detail, tone = "" }) =>
+  h(
+    "div.figure",
+    { "data-figure": id },
+    h("dt.label", label),
+    h("dd", { class: `value ${tone}` }, value),
+    h("dd.detail", detail),
+  );
 
 const KINDS = [
   ["prefill", "prompt", "read"],
-  ["draft", "draft forwards", "draft"],
-  ["verify", "target forwards", "verify"],
+  ["draft", "draft steps", "draft"],
+  ["verify", "target", "verify"],
   ["other", "everything else", "other"],
 ];
 
@@ -72,19 +88,17 @@ function totals(store, now) {
       }),
     );
     return h(
-      "div",
-      { class: "scale-row" },
-      h("span", { class: "scale-name", text: laneTitle(at.lane) }),
+      "div.scale-row",
+      h("span.scale-name", laneTitle(at.lane)),
       h(
         "div",
-        {},
         h(
-          "div",
-          { class: "scale-bar", role: "img", "aria-label": words, style: { width: `${(100 * whole(at)) / ruler}%` } },
+          "div.scale-bar",
+          { role: "img", "aria-label": words, style: { width: `${(100 * whole(at)) / ruler}%` } },
           bars,
         ),
       ),
-      h("span", { class: "scale-words", text: words }),
+      h("span.scale-words", words),
     );
   });
 }
@@ -93,72 +107,45 @@ function prediction(costs, whole, store) {
   if (!draftLane(store) || !plainLane(store)) return [];
   if (!costs)
     return [
-      h("p", {
-        class: "sum",
-        text: whole
-          ? "Too few rounds for a prediction."
-          : "Predicted and measured speedup: shown at the end of the run.",
-      }),
+      remark(
+        whole ? "Too few rounds for a prediction." : "Predicted and measured speedup: shown at the end of the run.",
+      ),
     ];
   const { tau, per, c, v, o, predicted, measured, one } = costs;
   const forwards = isChain(draftLane(store)) ? "γ" : "L";
   return [
-    h("h4", { text: "Predicted and measured speedup" }),
+    h("h4", "Predicted and measured speedup"),
     h(
-      "p",
-      { class: "equation" },
+      "p.equation",
       ["S = τ / (", forwards, "c + v + o) = "].flatMap(explained),
-      h("b", { text: formatFigure(tau) }),
+      h("b", formatFigure(tau)),
       ` / (${formatFigure(per)} × ${formatCost(c)} + ${formatFigure(v)} + ${formatCost(o)}) = `,
-      h("b", { text: `${formatFigure(predicted)}×` }),
+      h("b", `${formatFigure(predicted)}×`),
       " predicted, ",
-      h("b", { text: `${formatFigure(measured)}×` }),
+      h("b", `${formatFigure(measured)}×`),
       " measured",
     ),
-    h("p", {
-      class: "sum",
-      text: `c, v and o are medians of this run's stages divided by the median plain round (${formatMs(one)}); ${forwards} is the number of draft forwards per round. Measured: ratio of tokens per millisecond, prefill excluded. It differs from the prediction where rounds vary.`,
-    }),
+    remark(
+      `c, v and o are medians of this run's stages divided by the median plain round (${formatMs(one)}); ${forwards} is the number of draft steps per round. Measured: ratio of tokens per millisecond, without reading the prompt. It differs from the prediction where rounds vary.`,
+    ),
   ];
 }
 
 function jitterTable(store, whole) {
   const head = ["lane", "TTFT", "ITL p50", "p95", "p99", "ICL p50", "p95", "p99"];
   const rows = store.lanes.map((lane) => ({ lane, at: jitterOf(lane) })).filter(({ lane }) => lane.rounds.length > 1);
-  if (!whole || !rows.length) return h("p", { class: "sum", text: "Shown at the end of the run." });
+  if (!whole || !rows.length) return remark("Shown at the end of the run.");
   return h(
     "div",
-    {},
-    h(
-      "table",
-      {},
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          head.map((text) => h("th", { scope: "col", text })),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        rows.map(({ lane, at }) =>
-          h(
-            "tr",
-            {},
-            h("th", { scope: "row", text: laneTitle(lane) }),
-            [at.ttft, at.itl.p50, at.itl.p95, at.itl.p99, at.icl.p50, at.icl.p95, at.icl.p99].map((ms) =>
-              h("td", { text: formatMs(ms) }),
-            ),
-          ),
-        ),
-      ),
+    table(
+      head,
+      rows.map(({ lane, at: { ttft, itl, icl } }) => [
+        laneTitle(lane),
+        ...[ttft, itl.p50, itl.p95, itl.p99, icl.p50, icl.p95, icl.p99].map(formatMs),
+      ]),
     ),
-    h("p", {
-      class: "sum",
-      text: `TTFT: prefill and the first round. ITL: gaps between tokens, 0 within a round (${rows.map(({ at }) => at.itl.n).join(" and ")} gaps). ICL: gaps between rounds (${rows.map(({ at }) => at.icl.n).join(" and ")}). On each lane's own clock, which counts only its own work.`,
-    }),
+    remark(
+      `TTFT: reading the prompt and the first round. ITL: gaps between tokens, 0 within a round (${rows.map(({ at }) => at.itl.n).join(" and ")} gaps). ICL: gaps between rounds (${rows.map(({ at }) => at.icl.n).join(" and ")}). On each lane's own clock, which counts only its own work.`,
+    ),
   );
 }

@@ -1,7 +1,7 @@
 // The tree of another lane beside the reader's, at the same place of both texts: for a fork and what it left, or two
 // drafters in one run.
 
-import { button, h, setText } from "../base/dom.js";
+import { button, cardHead, h, setText } from "../base/dom.js";
 import { beatOf, knownAt } from "../base/stages.js";
 import { speculates } from "../base/store.js";
 import { laneTitle } from "../run/titles.js";
@@ -47,18 +47,17 @@ export class BesideView {
     this.chosen = FIRST_NODE;
     this.button = button("Other lane beside", () => this.toggle());
     this.button.title = "The tree of another lane, at the same place of the text (key B)";
-    this.title = h("h3", {});
-    this.what = h("p", { class: "note", role: "status" });
+    this.title = h("h3");
+    this.what = h("p.note", { role: "status" });
     this.go = button("Go there", () => select(this.at.lane, this.at.round.index), { class: "small" });
     const open = (slot, key) => {
       this.chosen = { slot, key };
       repaint();
     };
     this.tree = new TreeView({ open, repaint });
-    this.line = h("p", { class: "note item-line" });
-    const text = h("div", { class: "head-text" }, this.title, this.what);
-    const head = h("header", { class: "card-head" }, text, h("div", { class: "controls" }, this.go));
-    this.root = h("section", { class: "card other-lane", hidden: true }, head);
+    this.line = h("p.note.item-line");
+    const head = cardHead(this.title, this.what, h("div.controls", this.go));
+    this.root = h("section.card.other-lane", { hidden: true }, head);
   }
 
   toggle() {

@@ -22,18 +22,12 @@ export class MaskFace {
     this.open = open; // (key) of the selected row
     this.canvas = h("canvas", { "aria-hidden": "true" });
     this.frame = h(
-      "div",
-      {
-        class: "mask-frame",
-        tabindex: "0",
-        role: "slider",
-        "aria-label": "Rows of the target's forward",
-        "aria-valuemin": "1",
-      },
+      "div.mask-frame",
+      { tabindex: "0", role: "slider", "aria-label": "What each token of this round sees", "aria-valuemin": "1" },
       this.canvas,
     );
-    this.words = h("p", { class: "note", "aria-hidden": "true" });
-    this.root = h("div", { class: "mask" }, this.frame, this.words);
+    this.words = h("p.note", { "aria-hidden": "true" });
+    this.root = h("div.mask", this.frame, this.words);
     this.canvas.redraw = () => this.draw(this.colours);
     this.frame.addEventListener("keydown", (event) => this.keys(event));
     this.canvas.addEventListener("click", (event) => {
@@ -75,7 +69,7 @@ export class MaskFace {
   rowWords(row) {
     const seen = this.sees[row];
     const names = seen.slice(0, -1).map((above) => this.items[above].label);
-    return `Row ${row + 1} of ${this.sees.length}, ${this.items[row].label}: attends to the text so far${names.length ? ", " + names.join(", ") : ""} and itself; position +${seen.length - 1}`;
+    return `Token ${row + 1} of ${this.sees.length}, ${this.items[row].label}: sees the text so far${names.length ? ", " + names.join(", ") : ""} and itself; position +${seen.length - 1}`;
   }
 
   point(row) {
@@ -111,7 +105,7 @@ export class MaskFace {
     ctx.fillStyle = colours.muted;
     ctx.font = `${colours.small}px ${colours.sans}`;
     ctx.fillText("the text so far", left, 8);
-    ctx.fillText("the rows", x0, 8);
+    ctx.fillText("the tokens of this round", x0, 8);
     ctx.strokeStyle = colours.ink;
     ctx.lineWidth = 1.5;
     ctx.strokeRect(left - 1, 17 + this.at * cell, x0 - left + sees.length * cell + 1, cell - gap + 2);

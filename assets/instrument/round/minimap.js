@@ -9,9 +9,8 @@ export class MiniMap {
   /** `pane` is what scrolls. */
   constructor(pane) {
     this.pane = pane;
-    this.frame = s("rect", { class: "frame" });
-    this.root = s("svg", {
-      class: "minimap",
+    this.frame = s("rect.frame");
+    this.root = s("svg.minimap", {
       "aria-hidden": "true",
       on: {
         pointerdown: (event) => {

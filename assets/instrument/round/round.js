@@ -1,11 +1,12 @@
 // The card of the selected round: which stage it is shown at, and its three faces: tree, attention mask, table.
 
-import { button, h, setText } from "../base/dom.js";
+import { button, cardHead, h, setText } from "../base/dom.js";
 import { CUT_WORDS, FATES } from "../base/fates.js";
-import { counted, formatProb } from "../base/format.js";
+import { formatProb } from "../base/format.js";
 import { isChain } from "../base/numbers.js";
 import { STAGES } from "../base/stages.js";
 import { explained } from "../base/symbols.js";
+import { table } from "../draw/tables.js";
 import { annotationWords } from "./annotations.js";
 import { MaskFace } from "./mask.js";
 import { verifiedLegend } from "./verified.js";
@@ -17,7 +18,7 @@ const SHORTEST = 236;
 const AROUND = 652; // of a window: what stands above and below the tree on the first screen
 
 const square = (text, label, act) => button(text, act, { class: "small square", "aria-label": label });
-const joined = (label, ...buttons) => h("div", { class: "joined", role: "group", "aria-label": label }, ...buttons);
+const joined = (label, ...buttons) => h("div.joined", { role: "group", "aria-label": label }, ...buttons);
 
 export class RoundView {
   /** `above` stands between head and tree, which leaves it its room; `other` with the buttons below. */
@@ -25,8 +26,8 @@ export class RoundView {
     this.above = above;
     this.actions = actions; // { open(slot, key), step(by), stage(by), toStage(name), hide(), showAll(), repaint() }
     this.face = "tree";
-    this.title = h("h3", {});
-    this.what = h("p", { class: "note" });
+    this.title = h("h3");
+    this.what = h("p.note");
     this.back = square("◀", "Previous round", () => actions.step(-1));
     this.on = square("▶", "Next round", () => actions.step(1));
     const face = ([name, text]) => [name, button(text, () => this.show(name))];
@@ -37,31 +38,20 @@ export class RoundView {
     this.whole = button("Show the whole round", () => actions.showAll());
     this.tree = new TreeView(actions);
     this.mask = new MaskFace((key) => this.openKey(key));
-    this.table = h("div", { class: "node-table", tabindex: "0", role: "group", "aria-label": "Rows of this round" });
-    this.legend = h("p", { class: "legend" });
-    this.line = h("p", { class: "note item-line" });
-    this.notes = h("p", { class: "note notes", hidden: true });
-    const views = h("div", { class: "faces" }, this.tree.root, this.mask.root, this.table);
+    this.table = h("div.node-table", { tabindex: "0", role: "group", "aria-label": "Rows of this round" });
+    this.legend = h("p.legend");
+    this.line = h("p.note.item-line");
+    this.notes = h("p.note.notes", { hidden: true });
+    const views = h("div.faces", this.tree.root, this.mask.root, this.table);
     this.root = h(
-      "section",
-      { class: "card tree" },
-      this.heading(),
+      "section.card.tree",
+      cardHead(this.title, this.what, this.stepper()),
       above,
       views,
       this.line,
       this.notes,
-      h(
-        "div",
-        { class: "round-foot" },
-        this.legend,
-        h("div", { class: "controls" }, this.hide, this.whole, other, this.views()),
-      ),
+      h("div.round-foot", this.legend, h("div.controls", this.hide, this.whole, other, this.views())),
     );
-  }
-
-  heading() {
-    const text = h("div", { class: "head-text" }, this.title, this.what);
-    return h("header", { class: "card-head" }, text, this.stepper());
   }
 
   views() {
@@ -72,7 +62,7 @@ export class RoundView {
     const back = square("‹", "One stage back", () => this.actions.stage(-1));
     const on = square("›", "One stage forward", () => this.actions.stage(1));
     const stages = joined("Stages of this round", back, ...this.stages.values(), on);
-    return h("div", { class: "controls stepper" }, this.back, this.on, stages);
+    return h("div.controls.stepper", this.back, this.on, stages);
   }
 
   show(face) {
@@ -152,69 +142,32 @@ export class RoundView {
     this.legend.replaceChildren(
       ...present.map((fate) =>
         h(
-          "span",
-          { class: "key" },
-          h("span", { class: `glyph ${fate}`, text: FATES[fate].glyph, "aria-hidden": "true" }),
+          "span.key",
+          h("span", { class: `glyph ${fate}`, "aria-hidden": "true" }, FATES[fate].glyph),
           " " + FATES[fate].word,
         ),
       ),
-      h("span", { class: "key" }, explained("p of the target, q of the draft")),
-      test ? h("span", { class: "key test" }, explained(test)) : "",
+      h("span.key", explained("p of the target, q of the draft")),
+      test ? h("span.key.test", explained(test)) : "",
     );
   }
 
   list(chosen) {
-    const cell = (text, props) => h("td", { ...props, text: text === null || text === undefined ? "" : String(text) });
     const prob = (x) => (x === null || x === undefined ? "–" : formatProb(x));
     const at = new Map(this.items.map((item, i) => [item.key, i + 1]));
-    this.table.replaceChildren(
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["row", "token", "parent row", "depth", "drafted by", "p", "q", "fate"].map((name) =>
-              h("th", { scope: "col" }, explained(name)),
-            ),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          this.items.map((item, i) =>
-            h(
-              "tr",
-              { class: item === chosen ? "sel" : "" },
-              cell(item.key === "last" ? "" : i + 1),
-              h(
-                "th",
-                { scope: "row" },
-                h("button", {
-                  type: "button",
-                  class: "link",
-                  text: item.label,
-                  on: { click: () => this.openKey(item.key) },
-                }),
-              ),
-              cell(item.parent === null ? "" : at.get(item.parent)),
-              cell(item.depth),
-              cell(item.node ? item.node.origin : item.note),
-              cell(prob(item.p)),
-              cell(prob(item.q)),
-              cell(
-                item.fate === "root"
-                  ? ""
-                  : `${FATES[item.fate].glyph} ${item.dropped ? "discarded" : FATES[item.fate].word}`,
-              ),
-            ),
-          ),
-        ),
-      ),
-    );
+    const row = (item, i) => [
+      { class: item === chosen ? "sel" : "" },
+      item.key === "last" ? "" : i + 1,
+      button(item.label, () => this.openKey(item.key), { class: "link" }),
+      item.parent === null ? "" : (at.get(item.parent) ?? ""),
+      item.depth ?? "",
+      (item.node ? item.node.origin : item.note) ?? "",
+      prob(item.p),
+      prob(item.q),
+      item.fate === "root" ? "" : `${FATES[item.fate].glyph} ${item.dropped ? "discarded" : FATES[item.fate].word}`,
+    ];
+    const heads = ["row", "token", "parent row", "depth", "drafted by", "p", "q", "fate"];
+    this.table.replaceChildren(table(heads.map(explained), this.items.map(row), 1));
   }
 }
 
@@ -227,6 +180,6 @@ function roundWords(round, known) {
     if (round.emitted.length > round.accepted) parts.push(`1 ${round.last.kind}`);
     if (round.cut) parts.push(CUT_WORDS[round.cut]);
   }
-  if (known.verified) parts.push(`${counted(round.width, "row")} in one target forward`);
+  if (known.verified) parts.push("checked in one pass");
   return parts.join(" · ");
 }

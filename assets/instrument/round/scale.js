@@ -3,7 +3,7 @@
 // The round's widths are its own measured times. The plain row repeats the plain lane's measured mean step once for
 // each token that the round wrote; the label says so. A block of the round, clicked, lights the nodes it worked on.
 
-import { h } from "../base/dom.js";
+import { cardHead, h, remark } from "../base/dom.js";
 import { counted, formatMs } from "../base/format.js";
 import { isInside, meanRound, plainLane } from "../base/store.js";
 
@@ -12,20 +12,10 @@ const OTHER = "accept, commit, host and other";
 export class ScaleView {
   constructor(actions) {
     this.actions = actions; // { light(keys) }
-    this.body = h("div", { class: "scale-body" });
+    this.body = h("div.scale-body");
     this.root = h(
-      "section",
-      { class: "card scale" },
-      h(
-        "header",
-        { class: "card-head" },
-        h(
-          "div",
-          { class: "head-text" },
-          h("h3", { text: "Time of this round" }),
-          h("p", { class: "note", text: "measured milliseconds, same scale for both rows" }),
-        ),
-      ),
+      "section.card.scale",
+      cardHead(h("h3", "Time of this round"), h("p.note", "measured milliseconds, one scale for both bars")),
       this.body,
     );
   }
@@ -69,7 +59,7 @@ export class ScaleView {
       ...rows,
       known.committed
         ? result(compared, spent, mean * tokens, tokens)
-        : h("p", { class: "sum", text: `Shown up to ${known.stage || "its start"}.` }),
+        : remark(`Shown up to ${known.stage || "its start"}.`),
     );
   }
 }
@@ -87,9 +77,9 @@ function partsOf(round, known) {
           : { ms, kind: "draft", words: `draft step ${i + 1}`, nodes: draftedBy(round, i, last) },
       )
     : [];
-  const rows = `target, ${counted(round.width, "row")}`;
+  const read = `target, ${counted(round.width, "token")}${round.width > 1 ? " at once" : ""}`;
   if (known.verified)
-    parts.push({ ms: t.verify, kind: "verify", words: rows, label: `${rows} · ${formatMs(t.verify)}`, nodes: all });
+    parts.push({ ms: t.verify, kind: "verify", words: read, label: `${read} · ${formatMs(t.verify)}`, nodes: all });
   if (known.result)
     parts.push(
       other(
@@ -121,7 +111,7 @@ function steps(mean, tokens) {
     ms: mean,
     kind: "verify",
     words: "mean plain step",
-    label: "target, 1 row",
+    label: "target, 1 token",
   }));
 }
 
@@ -138,19 +128,16 @@ export function scaleRow(name, parts, ruler, words, light) {
         "aria-label": light ? `${part.words}: ${formatMs(part.ms)}` : null,
         on: light ? { click: () => light(part) } : {},
       },
-      part.label && part.ms / ruler > 0.1 ? h("span", { text: part.ms / ruler > 0.34 ? part.label : "target" }) : null,
+      part.label && part.ms / ruler > 0.1 ? h("span", part.ms / ruler > 0.34 ? part.label : "target") : null,
     );
   return h(
-    "div",
-    { class: "scale-row" },
-    h("span", { class: "scale-name", text: name }),
+    "div.scale-row",
+    h("span.scale-name", name),
     h(
       "div",
-      {},
       h(
-        "div",
+        "div.scale-bar",
         {
-          class: "scale-bar",
           role: light ? "group" : "img",
           "aria-label": `${name}: ${words}`,
           style: { width: `${(100 * spent) / ruler}%` },
@@ -158,7 +145,7 @@ export function scaleRow(name, parts, ruler, words, light) {
         parts.map(block),
       ),
     ),
-    h("span", { class: "scale-words", text: words }),
+    h("span.scale-words", words),
   );
 }
 
@@ -176,12 +163,11 @@ function wordsOf(parts, spent, other) {
 }
 
 function result(compared, spent, plain, tokens) {
-  if (!compared) return h("p", { class: "sum" });
+  if (!compared) return h("p.sum");
   const faster = spent < plain;
   return h(
-    "p",
-    { class: "sum" },
-    h("b", { text: `${formatMs(spent)} instead of ${formatMs(plain)}` }),
+    "p.sum",
+    h("b", `${formatMs(spent)} instead of ${formatMs(plain)}`),
     faster
       ? ` for ${counted(tokens, "token")}: this round saved ${formatMs(plain - spent)}.`
       : ` for ${counted(tokens, "token")}: this round cost ${formatMs(spent - plain)} more than plain decoding.`,

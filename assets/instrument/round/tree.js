@@ -3,7 +3,7 @@
 // `layout` is pure geometry from the round's shape alone. Wide panes draw it as SVG; narrow ones as an indented outline
 // of the same buttons. Shape first (pill: accepted; box: rejected, or its correction), glyph second, colour third.
 
-import { h, s, setText, zoomOf } from "../base/dom.js";
+import { button, h, s, setText, zoomOf } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { fateAt } from "../base/stages.js";
@@ -175,8 +175,7 @@ export class TreeView {
     this.actions = actions; // { open(slot, key) }
     this.zoom = 1;
     this.folded = new Set();
-    this.body = h("div", {
-      class: "tree-body",
+    this.body = h("div.tree-body", {
       role: "group",
       on: {
         keydown: (event) => this.keys(event),
@@ -186,22 +185,16 @@ export class TreeView {
     });
     this.map = new MiniMap(this.body);
     const tool = (text, label, act) =>
-      h("button", { class: "small square", type: "button", text, "aria-label": label, on: { click: act } });
-    this.foldAll = h("button", {
-      class: "small",
-      type: "button",
-      text: "Fold not reached",
-      on: { click: () => this.foldUnjudged() },
-    });
+      h("button.small.square", { type: "button", "aria-label": label, on: { click: act } }, text);
+    this.foldAll = button("Fold not reached", () => this.foldUnjudged());
     this.tools = h(
-      "div",
-      { class: "controls tools" },
+      "div.controls.tools",
       tool("−", "Zoom out", () => this.zoomBy(1 / ZOOM)),
       tool("+", "Zoom in", () => this.zoomBy(ZOOM)),
-      h("button", { class: "small", type: "button", text: "Fit", on: { click: () => this.zoomTo(1) } }),
+      button("Fit", () => this.zoomTo(1)),
       this.foldAll,
     );
-    this.root = h("div", { class: "tree-face" }, this.tools, this.body, this.map.root);
+    this.root = h("div.tree-face", this.tools, this.body, this.map.root);
   }
 
   /** A picture is made anew only where its shape has changed. The whole tree fits its pane, and a small one grows to
@@ -243,14 +236,14 @@ export class TreeView {
     if (this.chosen && this.chosen !== chosen) this.set(this.chosen, false);
     this.chosen = chosen;
     this.set(chosen, true);
-    for (const [key, button] of this.buttons)
-      button.classList.toggle("lit", Boolean(selection.lit && selection.lit.has(Number(key))));
+    for (const [key, node] of this.buttons)
+      node.classList.toggle("lit", Boolean(selection.lit && selection.lit.has(Number(key))));
   }
 
-  set(button, on) {
-    button.classList.toggle("sel", on);
-    button.setAttribute("tabindex", on ? "0" : "-1");
-    button.setAttribute("aria-pressed", String(on));
+  set(node, on) {
+    node.classList.toggle("sel", on);
+    node.setAttribute("tabindex", on ? "0" : "-1");
+    node.setAttribute("aria-pressed", String(on));
   }
 
   /** Scrolls the pane, never the page. */
@@ -283,12 +276,7 @@ export class TreeView {
     this.rows = rows;
     const plan = this.plan(rows, columns);
     const { label, lines, widths, x, y, total, height, scale } = plan;
-    const svg = s("svg", {
-      width: total * scale,
-      height: height * scale,
-      viewBox: `0 0 ${total} ${height}`,
-      class: "tree-svg",
-    });
+    const svg = s("svg.tree-svg", { width: total * scale, height: height * scale, viewBox: `0 0 ${total} ${height}` });
     const byKey = new Map(this.items.map((item) => [item.key, item]));
     for (const item of this.items) {
       const above = byKey.get(item.parent);
@@ -311,9 +299,9 @@ export class TreeView {
     return s(
       "g",
       { class: `node ${item.fate}`, transform: `translate(${x} ${y - NODE / 2})`, ...this.button(item) },
-      s("title", {}, itemWords(item)),
-      s("rect", { class: "halo", x: -4, y: -4, width: w + 8, height: NODE + 8, rx: pill ? NODE / 2 + 4 : 5 }),
-      s("rect", { class: "shape", width: w, height: NODE, rx: pill ? NODE / 2 : 2.5 }),
+      s("title", itemWords(item)),
+      s("rect.halo", { x: -4, y: -4, width: w + 8, height: NODE + 8, rx: pill ? NODE / 2 + 4 : 5 }),
+      s("rect.shape", { width: w, height: NODE, rx: pill ? NODE / 2 : 2.5 }),
       s("text", { x: w / 2, y: NODE / 2 + 4.3, "text-anchor": "middle" }, label),
       lines.map((text, i) =>
         s("text", { class: i ? "pq outcome" : "pq", x: w / 2, y: NODE + 14 + 12 * i, "text-anchor": "middle" }, text),
@@ -392,8 +380,7 @@ export class TreeView {
     const most = Math.max(0.001, ...this.items.map((item) => Math.max(item.p || 0, item.q || 0)));
     const bar = (kind, x) => h("i", { class: kind, style: { width: `${(100 * (x || 0)) / most}%` } });
     return h(
-      "ul",
-      { class: "outline" },
+      "ul.outline",
       depthFirst(this.items).map((item) =>
         h(
           "li",
@@ -401,10 +388,10 @@ export class TreeView {
           h(
             "button",
             { type: "button", class: `row ${item.fate}`, ...this.button(item), role: null },
-            h("span", { class: `glyph ${item.fate}`, text: GLYPH[item.fate] || "○" }),
-            h("span", { class: "token", text: shorten(item.label, 14) }),
-            item.node ? h("span", { class: "twin" }, bar("p", item.p), bar("q", item.q)) : null,
-            h("span", { class: "pq", text: linesOf(item).join("\n") + (item.hides ? ` ▸${item.hides}` : "") }),
+            h("span", { class: `glyph ${item.fate}` }, GLYPH[item.fate] || "○"),
+            h("span.token", shorten(item.label, 14)),
+            item.node ? h("span.twin", bar("p", item.p), bar("q", item.q)) : null,
+            h("span.pq", linesOf(item).join("\n") + (item.hides ? ` ▸${item.hides}` : "")),
           ),
         ),
       ),

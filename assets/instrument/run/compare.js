@@ -3,11 +3,12 @@
 // Rows are folded from the engine's `compared` events (engine/draftscope/measure/compare.py); a finished comparison
 // stays until the next one is finished.
 
-import { h, setText } from "../base/dom.js";
+import { button, h, remark, setText } from "../base/dom.js";
 import { counted, formatFigure, formatFixed, formatProb, median, shorten } from "../base/format.js";
 import { askHost, hostCan } from "../base/host.js";
 import { keep, recall } from "../base/kept.js";
 import { Task } from "../base/task.js";
+import { SortedTable } from "../draw/tables.js";
 import { samplingWords } from "./provenance.js";
 
 /** Rows of a comparison: the last event of each lane, with what follows from it. Pure. */
@@ -51,9 +52,9 @@ export function sortedRows(rows, by, down) {
 
 const COLUMNS = [
   ["title", "drafter", ""],
-  ["c", "c", "draft forward / plain round (medians)"],
-  ["tau", "τ", "tokens / target forwards"],
-  ["perSecond", "tokens/s", "tokens / median time of a whole run, prefill included"],
+  ["c", "c", "one draft step / one round of plain decoding (medians)"],
+  ["tau", "τ", "tokens / rounds"],
+  ["perSecond", "tokens/s", "tokens / median time of a whole run, reading the prompt included"],
   [
     "times",
     "× plain",
@@ -69,23 +70,21 @@ const fits = (kept) =>
 export class CompareView {
   constructor(repaint) {
     this.repaint = repaint;
-    this.by = "times";
-    this.down = true;
     this.task = new Task("compare", "Compare all drafters");
     this.done = recall("compare", fits); // the last one that was finished
-    this.of = h("p", { class: "note" });
-    this.table = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Drafters compared" });
-    this.legend = h("p", { class: "sum" });
+    this.of = h("p.note");
+    const rows = (by, down) => sortedRows(comparedRows(this.shown.ev), by, down).map(line);
+    const falls = (by) => by !== "title" && by !== "c";
+    this.table = new SortedTable("Drafters compared", COLUMNS, rows, falls, { by: "times", down: true });
+    this.legend = h("p.sum");
     this.root = h(
-      "div",
-      { class: "sheet compare" },
-      h("p", {
-        class: "sum",
-        text: "Runs every drafter available here on this prompt with these settings: whole runs, taking turns, nothing recorded.",
-      }),
+      "div.sheet.compare",
+      remark(
+        "Runs every drafter available here on this prompt with these settings: whole runs, taking turns, nothing recorded.",
+      ),
       this.task.root,
       this.of,
-      this.table,
+      this.table.root,
       this.legend,
     );
   }
@@ -119,14 +118,14 @@ export class CompareView {
     const cut = this.answer && !this.answer.note && runsOf(this.answer) < wanted(this.answer);
     const kept = this.done ? ": the last complete comparison is shown" : "";
     this.task.paint(!busy, progressOf, cut ? `cancelled${kept}` : "");
-    const stamp = `${this.running}/${this.answer?.ev.length}/${this.by}/${this.down}/${this.done?.about.created}`;
+    const stamp = `${this.running}/${this.answer?.ev.length}/${this.done?.about.created}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
-    const shown = this.running && this.answer.ev.length ? this.answer : this.done;
-    this.of.hidden = this.legend.hidden = this.table.hidden = !shown;
-    if (!shown) return;
-    setText(this.of, aboutWords(shown.about));
-    this.rows(sortedRows(comparedRows(shown.ev), this.by, this.down));
+    this.shown = this.running && this.answer.ev.length ? this.answer : this.done;
+    this.of.hidden = this.legend.hidden = this.table.root.hidden = !this.shown;
+    if (!this.shown) return;
+    setText(this.of, aboutWords(this.shown.about));
+    this.table.paint();
     setText(
       this.legend,
       COLUMNS.slice(1, 5)
@@ -134,61 +133,25 @@ export class CompareView {
         .join(" · ") + ". Click a drafter's name to select it in the controls.",
     );
   }
-
-  rows(rows) {
-    const focused = this.table.getRootNode().activeElement?.dataset?.sort;
-    const head = COLUMNS.map(([by, name]) =>
-      h(
-        "th",
-        { scope: "col", "aria-sort": this.by === by ? (this.down ? "descending" : "ascending") : "none" },
-        h("button", {
-          type: "button",
-          class: "link",
-          "data-sort": by,
-          text: `${name}${this.by === by ? (this.down ? " ↓" : " ↑") : ""}`,
-          on: { click: () => this.sort(by) },
-        }),
-      ),
-    );
-    this.table.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows.map(line))));
-    if (focused) this.table.querySelector(`[data-sort="${focused}"]`).focus();
-  }
-
-  sort(by) {
-    this.down = this.by === by ? !this.down : by !== "title" && by !== "c";
-    this.by = by;
-    this.repaint();
-  }
 }
 
 function line(row) {
   const marks = [row.synthetic ? "synthetic" : "", row.exact ? "" : `lossy: ${row.rule}`].filter(Boolean);
   const figures = row.refused
-    ? [h("td", { colspan: "5", text: row.refused })]
+    ? [h("td", { colspan: "5" }, row.refused)]
     : [
         formatProb(row.c),
         formatFixed(row.tau, 2),
         formatFigure(row.perSecond),
         Number.isFinite(row.times) ? `${row.times.toFixed(2)}×${rangeWords(row.range)}` : "–",
         String(row.runs),
-      ].map((text) => h("td", { text }));
-  return h(
-    "tr",
-    { "data-drafter": row.drafter },
-    h(
-      "th",
-      { scope: "row" },
-      h("button", {
-        type: "button",
-        class: "link",
-        text: row.title,
-        on: { click: () => askHost("set", { drafter: row.drafter }) },
-      }),
-      marks.map((text) => h("span", { class: "badge caveat", text })),
-      row.why ? h("span", { class: "note why", text: row.why }) : null,
-    ),
-    figures,
-  );
+      ];
+  const name = [
+    button(row.title, () => askHost("set", { drafter: row.drafter }), { class: "link" }),
+    marks.map((text) => h("span.badge.caveat", text)),
+    row.why ? h("span.note.why", row.why) : null,
+  ];
+  return [{ "data-drafter": row.drafter }, name.flat(), ...figures];
 }
 
 const rangeWords = (ratios) =>

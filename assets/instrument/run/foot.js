@@ -8,7 +8,7 @@ export function footText(lane, state, now) {
   const all = lane.start ? lane.start.prompt_tokens - 1 : 0;
   if (lane.prefill && lane.prefill.tokens < all && !lane.end)
     return `reading the prompt: ${lane.prefill.tokens} of ${counted(all, "token")}`;
-  const parts = [counted(state.tokens, "token"), counted(state.rounds, "target forward")];
+  const parts = [counted(state.tokens, "token"), counted(state.rounds, "pass", "passes")];
   const fork = lane.start && lane.start.fork;
   if (fork)
     parts.unshift(
@@ -22,7 +22,7 @@ export function footText(lane, state, now) {
   if (state.spent)
     parts.push(
       lane.prefill
-        ? `${formatMs(state.spent)}, ${formatMs(lane.prefill.end)} of it prefill`
+        ? `${formatMs(state.spent)}, ${formatMs(lane.prefill.end)} of it to read the prompt`
         : `${formatMs(state.spent)}, the prompt read in the first`,
     );
   return parts.join(" · ");

@@ -17,15 +17,15 @@ export const longestGap = (store, now) =>
 
 export class Heartbeat {
   constructor() {
-    this.path = s("path", {});
-    this.words = h("span", { class: "gaps" });
+    this.path = s("path");
+    this.words = h("span.gaps");
     this.root = h(
-      "p",
-      { class: "heartbeat", title: "gap: time between two arrivals on the lane's own clock; one arrival is one round" },
+      "p.heartbeat",
+      { title: "gap: time between two arrivals on the lane's own clock; one arrival is one round" },
       s(
         "svg",
         { viewBox: `0 0 ${2 * BEATS} ${TALL}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-        s("path", { class: "ground", d: `M0 ${TALL - 0.5}H${2 * BEATS}` }),
+        s("path.ground", { d: `M0 ${TALL - 0.5}H${2 * BEATS}` }),
         this.path,
       ),
       this.words,
@@ -41,6 +41,6 @@ export class Heartbeat {
     const high = (gap) => Math.max(1, ((TALL - 2) * gap) / (longest || 1)).toFixed(1);
     this.path.setAttribute("d", gaps.map((gap, i) => `M${2 * i + 1} ${TALL - 0.5}v-${high(gap)}`).join(""));
     const { p50, p99, n } = jitterOf(lane, rounds).icl;
-    setText(this.words, n ? `gap p50 ${formatMs(p50)}, p99 ${formatMs(p99)}` : "gap p50 –, p99 –");
+    setText(this.words, n ? `median gap ${formatMs(p50)}, 99% below ${formatMs(p99)}` : "no gap yet");
   }
 }

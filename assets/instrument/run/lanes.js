@@ -19,18 +19,18 @@ export class LaneView {
     this.lane = lane;
     this.spans = [];
     this.shown = 0;
-    this.name = h("h3", { class: "lane-name" });
-    this.rate = h("span", { class: "rate" });
-    this.caveats = h("span", { class: "badge caveat", hidden: true });
-    this.parting = h("span", { class: "badge caveat parting", hidden: true });
-    this.prompt = h("span", { class: "prompt" });
-    this.turn = h("span", { class: "turn", text: "\n\nanswer: ", hidden: true });
-    this.given = h("span", { class: "given" });
-    this.forced = h("span", { class: "forced", title: "forced: chosen by you" });
-    this.text = h("span", {});
+    this.name = h("h3.lane-name");
+    this.rate = h("span.rate");
+    this.caveats = h("span.badge.caveat", { hidden: true });
+    this.parting = h("span.badge.caveat.parting", { hidden: true });
+    this.prompt = h("span.prompt");
+    this.turn = h("span.turn", { hidden: true }, "\n\nanswer: ");
+    this.given = h("span.given");
+    this.forced = h("span.forced", { title: "forced: chosen by you" });
+    this.text = h("span");
     this.pane = h(
-      "div",
-      { class: "pane", tabindex: "0", role: "group" },
+      "div.pane",
+      { tabindex: "0", role: "group" },
       this.prompt,
       this.turn,
       this.given,
@@ -38,20 +38,18 @@ export class LaneView {
       this.text,
     );
     this.heartbeat = new Heartbeat();
-    this.foot = h("p", { class: "foot" });
+    this.foot = h("p.foot");
     new ResizeObserver(() => this.toEnd()).observe(this.pane);
     this.root = h(
-      "section",
-      { class: "card lane" },
+      "section.card.lane",
       h(
-        "header",
-        { class: "card-head" },
+        "header.card-head",
         this.name,
-        h("p", { class: "rate-line" }, this.rate, h("span", { class: "unit", text: " tokens/s" })),
-        h("p", {}, this.caveats, this.parting),
+        h("p.rate-line", this.rate, h("span.unit", " tokens/s")),
+        h("p", this.caveats, this.parting),
       ),
       this.pane,
-      h("div", { class: "lane-foot" }, this.foot, this.heartbeat.root),
+      h("div.lane-foot", this.foot, this.heartbeat.root),
     );
     this.pane.addEventListener("click", (event) => {
       const span = event.target.closest("[data-i]");
@@ -114,7 +112,7 @@ export class LaneView {
     const fresh = document.createDocumentFragment();
     for (let i = this.spans.length; i < this.lane.tokens.length; i++) {
       const token = this.lane.tokens[i];
-      const span = h("span", { class: `t ${token.kind}`, "data-i": i, text: token.text, hidden: true });
+      const span = h("span", { class: `t ${token.kind}`, "data-i": i, hidden: true }, token.text);
       this.spans.push(span);
       fresh.append(span);
     }

@@ -31,9 +31,8 @@ export function sentence(store, now, whole) {
   const state = stateAt(lead, now);
   const end = whole ? ending(store) : "";
   if (!state.rounds && !stateAt(plain || lead, now).rounds) return "The prompt has been processed; no token yet." + end;
-  const verb = whole ? "produced" : state.rounds === 1 ? "has produced" : "have produced";
-  const did = `${counted(state.rounds, "target forward")} ${verb} ${counted(state.tokens, "token")}`;
-  if (!draft) return `${did}, one per forward.${end}`;
+  const did = `${counted(state.tokens, "token")}${whole ? "" : " so far"} in ${counted(state.rounds, "pass", "passes")} of the large model`;
+  if (!draft) return `${did}, one for each.${end}`;
   if (!plain) return `${did}.${end}`;
   const other = stateAt(plain, now);
   if (!whole && !state.rounds)
@@ -106,9 +105,9 @@ function speedWords(draft, plain, now, soloState) {
   if (!Number.isFinite(draftSpeed) || !Number.isFinite(plainSpeed)) return "";
   const rates = `${formatFigure(draftSpeed)} against ${formatFigure(plainSpeed)} tokens/s`;
   if (source === "runs")
-    return `${rates}, prefill included: median of ${n} whole runs [${low.toFixed(2)}, ${high.toFixed(2)}]`;
+    return `${rates}, reading the prompt included: median of ${n} whole runs [${low.toFixed(2)}, ${high.toFixed(2)}]`;
   const whole = { running: `measuring… (${wholeRuns(draft, plain).n} of ${ENOUGH})`, later: "measured after the race" };
-  return `${rates} in this race, prefill included${soloState ? ` · whole runs: ${whole[soloState]}` : ""}`;
+  return `${rates} in this race, reading the prompt included${soloState ? ` · whole runs: ${whole[soloState]}` : ""}`;
 }
 
 /** The figures beside it: [{id, value, label, detail, tone}]. */

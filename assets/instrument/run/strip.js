@@ -27,20 +27,20 @@ export class StripView {
     this.transport = transport;
     this.select = select;
     this.canvas = h("canvas", { "aria-hidden": "true" });
-    this.readout = h("span", { class: "readout", "aria-hidden": "true" });
+    this.readout = h("span.readout", { "aria-hidden": "true" });
     this.frame = h(
-      "div",
-      { class: "strip-frame", tabindex: "0", role: "slider", "aria-label": "Rounds on the race clock" },
+      "div.strip-frame",
+      { tabindex: "0", role: "slider", "aria-label": "Rounds on the race clock" },
       this.canvas,
     );
     this.playButton = button("", () => transport.toggle());
     this.endButton = button("Skip to end", () => transport.toEnd());
     this.speed = this.speeds();
-    this.pace = h("span", { class: "stated pace" });
-    this.times = h("span", { class: "stated times" });
+    this.pace = h("span.stated.pace");
+    this.times = h("span.stated.times");
     const shown = [this.pace, this.times, this.playButton, this.speed, this.endButton];
-    this.controls = h("div", { class: "controls clock" }, shown);
-    this.note = h("p", { class: "note" });
+    this.controls = h("div.controls.clock", shown);
+    this.note = h("p.note");
     this.scrub = h("input", {
       type: "range",
       min: "0",
@@ -52,9 +52,9 @@ export class StripView {
     });
     this.table = new RoundTable(select);
     this.table.root.querySelector("summary").after(this.note);
-    this.line = h("p", { class: "readout-line" }, this.readout); // what the pointer is at
-    const foot = h("div", { class: "strip-foot card-foot" }, this.line, this.table.root);
-    this.root = h("section", { class: "card strip" }, this.heading(), this.frame, this.scrub, foot);
+    this.line = h("p.readout-line", this.readout); // what the pointer is at
+    const foot = h("div.strip-foot.card-foot", this.line, this.table.root);
+    this.root = h("section.card.strip", this.heading(), this.frame, this.scrub, foot);
     this.listen();
   }
 
@@ -63,12 +63,12 @@ export class StripView {
       this.transport.speed = Number(this.speed.value);
       this.transport.paint();
     };
-    const option = (slow) => h("option", { value: slow, text: slow ? speedName(slow) : "fit 10 s" });
+    const option = (slow) => h("option", { value: slow }, slow ? speedName(slow) : "fit 10 s");
     return h("select", { "aria-label": "Speed of the replay", on: { change: choose } }, SPEEDS.map(option));
   }
 
   heading() {
-    return h("header", { class: "card-head" }, h("h3", { text: "When tokens arrived" }));
+    return h("header.card-head", h("h3.unseen", "When tokens arrived"));
   }
 
   listen() {

@@ -5,25 +5,33 @@ import { CUT_WORDS } from "../base/fates.js";
 import { formatMs, visible } from "../base/format.js";
 import { isServer, roundsAt } from "../base/store.js";
 import { saveFile } from "../draw/pictures.js";
+import { SortedTable } from "../draw/tables.js";
 import { laneTitle } from "./titles.js";
 
-const HEAD = ["lane", "round", "ended at", "took", "rows", "drafted", "accepted", "target's token", "tokens"];
+const HEAD = ["lane", "round", "ended at", "took", "read at once", "drafted", "accepted", "target's token", "tokens"];
 
 export class RoundTable {
   constructor(select) {
     this.select = select;
-    this.body = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Rounds" });
+    const rows = (by, down) => this.sorted(by, down).map((row) => this.row(row));
+    this.table = new SortedTable(
+      "Rounds",
+      HEAD.map((words, i) => [i, words]),
+      rows,
+      () => false,
+      { first: 1 },
+    );
+    const save = button("Save as CSV", () =>
+      saveFile(new Blob([this.csv()], { type: "text/csv" }), "draftscope-rounds.csv"),
+    );
     this.root = h(
       "details",
       { on: { toggle: () => this.paint(...this.last) } },
-      h("summary", { text: "The rounds as a table" }),
-      this.body,
-    );
-    this.save = button("Save as CSV", () =>
-      saveFile(new Blob([this.csv()], { type: "text/csv" }), "draftscope-rounds.csv"),
+      h("summary", "The rounds as a table"),
+      this.table.root,
+      save,
     );
     this.last = [null, 0];
-    this.by = null; // the column that sorts
   }
 
   paint(store, now) {
@@ -35,30 +43,12 @@ export class RoundTable {
     this.rows = store.lanes.flatMap((lane) =>
       lane.rounds.slice(0, roundsAt(lane, now)).map((round) => ({ lane, round, cells: cellsOf(lane, round) })),
     );
-    this.list();
+    this.table.paint();
   }
 
-  /** The rows as they are sorted. */
-  list() {
-    const { by, down } = this;
-    const rows =
-      by === null ? this.rows : this.rows.toSorted((a, b) => (down ? -1 : 1) * order(a.cells[by], b.cells[by]));
-    const heads = HEAD.map((text, i) =>
-      h(
-        "th",
-        { scope: "col", "aria-sort": by === i ? (down ? "descending" : "ascending") : "none" },
-        h("button", { type: "button", class: "link", text, on: { click: () => this.sort(i) } }),
-      ),
-    );
-    const body = rows.map((row) => this.row(row));
-    this.body.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, body)), this.save);
-  }
-
-  sort(by) {
-    this.down = this.by === by && !this.down;
-    this.by = by;
-    this.list();
-    this.body.querySelectorAll("thead button")[by].focus();
+  sorted(by, down) {
+    const way = down ? -1 : 1;
+    return by === null ? this.rows : this.rows.toSorted((a, b) => way * order(a.cells[by], b.cells[by]));
   }
 
   /** Every row; times in milliseconds. */
@@ -68,25 +58,10 @@ export class RoundTable {
   }
 
   row({ lane, round, cells }) {
-    const [title, number, ...rest] = cells;
-    const shown = rest.map((cell, i) => (i < 2 ? formatMs(cell) : String(cell)));
-    return h(
-      "tr",
-      {},
-      h("td", { text: title }),
-      h(
-        "th",
-        { scope: "row" },
-        h("button", {
-          type: "button",
-          class: "link",
-          text: String(number),
-          "aria-label": `Round ${number} of ${title}`,
-          on: { click: () => this.select(lane, round.index) },
-        }),
-      ),
-      shown.map((text) => h("td", { text })),
-    );
+    const [title, number, ended, took, ...rest] = cells;
+    const go = () => this.select(lane, round.index);
+    const open = button(String(number), go, { class: "link", "aria-label": `Round ${number} of ${title}` });
+    return [title, open, formatMs(ended), formatMs(took), ...rest];
   }
 }
 

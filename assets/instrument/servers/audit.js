@@ -1,9 +1,10 @@
 // The audit card: is a server's text still distributed as its target's? Folded from `audit` events
 // (engine/draftscope/servers/audit/progress.py), which come wave by wave.
 
-import { button, h, s, setText } from "../base/dom.js";
+import { button, h, remark, s, setText } from "../base/dom.js";
 import { counted, formatFigure, formatMs } from "../base/format.js";
 import { queueWords } from "../base/task.js";
+import { scrollable, table } from "../draw/tables.js";
 
 const BETS = {
   score: "mean log-probability",
@@ -31,25 +32,19 @@ export const RESULTS = {
 
 export class AuditCard {
   constructor(stop, remove) {
-    this.result = h("p", { class: "verdict", role: "status" });
-    this.title = h("h2", {});
+    this.result = h("p.verdict", { role: "status" });
+    this.title = h("h2");
     this.stop = button("Stop", stop);
     this.close = button("Close", remove);
-    this.sentence = h("p", { class: "verdict-sentence" });
-    this.progress = h("p", { class: "sum" });
-    this.example = h("div", { class: "example", hidden: true });
-    this.bets = h("div", { class: "bets" });
-    this.places = h("div", {
-      class: "table",
-      tabindex: "0",
-      role: "group",
-      "aria-label": "Log-probability by position",
-    });
-    this.more = h("details", { hidden: true }, h("summary", { text: "By position in the text" }), this.places);
+    this.sentence = h("p.verdict-sentence");
+    this.progress = h("p.sum");
+    this.example = h("div.example", { hidden: true });
+    this.bets = h("div.bets");
+    this.places = scrollable("Log-probability by position");
+    this.more = h("details", { hidden: true }, h("summary", "By position in the text"), this.places);
     this.root = h(
-      "section",
-      { class: "audit" },
-      h("header", { class: "card-head wrap" }, this.title, h("div", { class: "controls" }, this.stop, this.close)),
+      "section.audit",
+      h("header.card-head.wrap", this.title, h("div.controls", this.stop, this.close)),
       this.result,
       this.sentence,
       this.progress,
@@ -79,13 +74,8 @@ export class AuditCard {
     this.example.hidden = !different || !example;
     if (this.example.hidden) return;
     this.example.replaceChildren(
-      h("p", { class: "sum", text: "The text that the target finds least likely, of all that it wrote:" }),
-      h(
-        "p",
-        { class: "pane-text" },
-        h("span", { class: "prompt", text: example.prompt }),
-        h("b", { text: example.text }),
-      ),
+      remark("The text that the target finds least likely, of all that it wrote:"),
+      h("p.pane-text", h("span.prompt", example.prompt), h("b", example.text)),
     );
   }
 }
@@ -113,42 +103,28 @@ function betRow(name, value, needed, most, whole) {
   return h(
     "div",
     { class: `bet${whole ? " whole" : ""}${whole && value >= needed ? " clear" : ""}` },
-    h("span", { text: name }),
+    h("span", name),
     s(
       "svg",
       { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
-      s("rect", { class: "ground", x: 0, y: 4.5, width: 100, height: 1 }),
-      s("rect", { class: "bar", x: 0, y: 2, width: wide, height: 6 }),
-      whole ? s("rect", { class: "needed", x: line, y: 0, width: 0.6, height: 10 }) : s("g", {}),
+      s("rect.ground", { x: 0, y: 4.5, width: 100, height: 1 }),
+      s("rect.bar", { x: 0, y: 2, width: wide, height: 6 }),
+      whole ? s("rect.needed", { x: line, y: 0, width: 0.6, height: 10 }) : s("g"),
     ),
-    h("span", { class: "bet-value", text: `${value < 0 ? "−" : ""}${formatFigure(Math.abs(value))}` }),
+    h("span.bet-value", `${value < 0 ? "−" : ""}${formatFigure(Math.abs(value))}`),
   );
 }
 
 function placesTable(positions) {
   const heads = ["token", "samples", "log p − E log p", "standard error", "z"];
   const signed = (x, digits) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(digits)}`;
-  const row = (place) =>
-    h(
-      "tr",
-      { class: Math.abs(place.z) >= 5 ? "broken" : "" },
-      h("th", { scope: "row", text: String(place.position) }),
-      [String(place.tokens), signed(place.score, 2), place.error.toFixed(2), signed(place.z, 1)].map((text) =>
-        h("td", { text }),
-      ),
-    );
-  return h(
-    "table",
-    {},
-    h(
-      "thead",
-      {},
-      h(
-        "tr",
-        {},
-        heads.map((text) => h("th", { scope: "col", text })),
-      ),
-    ),
-    h("tbody", {}, positions.map(row)),
-  );
+  const row = ({ position, tokens, score, error, z }) => [
+    { class: Math.abs(z) >= 5 ? "broken" : "" },
+    position,
+    tokens,
+    signed(score, 2),
+    error.toFixed(2),
+    signed(z, 1),
+  ];
+  return table(heads, positions.map(row));
 }

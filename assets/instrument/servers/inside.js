@@ -1,7 +1,7 @@
 // A server that records itself (engine/inside): a prompt is written there and its rounds are drawn as they come, or the
 // rounds of an earlier request are opened. Both are shown as a run, the former also as one lane of a race.
 
-import { button, h } from "../base/dom.js";
+import { button, h, remark } from "../base/dom.js";
 import { askHost } from "../base/host.js";
 
 const WHAT =
@@ -16,34 +16,23 @@ export class InsideCard {
     this.beside = h(
       "select",
       { "aria-label": "Race it beside" },
-      h("option", { value: "", text: "no other server" }),
-      others.map((other) => h("option", { value: other, text: other })),
+      h("option", { value: "" }, "no other server"),
+      others.map((other) => h("option", { value: other }, other)),
     );
     this.list = h(
-      "select",
-      { class: "recorded", "aria-label": "Recorded requests" },
-      recorded.map((request) => h("option", { value: request, text: request })),
+      "select.recorded",
+      { "aria-label": "Recorded requests" },
+      recorded.map((request) => h("option", { value: request }, request)),
     );
     this.open = button("Open", () => this.ask(this.list.value));
     this.again = button("Look again", again);
-    const earlier = recorded.length ? [this.list, this.open] : [h("span", { class: "note", text: NONE })];
+    const earlier = recorded.length ? [this.list, this.open] : [h("span.note", NONE)];
     this.root = h(
-      "section",
-      { class: "audit" },
-      h(
-        "header",
-        { class: "card-head wrap" },
-        h("h2", { text: `Inside ${name}` }),
-        h("div", { class: "controls" }, button("Close", close)),
-      ),
-      h("p", { class: "sum", text: WHAT }),
-      h(
-        "div",
-        { class: "controls" },
-        this.write,
-        others.length ? h("label", { class: "stated" }, "beside ", this.beside) : null,
-      ),
-      h("div", { class: "controls" }, h("span", { class: "note", text: "earlier requests:" }), earlier, this.again),
+      "section.audit",
+      h("header.card-head.wrap", h("h2", `Inside ${name}`), h("div.controls", button("Close", close))),
+      remark(WHAT),
+      h("div.controls", this.write, others.length ? h("label.stated", "beside ", this.beside) : null),
+      h("div.controls", h("span.note", "earlier requests:"), earlier, this.again),
     );
   }
 

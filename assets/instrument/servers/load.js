@@ -23,33 +23,27 @@ const HEAD = [
 
 export class LoadCard {
   constructor(stop, remove) {
-    this.title = h("h2", {});
+    this.title = h("h2");
     this.stop = button("Stop", stop);
     this.save = button("Save", () => this.saved());
     this.close = button("Close", remove);
-    this.progress = h("p", { class: "sum", role: "status" });
-    this.speedups = h("div", {});
-    this.others = h("div", {});
+    this.progress = h("p.sum", { role: "status" });
+    this.speedups = h("div");
+    this.others = h("div");
     this.measure = h(
       "select",
       { "aria-label": "Measure", on: { change: () => this.draw() } },
-      Object.entries(MEASURES).map(([value, { words }]) => h("option", { value, text: words })),
+      Object.entries(MEASURES).map(([value, { words }]) => h("option", { value }, words)),
     );
-    this.remarks = h("ul", { class: "rules remarks" });
-    this.legend = h("p", { class: "sum" });
-    this.points = h("div", {});
-    this.more = h("details", {}, h("summary", { text: "Every point as a table" }), this.points);
+    this.remarks = h("ul.rules.remarks");
+    this.legend = h("p.sum");
+    this.points = h("div");
+    this.more = h("details", h("summary", "Every point as a table"), this.points);
     this.root = h(
-      "section",
-      { class: "loaded" },
-      h(
-        "header",
-        { class: "card-head wrap" },
-        this.title,
-        h("div", { class: "controls" }, this.stop, this.save, this.close),
-      ),
+      "section.loaded",
+      h("header.card-head.wrap", this.title, h("div.controls", this.stop, this.save, this.close)),
       this.progress,
-      h("div", { class: "pair-of-charts" }, this.speedups, h("div", {}, this.measure, this.others)),
+      h("div.pair-of-charts", this.speedups, h("div", this.measure, this.others)),
       this.remarks,
       this.legend,
       this.more,
@@ -57,7 +51,7 @@ export class LoadCard {
   }
 
   paint(curve, answer, running) {
-    const stamp = JSON.stringify([curve, running, answer?.state, answer?.place]);
+    const stamp = JSON.stringify([curve, running, answer && queueWords(answer)]);
     if (stamp === this.stamp) return;
     [this.stamp, this.curve, this.running] = [stamp, curve, running];
     setText(this.title, `${lanesOf(curve).join(" and ")} under load`);
@@ -79,7 +73,7 @@ export class LoadCard {
     this.speedups.replaceChildren(
       ...(speedups.length
         ? [
-            h("h3", { text: `Speed over ${first}` }),
+            h("h3", `Speed over ${first}`),
             chart({ series: speedups, lanes, places, stops, unit: "", one: true, label: speedupWords(curve, first) }),
           ]
         : []),
@@ -92,9 +86,7 @@ export class LoadCard {
         ? chart({ series, lanes, places, stops, unit: measure.unit, label: `${measure.words} by requests at once` })
         : "",
     );
-    this.remarks.replaceChildren(
-      ...notesOf(curve).map(([name, text]) => h("li", {}, h("b", { text: `${name}: ` }), text)),
-    );
+    this.remarks.replaceChildren(...notesOf(curve).map(([name, text]) => h("li", h("b", `${name}: `), text)));
     setText(this.legend, legendWords(curve));
     this.points.replaceChildren(scrollable("Points of this load test", table(HEAD, rows(curve))));
   }
@@ -114,8 +106,6 @@ function progressWords(curve, answer, running) {
       : `${counted(all, "point")} · ${conditions}${curve.created ? ` · ${curve.created.slice(0, 10)}` : ""}`;
   const queued = answer && queueWords(answer);
   if (queued) return queued;
-  if (!points.length && !curve.predicted_with)
-    return `measuring what a round costs here, for the prediction · ${conditions}`;
   return `point ${points.length + 1} of ${all} · ${conditions}`;
 }
 

@@ -3,6 +3,7 @@
 import { h, setText } from "../base/dom.js";
 import { counted, formatFigure, formatMs, formatProb, median } from "../base/format.js";
 import { ofServers } from "../base/store.js";
+import { scrollable, table } from "../draw/tables.js";
 import { speedOf, timesOf } from "../run/served.js";
 
 const SEEN = ["tokens/s", "× first", "TTFT", "TPOT", "gap p50", "gap p99", "tokens/burst"];
@@ -10,13 +11,13 @@ const MISSING = "–";
 
 export class MeasuredServers {
   constructor() {
-    this.table = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "What was measured" });
-    this.remarks = h("ul", { class: "rules remarks" });
-    this.legend = h("p", { class: "sum" });
+    this.table = scrollable("What was measured");
+    this.remarks = h("ul.rules.remarks");
+    this.legend = h("p.sum");
     this.root = h(
-      "section",
-      { class: "card measured", hidden: true },
-      h("h3", { text: "What was measured" }),
+      "section.card.measured",
+      { hidden: true },
+      h("h3", "What was measured"),
       this.table,
       this.remarks,
       this.legend,
@@ -30,40 +31,23 @@ export class MeasuredServers {
     if (events.length === this.painted?.length && events.every((event, i) => event === this.painted[i])) return;
     this.painted = events;
     const p = store.lanes.some((lane) => lane.forced);
-    const heads = [...SEEN, "accepted", "at position", ...(p ? ["log p", "best"] : [])];
-    const span = (n, text) => h("th", { colspan: n, scope: "colgroup", class: "group", text });
-    this.table.replaceChildren(
+    const heads = ["lane", ...SEEN, "accepted", "at position", ...(p ? ["log p", "best"] : [])];
+    const span = (n, text) => h("th.group", { colspan: n, scope: "colgroup" }, text);
+    const measured = table(
+      heads,
+      store.lanes.map((lane) => row(lane, store.lanes[0], p)),
+    );
+    measured.tHead.prepend(
       h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            h("td", {}),
-            span(SEEN.length, "seen from here"),
-            span(2, "counted by the server"),
-            p ? span(2, "computed here") : null,
-          ),
-          h(
-            "tr",
-            {},
-            h("th", { scope: "col", text: "lane" }),
-            heads.map((text) => h("th", { scope: "col", text })),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          store.lanes.map((lane) => row(lane, store.lanes[0], p)),
-        ),
+        "tr",
+        h("td"),
+        span(SEEN.length, "seen from here"),
+        span(2, "counted by the server"),
+        p ? span(2, "computed here") : null,
       ),
     );
-    this.remarks.replaceChildren(
-      ...notesOf(store).map(([name, text]) => h("li", {}, h("b", { text: `${name}: ` }), text)),
-    );
+    this.table.replaceChildren(measured);
+    this.remarks.replaceChildren(...notesOf(store).map(([name, text]) => h("li", h("b", `${name}: `), text)));
     setText(this.legend, legendOf(store, p));
   }
 }
@@ -73,7 +57,8 @@ function row(lane, first, p) {
   const [speed, times] = [speedOf(lane), timesOf(lane, first)];
   const ms = (values) => (values?.length ? formatMs(median(values)) : MISSING);
   const one = (value) => (Number.isFinite(value) ? formatMs(value) : MISSING);
-  const cells = [
+  return [
+    lane.name,
     speed ? formatFigure(speed.median) : MISSING,
     times ? times.median.toFixed(2) : MISSING,
     ms(served?.ttft_ms),
@@ -84,12 +69,6 @@ function row(lane, first, p) {
     ...acceptance(served),
     ...(p ? computed(lane) : []),
   ];
-  return h(
-    "tr",
-    {},
-    h("th", { scope: "row", text: lane.name }),
-    cells.map((text) => h("td", { text })),
-  );
 }
 
 function acceptance(served) {

@@ -4,18 +4,19 @@
 import { h, setText } from "../base/dom.js";
 import { counted, formatProb, visible } from "../base/format.js";
 import { isInside } from "../base/store.js";
+import { scrollable, table } from "../draw/tables.js";
 
 export class ReconstructedView {
   constructor() {
-    this.title = h("h3", {});
-    this.badge = h("span", { class: "badge caveat", text: "reconstructed" });
-    this.what = h("p", { class: "note" });
-    this.table = h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Tokens of this burst" });
-    const head = h("div", { class: "head-text" }, this.title, this.what);
+    this.title = h("h3");
+    this.badge = h("span.badge.caveat", "reconstructed");
+    this.what = h("p.note");
+    this.table = scrollable("Tokens of this burst");
+    const head = h("div.head-text", this.title, this.what);
     this.root = h(
-      "section",
-      { class: "card reconstructed", hidden: true },
-      h("header", { class: "card-head wrap" }, head, this.badge),
+      "section.card.reconstructed",
+      { hidden: true },
+      h("header.card-head.wrap", head, this.badge),
       this.table,
     );
   }
@@ -36,23 +37,9 @@ export class ReconstructedView {
     setText(this.what, whatWords(lane, round));
     const heads = ["token", "p", ...(lane.drafted ? ["q", "min(1, p/q)", "it was"] : [])];
     this.table.replaceChildren(
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            heads.map((text) => h("th", { scope: "col", text })),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          round.emitted.map((_, i) => row(lane, round, i)),
-        ),
+      table(
+        heads,
+        round.emitted.map((_, i) => row(lane, round, i)),
       ),
     );
   }
@@ -79,10 +66,5 @@ function row(lane, round, i) {
     );
   }
   const shown = round.emitted_raw[i] || lane.tokens[at].text;
-  return h(
-    "tr",
-    {},
-    h("th", { scope: "row" }, h("code", { text: visible(shown) })),
-    cells.map((text) => h("td", { text })),
-  );
+  return [h("code", visible(shown)), ...cells];
 }

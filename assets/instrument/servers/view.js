@@ -1,7 +1,7 @@
 // Servers of other programs: which ones there are, a race of them, a load test of them, audits of one. The race is shown
 // as a run.
 
-import { button, h, setText } from "../base/dom.js";
+import { button, h, remark, setText } from "../base/dom.js";
 import { counted, shorten } from "../base/format.js";
 import { askHost, callServer, hostCan, pressStop, say } from "../base/host.js";
 import { AuditCard } from "./audit.js";
@@ -24,9 +24,8 @@ const WEIGHTS = { value: "", text: "the target loaded here" };
 
 const museumRow = (open) =>
   h(
-    "div",
-    { class: "controls" },
-    h("span", { class: "note", text: "What an audit finds: four bugs of published servers, rebuilt and mended." }),
+    "div.controls",
+    h("span.note", "What an audit finds: four bugs of published servers, rebuilt and mended."),
     button("Open the museum", open),
   );
 
@@ -39,53 +38,51 @@ export class ServersView {
     this.audits = new Map(); // name -> {card, audit, answer}
     this.inside = null; // the card of a server that records itself
     this.loaded = null; // {card, curve, answer}: a load test; the answer is null where a file was opened
-    this.list = h("ul", { class: "server-list" });
+    this.list = h("ul.server-list");
     this.none = this.emptyState();
-    this.absentWords = h("p", { class: "sum", text: ABSENT });
+    this.absentWords = remark(ABSENT);
     this.go = button("Race these servers", () => this.race(), { class: "small strong" });
     this.beside = h(
-      "div",
-      { class: "beside", role: "group", "aria-label": "Lanes of this page's engine" },
-      h("span", { class: "note", text: "and with this page's engine:" }),
+      "div.beside",
+      { role: "group", "aria-label": "Lanes of this page's engine" },
+      h("span.note", "and with this page's engine:"),
       Object.entries(LOCAL_LANES).map(([lane, words]) => this.hereBox(lane, words)),
     );
-    this.stop = button("Stop", () => pressStop());
+    this.stop = button("Stop", pressStop);
     this.test = button("Load test", () => this.load());
     this.most = h(
       "select",
       { "aria-label": "Requests at once, at most", on: { change: () => this.repaint() } },
-      MOST.map((n) => h("option", { value: String(n), selected: n === USUAL, text: String(n) })),
+      MOST.map((n) => h("option", { value: String(n), selected: n === USUAL }, String(n))),
     );
-    this.time = h("span", { class: "note" });
-    this.upTo = h("label", { class: "stated" }, "up to ", this.most, " requests at once ");
+    this.time = h("span.note");
+    this.upTo = h("label.stated", "up to ", this.most, " requests at once ");
     this.file = h("input", { type: "file", accept: ".json", hidden: true, on: { change: () => this.open() } });
     this.openFile = button("Open load test", () => this.file.click());
     this.against = h("select", { "aria-label": "Audit against" });
-    this.target = h("label", { class: "stated" }, "audits compare with ", this.against);
-    this.field = h("input", {
-      class: "address",
+    this.target = h("label.stated", "audits compare with ", this.against);
+    this.field = h("input.address", {
       placeholder: "plain=http://127.0.0.1:8100",
       "aria-label": "Name and address of a server",
     });
     this.form = h(
-      "form",
-      { class: "controls", on: { submit: (event) => this.add(event) } },
+      "form.controls",
+      { on: { submit: (event) => this.add(event) } },
       this.field,
-      h("button", { class: "small", type: "submit", text: "Add" }),
-      h("span", { class: "note", text: CALLED }),
+      h("button.small", { type: "submit" }, "Add"),
+      h("span.note", CALLED),
     );
-    this.cards = h("div", { class: "audits" });
+    this.cards = h("div.audits");
     this.root = h(
-      "div",
-      { class: "sheet servers" },
+      "div.sheet.servers",
       this.absentWords,
-      (this.what = h("p", { class: "sum", text: WHAT })),
       this.none,
       this.list,
-      h("div", { class: "controls" }, this.go, this.beside, this.stop),
-      h("div", { class: "controls" }, this.target),
-      h("div", { class: "controls" }, this.test, this.upTo, this.time, this.openFile, this.file),
+      h("div.controls", this.go, this.beside, this.stop),
+      h("div.controls", this.target),
+      h("div.controls", this.test, this.upTo, this.time, this.openFile, this.file),
       this.form,
+      (this.what = remark(WHAT)),
       this.cards,
       (this.museum = museumRow(toMuseum)),
     );
@@ -93,14 +90,11 @@ export class ServersView {
 
   emptyState() {
     return h(
-      "div",
-      { class: "no-server" },
-      h("b", { text: "No server is listed yet." }),
-      h("p", {
-        text: "Start one that decodes plainly and one that speculates; this prints both commands for your model:",
-      }),
-      h("div", { class: "controls" }, h("code", { text: START }), (this.copy = button("Copy", () => this.copyStart()))),
-      h("p", { text: "Then add their addresses below, and race, load or audit them." }),
+      "div.no-server",
+      h("b", "No server is listed yet."),
+      h("p", "Start one that decodes plainly and one that speculates; this prints both commands for your model:"),
+      h("div.controls", h("code", START), (this.copy = button("Copy", () => this.copyStart()))),
+      h("p", "Then add their addresses here, a name before each, and race, load or audit them:"),
     );
   }
 
@@ -121,11 +115,16 @@ export class ServersView {
     return Boolean(this.loaded?.answer) && this.loaded.answer.state !== "done";
   }
 
-  /** A load test goes on: its latest event says all. True for one that was going on before a reload. */
-  takeLoad(answer) {
-    const curve = answer.ev[answer.ev.length - 1] || this.loaded?.curve;
-    const resumed = !this.requested && !this.running && answer.state !== "done";
+  /** True for an answer that was going on before a reload. */
+  hear(answer) {
     if (answer.state === "done" && answer.note) say(answer.note);
+    return !this.requested && !this.running && answer.state !== "done";
+  }
+
+  /** A load test goes on: its latest event says all. */
+  takeLoad(answer) {
+    const resumed = this.hear(answer);
+    const curve = answer.ev.at(-1) || this.loaded?.curve;
     if (curve) this.showLoad(curve, answer);
     this.repaint();
     return resumed;
@@ -136,23 +135,17 @@ export class ServersView {
       this.loaded = null;
       this.repaint();
     };
-    this.loaded = { card: this.loaded?.card || new LoadCard(() => pressStop(), close), curve, answer };
+    this.loaded = { card: this.loaded?.card || new LoadCard(pressStop, close), curve, answer };
   }
 
-  /** An audit goes on: its latest event says all. True for one that was going on before a reload. */
+  /** An audit goes on: its latest event says all. */
   take(answer) {
-    const audit = answer.ev[answer.ev.length - 1];
+    const resumed = this.hear(answer);
+    const audit = answer.ev.at(-1);
     const name = audit ? audit.server : this.requested;
-    const resumed = !this.requested && !this.running && answer.state !== "done";
-    if (answer.state === "done" && answer.note) say(answer.note);
     const old = this.audits.get(name);
     if (audit || old) {
-      const card =
-        old?.card ||
-        new AuditCard(
-          () => pressStop(),
-          () => this.close(name),
-        );
+      const card = old?.card || new AuditCard(pressStop, () => this.close(name));
       this.audits.set(name, { card, audit: audit || old.audit, answer });
     }
     if (answer.state === "done" && answer.note && !audit) this.audits.delete(name);
@@ -176,7 +169,7 @@ export class ServersView {
     const { servers, canAdd } = this.known;
     this.form.hidden = !canAdd;
     this.none.hidden = servers.length > 0;
-    for (const part of [this.go, this.beside, this.target, this.test, this.upTo, this.time])
+    for (const part of [this.go, this.beside, this.target, this.test, this.upTo, this.time, this.openFile])
       part.hidden = !servers.length;
     this.go.disabled = this.test.disabled = busy || !this.racing().length;
     setText(this.time, this.timeWords());
@@ -218,11 +211,9 @@ export class ServersView {
     });
     return h(
       "li",
-      {},
-      h("label", {}, box, h("b", { text: name }), h("code", { text: url })),
+      h("label", box, h("b", name), h("code", url)),
       h(
-        "span",
-        { class: "controls" },
+        "span.controls",
         button("Audit", () => this.audit(name), { disabled: busy, "aria-label": `Audit ${name}` }),
         button("Inside", () => this.look(name), { disabled: busy, "aria-label": `Inside ${name}` }),
         this.known.canAdd
@@ -236,7 +227,7 @@ export class ServersView {
   hereBox(lane, words) {
     const choose = () => (box.checked ? this.here.add(lane) : this.here.delete(lane));
     const box = h("input", { type: "checkbox", on: { change: choose } });
-    return h("label", {}, box, words);
+    return h("label", box, words);
   }
 
   paintAgainst() {

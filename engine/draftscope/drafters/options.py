@@ -93,7 +93,7 @@ class LengthOptions(DrafterOptions):
 class ShapeOptions(DrafterOptions):
     """A full tree in which every node of level d has `shape[d]` children."""
 
-    shape: Annotated[tuple[Branches, ...], Control("Tree: children of each node, by level")] = Field(
+    shape: Annotated[tuple[Branches, ...], Control("Tree: children of each node, by depth")] = Field(
         default=(3, 2, 1), min_length=1, max_length=16, description="children of each node of a tree, level by level"
     )
 

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import Steps, mapped
+from draftscope.base.progress import Progress
+from draftscope.base.steps import Steps
 from draftscope.drafters.settings import Settings
 from draftscope.trace import events
 
@@ -56,9 +57,9 @@ def compare(
     prompt: str,
     lanes: Mapping[str, Settings],
     repeats: int = 3,
-) -> Iterator[ComparedLane | None]:
-    """Runs the lanes in the order A B C A B C and yields a lane after each of its runs, and None after each round. A
-    lane that cannot run says why once."""
+) -> Iterator[ComparedLane | Progress | None]:
+    """Runs the lanes in the order A B C A B C and yields a lane after each of its runs, and None after each round;
+    where a lane needs costs that are not known yet, how far they are measured. A lane that cannot run says why once."""
     measured = {lane: _Measured() for lane in lanes}
     refused: set[str] = set()
     for _ in range(repeats):
@@ -75,9 +76,9 @@ def compare(
 
 def _once(
     engine: DecodingEngine, prompt: str, lane: str, settings: Settings, so_far: _Measured
-) -> Steps[None, ComparedLane]:
+) -> Steps[Progress | None, ComparedLane]:
     """One more whole run."""
-    run = yield from mapped(engine.opening(prompt, settings, lane=lane, record=False), lambda _: None)
+    run = yield from engine.opening(prompt, settings, lane=lane, record=False)
     rounds = drafted = 0
     for step in run.steps():
         yield None

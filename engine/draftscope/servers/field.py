@@ -16,7 +16,8 @@ from functools import cached_property
 
 from draftscope.base.costs import Calibration
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import Steps, mapped
+from draftscope.base.progress import Progress
+from draftscope.base.steps import Steps
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import read_prompt
 from draftscope.drafters.settings import Settings
@@ -129,7 +130,7 @@ class Field:
         """The rounds that the only server's recorder has of an earlier request."""
         yield from live.opened(self.lanes[0], request, run, self._raw)
 
-    def load(self, plan: LoadPlan, points: list[LoadPoint] | None = None) -> Steps[LoadCurve | None, None]:
+    def load(self, plan: LoadPlan, points: list[LoadPoint] | None = None) -> Steps[LoadCurve | Progress | None, None]:
         """All servers at each concurrency, as a document that grows; `points` is filled. Predicted from the calibration
         here, which is measured before if it was not. Raises `DraftscopeError` with a lane of the engine here."""
         if self.servers != list(self.lanes):
@@ -178,11 +179,11 @@ class Field:
             )
         return self.engine
 
-    def _costs(self) -> Steps[None, tuple[Calibration, str] | None]:
+    def _costs(self) -> Steps[Progress, tuple[Calibration, str] | None]:
         """The calibration of the models here, and the drafter whose costs stand for a server's."""
         if self.engine is None:
             return None
-        calibration = yield from mapped(self.engine.calibrated(), lambda _: None)
+        calibration = yield from self.engine.calibrated()
         drafter = curve.drafter_here(calibration)
         return None if drafter is None else (calibration, drafter)
 

@@ -188,15 +188,19 @@ def _show(
 
 
 def _load(field: Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
+    from draftscope.base.progress import Progress
+    from draftscope.servers.curve import LoadCurve
     from draftscope.servers.load import LoadPoint
 
     _say(field.missing)
-    points, curve = list[LoadPoint](), None
+    points = list[LoadPoint]()
+    curve: LoadCurve | None = None
     with terminal.progress("points") as bar:
         task = bar.add_task("Loading", total=len(field.lanes) * len(plan.concurrency))
         for step in field.load(plan, points):
-            curve = step or curve
-            bar.update(task, completed=len(points))
+            curve = step if isinstance(step, LoadCurve) else curve
+            doing = f"Measuring {step.words}" if isinstance(step, Progress) else "Loading"
+            bar.update(task, completed=len(points), description=doing)
             if plan.cancelled():
                 break
     assert curve is not None

@@ -103,7 +103,12 @@ def _eaten(chosen: Report) -> str:
     """From the tokens a round down to the speed: each bar is what one cost takes of it."""
     tau, cost, speed = chosen["tau"]["median"], chosen["cost"], chosen["ratio"]["median"]
     after = tau / (1 + chosen["drafting"])
-    parts = (("drafting", tau, after), ("verifying and the rest", after, tau / cost), ("prefill", tau / cost, speed))
+    verified = tau / cost
+    parts = (
+        ("drafting", tau, after),
+        ("verifying and the rest", after, verified),
+        ("reading the prompt", verified, speed),
+    )
     rows = [
         ("tokens a round", 0.0, tau, f"{tau:.2f}"),
         *((name, low, high, f"{low - high:+.2f}") for name, high, low in parts),

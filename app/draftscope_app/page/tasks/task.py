@@ -55,7 +55,8 @@ class InstrumentTask:
         delta. The events are passed on as the engine wrote them."""
         about = dict(self.about(answer.job)) | {"created": answer.created}
         why = answer.note if answer.refused else ""
-        head = json.dumps({"state": part.standing, "place": part.place, "about": about, "note": why or ""})[:-1]
+        stands = {"state": part.standing, "place": part.place, "measuring": part.measuring}
+        head = json.dumps(stands | {"about": about, "note": why or ""})[:-1]
         aside = "" if part.note is None or answer.refused else f', "note": {json.dumps(part.note)}'
         lines = ",".join(line for line in answer.lines if line)
         return f'{{"seq": {json.dumps(new_id())}, {json.dumps(self.kind)}: {head}, "ev": [{lines}]}}{aside}}}'

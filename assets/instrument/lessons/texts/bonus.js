@@ -23,7 +23,7 @@ function steps(store) {
     act: at(node.parent),
     say: [
       `Row ${i + 1} read `,
-      i ? token(round.nodes[i - 1].raw) : h("code", { text: before }),
+      i ? token(round.nodes[i - 1].raw) : h("code", before),
       i ? "" : ", the last token of the text",
       ". Its [[distribution]] of the next token verified ",
       token(node.raw),

@@ -49,8 +49,7 @@ function ownRaces(store) {
 const worths = (store) =>
   h(
     "div",
-    {},
-    ownRaces(store).flatMap((race) => [h("h4", { text: `Text: ${textName(race)}` }), worthPicture(race)]),
+    ownRaces(store).flatMap((race) => [h("h4", `Text: ${textName(race)}`), worthPicture(race)]),
   );
 
 /** What a forward of the heads costs of a plain round, from the cheapest to the dearest. */

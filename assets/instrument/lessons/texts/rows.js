@@ -32,8 +32,8 @@ function steps(store) {
 }
 
 export const lesson = {
-  title: "One token per forward",
-  about: "what a forward costs, and what it costs with more rows",
+  title: "One token per pass",
+  about: "what a pass of the large model costs, and what more tokens at once add",
   trace: "rows",
   steps,
   last: { show: "none", figure: rowBars },

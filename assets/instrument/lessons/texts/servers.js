@@ -38,7 +38,7 @@ function auditCards(store) {
     card.close.hidden = true;
     return card.root;
   });
-  return h("div", { class: "audits" }, cards);
+  return h("div.audits", cards);
 }
 
 function steps(store) {
