@@ -58,7 +58,7 @@ bench: $(READY)
 
 # On a machine with CUDA; needs torch, transformers, pydantic, psutil, scipy and tabulate, nothing of the app (gradio, typer).
 gpu:
-	PYTHONPATH=engine $(PYTHON) -m draftscope.measure.gpu --out $${OUT:-bench}
+	PYTHONPATH=engine $(PYTHON) -m tests.programs.gpu --out $${OUT:-bench}
 
 # What a public server must withstand, as a table; `make attack ONLY=gguf,tabs MINUTES=10` chooses, and soaks for longer.
 attack: $(READY)

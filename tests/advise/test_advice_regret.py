@@ -1,4 +1,4 @@
-"""The advice as a chooser: what counts as advised, and the command at a tiny size. No clock decides anything here."""
+"""The advice as a chooser: what counts as advised, and the program at a tiny size. No clock decides anything here."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import pytest
 
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.question import Question
-from draftscope.advise.regret import GRID_SHAPES, AdviceChooser, chosen, grid_candidates, summary
 from draftscope.advise.report import AdviceReport
 from draftscope.advise.verdict import Measured, Verdict
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import find
+from draftscope.measure.bench.rows import Paired
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
 from draftscope.measure.bench.systems import PLAIN, Case
 from draftscope.measure.regret import RegretCell
-from tests.support.command import command_line, instead_of_loading
+from tests.programs.advice_regret import GRID_SHAPES, AdviceChooser, app, chosen, grid_candidates, summary
+from tests.support.command import instead_of_loading
 
 DRAFT = Candidate("draft", 3)
 
@@ -53,9 +54,9 @@ def test_what_is_not_turned_on_counts_as_plain(
 
 
 def test_texts_that_loop_do_not_count_unless_all_do(pair: DecodingEngine) -> None:
-    def pairs(seconds: float, ids: list[int], number: int) -> tuple[BenchRun, BenchRun]:
+    def pairs(seconds: float, ids: list[int], number: int) -> Paired:
         case = Case("code", number, ((1, 2),), 0.0)
-        return BenchRun(DRAFT.label, case, 0, seconds, [ids]), BenchRun(PLAIN, case, 0, 1.0, [ids])
+        return Paired(BenchRun(DRAFT.label, case, 0, seconds, [ids]), BenchRun(PLAIN, case, 0, 1.0, [ids]))
 
     advice, cell = AdviceChooser(pair, Question(), ("draft",)), RegretCell("code", [], 0.0, 1)
     looping, ordinary = pairs(0.25, [7] * 40, 0), pairs(0.5, list(range(40)), 1)
@@ -83,19 +84,21 @@ def test_the_grid_has_chains_trees_and_drafters_that_choose() -> None:
     assert sum(each.drafter == "draft" for each in found) == 6 and any(each.drafter == "suffix" for each in found)
 
 
-def test_the_command_saves_a_row_for_every_cell(
+def test_the_program_saves_a_row_for_every_cell(
     pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     instead_of_loading(monkeypatch, pair)
-    cli = command_line(capsys, "advice-regret")
     tiny = ("--tokens", "8", "--repeats", "1", "--each", "1", "--drafters", "ngram", "--temperature", "1")
-    done = cli(*tiny, "--kinds", "code", "--out", tmp_path)
-    assert done.code == 0, done.err
+
+    def run(*arguments: str) -> str:
+        assert app([*tiny, *arguments, "--out", str(tmp_path)], standalone_mode=False) == 0
+        return capsys.readouterr().out
+
+    done = run("--kinds", "code")
     rows = json.loads((tmp_path / "advice-regret.json").read_text(encoding="utf-8"))["rows"]
     (advised,) = [row for row in rows if row["policy"]]
     assert advised["kind"] == "code" and advised["verdict"] and advised["regret"] >= 0
     assert advised["regret"] == pytest.approx(1 - advised["ratio_to_plain"]["median"] / advised["best_ratio"]["median"])
     assert len(rows) >= 8 and "plain" in {row["name"] for row in rows}
-    assert "Regret is at most 5%" in done.out
-    shown = cli(*tiny, "--kinds", "code,verse", "--out", tmp_path, "--seconds", "0")
-    assert shown.code == 0 and "2 kinds of text were not measured" in shown.err
+    assert "Regret is at most 5%" in done
+    assert "2 kinds of text were not measured" in run("--kinds", "code,verse", "--seconds", "0")

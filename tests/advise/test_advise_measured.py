@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 
 import draftscope
-from draftscope.advise import noise, proof
-from draftscope.advise.advise import Stage, _head_of, _without_loops, advise, advising
+from draftscope.advise import proof
+from draftscope.advise.advise import _head_of, _without_loops, advise, advising
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts
-from draftscope.advise.fitted import fitted
+from draftscope.advise.fitted import fitted, noise
 from draftscope.advise.model import Predicted, round_cost
 from draftscope.advise.observed import Observed
 from draftscope.advise.probe import Probed, able, probe
 from draftscope.advise.question import Objective, Question
+from draftscope.advise.report import Stage
 from draftscope.advise.verdict import AdviceDecision, Measured, Verdict
 from draftscope.base.cores import Company
 from draftscope.base.errors import DraftscopeError
@@ -238,11 +239,11 @@ def test_texts_that_loop_do_not_count() -> None:
 
 def test_a_noisy_machine_is_said_with_the_share_of_other_processes() -> None:
     busy, quiet = Company(1.2, 2, 2), Company(0.0, 2, 2)
-    said = noise.sentences(busy, [1.0, 1.0, 1.0], 1.0)
+    said = noise(busy, [1.0, 1.0, 1.0], 1.0)
     assert len(said) == 1 and "other processes kept 1.2 of 2 cores busy" in said[0]
-    assert noise.sentences(quiet, [1.0, 1.02, 1.05], 1.0) == []
-    assert "is noisy" in noise.sentences(quiet, [1.0, 2.0, 3.0], 2.0)[0]
-    assert "'draftscope calibrate --again'" in noise.sentences(quiet, [2.0, 2.0, 2.0], 1.0)[0]
+    assert noise(quiet, [1.0, 1.02, 1.05], 1.0) == []
+    assert "is noisy" in noise(quiet, [1.0, 2.0, 3.0], 2.0)[0]
+    assert "'draftscope calibrate --again'" in noise(quiet, [2.0, 2.0, 2.0], 1.0)[0]
 
 
 # the command

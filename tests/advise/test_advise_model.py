@@ -16,7 +16,7 @@ from draftscope.advise.observed import Observed, PromptRounds, conditional_alpha
 from draftscope.advise.question import Objective, Question
 from draftscope.advise.simulate import finish_times
 from draftscope.advise.verdict import AdviceDecision, AtTemperature, Measured, Verdict, decide, prompts_needed
-from draftscope.base.alpha import alpha_of
+from draftscope.base.costs import alpha_of
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters import find
 from draftscope.measure.bench.statistics import Interval

@@ -22,7 +22,7 @@ from draftscope.advise.question import Question
 from draftscope.advise.verdict import FAR, AdviceDecision, Measured, Verdict, clear, decide
 from draftscope.measure.bench.rounds import MeasuredRounds
 from draftscope.measure.bench.runner import BenchRun
-from draftscope.measure.bench.statistics import Interval
+from draftscope.measure.bench.statistics import LEVEL, Interval
 from draftscope.measure.bench.systems import PLAIN, Case, Label
 
 TRIALS, PROMPTS, TOKENS, PLAIN_MS, GAMMA = 100, 24, 40, 30.0, 3
@@ -122,7 +122,7 @@ def test_intervals_contain_the_ratio_of_all_prompts(prompts: int) -> None:
         cases = draws.permutation(PROMPTS)[:prompts]
         runs = [run for number in cases for run in pair.turn(CASES[number], 0, draws)]
         pairs = list(zip(runs[1::2], runs[::2], strict=True))
-        interval = proof.ratio_of(Question(), pairs, texts=PROMPTS)
+        interval = proof.Ratios.of(Question(), pairs).interval(LEVEL, texts=PROMPTS)
         hit += interval.low <= pair.ratio <= interval.high
     assert hit >= 88
 

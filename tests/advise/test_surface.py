@@ -13,7 +13,7 @@ from draftscope.advise.model import PrefillTimes, steady_ratio
 from draftscope.advise.observed import typed
 from draftscope.advise.surface import surface
 from draftscope.advise.what_if import CARDS, Sizes, WhatIf, answer_ratio, ratios, refusal, round_costs, taus
-from draftscope.forecast.card import Card
+from draftscope.forecast.tables import Card
 from tests.conftest import made_calibration
 
 GAMMAS, READERS = (1, 3, 5), (1, 2, 4)

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from draftscope.advise.advise import AdviceProgress, Stage
 from draftscope.advise.events import Asked
 from draftscope.advise.question import Objective, Question
+from draftscope.advise.report import Advised, Stage
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import said
 from draftscope.decode.engine import DecodingEngine
-from draftscope.measure.bench.statistics import Interval
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import AdviseJob, DrafterChoice, Update
 from draftscope_app.engine.work import Work, steps_of
@@ -115,8 +114,9 @@ def test_every_stage_is_told_and_the_report_comes_last(events: list[dict[str, An
 
 
 def test_the_interval_closes_as_runs_come_in(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def advising(*_: Any, **__: Any) -> Iterator[AdviceProgress]:
-        yield AdviceProgress(Stage.PROOF, 4, 1.0, "1.20x so far", Interval(1.2, 1.1, 1.3))
+    def advising(*_: Any, **__: Any) -> Iterator[Advised]:
+        ratio = {"median": 1.2, "low": 1.1, "high": 1.3}
+        yield Advised(stage=Stage.PROOF, done=4, left_s=1.0, so_far="1.20x so far", ratio=ratio)
 
     monkeypatch.setattr("draftscope.advise.advise.advising", advising)
     told = next(iter(said(steps_of(pair, advice()))))

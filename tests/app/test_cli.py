@@ -129,22 +129,25 @@ def test_decode_counts_the_tokens_of_a_long_prompt_while_it_reads_them(monkeypat
             return self
 
         def __exit__(self, *_: object) -> None:
-            shown.append("gone")
+            pass
 
         def add_task(self, name: str, total: int | None) -> int:
             shown.append(name)
             return 0
 
-        def update(self, task: int, total: int | None = None, completed: int | None = None) -> None:
+        def update(self, task: int, total: int | None = None, completed: int | None = None, **_: str) -> None:
             shown.append(total or completed)
+
+        def stop(self) -> None:
+            shown.append("gone")
 
     monkeypatch.setattr(terminal, "progress", lambda _: Bar())
     read = [SimpleNamespace(kind="prefill", tokens=tokens) for tokens in (256, 512, 599)]
-    events = [SimpleNamespace(kind="run_start", prompt_tokens=600), *read, SimpleNamespace(kind="run_end")]
-    for event in decode._streamed(iter(events)):  # type: ignore[arg-type]
-        shown.append(event)
-    bar = ["Reading the prompt", 599, events[0], 256, events[1], 512, events[2], 599, events[3], "gone", events[4]]
-    assert shown == bar
+    written = SimpleNamespace(kind="round", emitted=[7, 8], text_delta="ab")
+    with decode._shown(None) as show:
+        for event in (SimpleNamespace(kind="run_start", prompt_tokens=600), *read, written):
+            show(event)  # type: ignore[arg-type]
+    assert shown == ["Reading the prompt", 599, 256, 512, 599, "gone", 2]
 
 
 @pytest.mark.usefixtures("loaded")

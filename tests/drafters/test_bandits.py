@@ -16,7 +16,6 @@ from draftscope.base.steps import last
 from draftscope.decode import session
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import Outcome, State
-from draftscope.drafters.model import cascade
 from draftscope.drafters.policy import bandit
 from draftscope.drafters.policy.arms import arms_of
 from draftscope.drafters.policy.implied import SmallRounds, accepted, lies_in
@@ -29,7 +28,7 @@ from draftscope.trace import files
 from draftscope.trace.events import EVENT, PolicyNote
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import DraftTree, Topology, full
-from draftscope.verify.uniforms import Streams, Uniforms
+from draftscope.verify.uniforms import Uniforms
 from draftscope.verify.verify import verify_block, verify_greedy, verify_tree
 from tests.decode.test_loop import PROMPT
 
@@ -501,8 +500,3 @@ def test_settings_of_the_arms_bound_the_tree() -> None:
     settings = Settings.of(drafter="bandit", arms=("draft:9", "sampled-tree:3x2"))
     assert drafters.find("bandit").most_nodes(settings) == 9
     assert [arm.shape for arm in arms_of(settings, drafters.find)] == [(1,) * 9, (3, 2)]
-
-
-def test_uniforms_of_a_policy_have_a_tier_of_their_own() -> None:
-    tiers = {bandit.TIER, cascade.TIER, Streams(0, (0,)).tier}
-    assert len(tiers) == 3

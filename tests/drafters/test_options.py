@@ -20,18 +20,19 @@ from draftscope.base.control import Control
 from draftscope.base.errors import PluginWarning
 from draftscope.base.settings import GeneralSettings
 from draftscope.decode.engine import DecodingEngine
-from draftscope.drafters import DrafterInfo, DrafterOptions, Parts, plugins
+from draftscope.drafters import DrafterInfo, DrafterOptions, Parts
 from draftscope.drafters.lookup.ngram import Ngram
 from draftscope.drafters.options import DECLARING, GammaOptions, NgramOptions, RuleOptions, known_options, nodes_in
 from draftscope.drafters.registry import OWN
 from draftscope.drafters.settings import Settings, known_settings
-from draftscope.drafters.table import options_table
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.jobs import DrafterChoice
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import controls
 from draftscope_app.page.panel import panel
 from draftscope_app.serve import api
+from tests.drafters.test_plugin import Entry, plugged_in
+from tests.programs.options_table import options_table
 
 
 class EchoOptions(GammaOptions):
@@ -69,23 +70,12 @@ class Echo(Ngram):
 ECHO = DrafterInfo(name="echo", title="Echo", paper="", create=Echo, options=EchoOptions)
 
 
-class Entry:
-    """What an installed package's entry point looks like."""
-
-    def __init__(self, info: DrafterInfo[Any], package: str = "echo_package") -> None:
-        self.name, self.value, self._info = info.name, f"{package}.drafters:INFO", info
-
-    def load(self) -> DrafterInfo[Any]:
-        return self._info
-
-
-def install(monkeypatch: pytest.MonkeyPatch, *entries: Entry) -> None:
-    monkeypatch.setattr(plugins, "installed", lambda: entries)
+ECHO_ENTRY = Entry(ECHO, value="echo_package.drafters:INFO")
 
 
 @pytest.fixture
 def echo(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, Entry(ECHO))
+    plugged_in(monkeypatch, ECHO_ENTRY)
 
 
 def conflicting(name: str, annotation: Any, **field: Any) -> type[DrafterOptions]:
@@ -313,7 +303,7 @@ def test_an_option_that_cannot_stand_beside_the_others_is_refused(
     monkeypatch: pytest.MonkeyPatch, options: type[DrafterOptions], sentence: str
 ) -> None:
     other: Any = DrafterInfo(name="other", title="", paper="", create=Echo, options=options)  # type: ignore[type-var]
-    install(monkeypatch, Entry(ECHO), Entry(other, "other_package"))
+    plugged_in(monkeypatch, ECHO_ENTRY, Entry(other, value="other_package:INFO"))
     with pytest.warns(PluginWarning, match=f"{sentence}.* It was left out"):
         assert known_options()["echo_back"].package == "echo_package"
     assert "echo" in drafters.known() and "other" not in drafters.known()
@@ -323,5 +313,5 @@ def test_an_option_that_cannot_stand_beside_the_others_is_refused(
 
 def test_two_packages_may_share_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     shared: Any = DrafterInfo(name="shared", title="", paper="", create=Echo, options=EchoOptions)
-    install(monkeypatch, Entry(ECHO), Entry(shared, "other_package"))
+    plugged_in(monkeypatch, ECHO_ENTRY, Entry(shared, value="other_package:INFO"))
     assert known_options()["echo_back"].package == "echo_package"

@@ -95,8 +95,8 @@ INFO = DrafterInfo(name="follow", title="Bigrams of the text", paper="", create=
 class Entry:
     """What an installed package's entry point looks like."""
 
-    def __init__(self, info: Any, name: str = "") -> None:
-        self._info, self.name, self.value = info, name or info.name, "my_package:INFO"
+    def __init__(self, info: Any, name: str = "", value: str = "my_package:INFO") -> None:
+        self._info, self.name, self.value = info, name or info.name, value
 
     def load(self) -> Any:
         if isinstance(self._info, Exception):

@@ -13,9 +13,8 @@ import torch
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import Outcome, Parts
-from draftscope.drafters.model import cascade, ssd
+from draftscope.drafters.model import ssd
 from draftscope.drafters.model.ssd import Ssd, fan_out
-from draftscope.drafters.policy import bandit
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM
 from draftscope.measure.sampled import distribution_test
@@ -71,10 +70,6 @@ def test_chains_prepared_with_the_uniforms_that_verify_are_caught(
 
     monkeypatch.setattr(Ssd, "__init__", shared)
     assert distribution(tiny, 3000, rule="token", gamma=1, prefetch=8) < FALSE_ALARM
-
-
-def test_prepared_drafts_have_uniforms_of_a_tier_of_their_own() -> None:
-    assert len({ssd.TIER, bandit.TIER, cascade.TIER, Streams(0, (0,)).tier}) == 4
 
 
 def test_a_prepared_chain_of_another_outcome_is_caught(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,15 +15,15 @@ import pytest
 import simpy
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.forecast.ask import ask
 from draftscope.forecast.cluster.server import SimulatedServer
-from draftscope.forecast.cluster.simulate import in_turn, least_busy, simulate
+from draftscope.forecast.cluster.simulate import least_busy, simulate
 from draftscope.forecast.cluster.sizing import cards_needed, latency_curve
 from draftscope.forecast.cluster.speculation import Speculation, chances_of, chances_of_chain, pays_up_to
-from draftscope.forecast.cluster.step_times import StepTimes, between, drafted_times, in_strides, line, plain_times
+from draftscope.forecast.cluster.step_times import StepTimes, drafted_times, in_strides, plain_times
 from draftscope.forecast.cluster.traffic import SimulatedRequest, Traffic
-from draftscope.forecast.forecast import forecast
+from draftscope.forecast.forecast import ask, forecast
 from draftscope_app.cli.main import main
+from tests.programs.cluster import between, in_turn, line
 
 ONE_AT_A_TIME = StepTimes((0.01,), lambda tokens: 0.001 * tokens)
 MODEL = ask("Llama-3.3-70B", answer=256, tau=2.5)

@@ -11,17 +11,13 @@ from typing import Any
 
 import pytest
 
-from draftscope.forecast.acceptance import prior_tau, tau_of
+from draftscope.forecast.acceptance import Band, prior_tau, tau_of
 from draftscope.forecast.architecture import Architecture, find_architecture
-from draftscope.forecast.ask import ask
-from draftscope.forecast.band import Band
-from draftscope.forecast.card import Card, find_card
 from draftscope.forecast.cost import BANDWIDTH, COMPUTE, Hardware, drafting_ms, forward_ms, plain_ms, round_ms
 from draftscope.forecast.drafting import find_kind, plan_drafting
 from draftscope.forecast.economics import SEEDS, forecast_of_claim
-from draftscope.forecast.engine_costs import EngineCosts, find_engine
-from draftscope.forecast.forecast import dollars_per_million, forecast, speedup_of
-from draftscope.forecast.tables import read_table
+from draftscope.forecast.forecast import ask, dollars_per_million, forecast, speedup_of
+from draftscope.forecast.tables import Card, EngineCosts, find_card, find_engine, read_table
 from draftscope_app.cli.main import main
 from draftscope_app.reports.forecast_answer import sentences
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from draftscope.forecast.acceptance import tau_of
-from draftscope.forecast.learn import learn
-from draftscope.forecast.learn import main as learn_from
 from draftscope.forecast.record import COLUMNS, PublishedRow, in_training_half, read_row
 from draftscope.forecast.validate import validate
 from draftscope_app.cli.main import main
+from tests.programs.learn_priors import learn
+from tests.programs.learn_priors import main as learn_from
 
 FIRST, SECOND = "github:sgl-project/SpecForge x", "arXiv:2503.01840 Table 1"  # one source of each half
 USUAL = {

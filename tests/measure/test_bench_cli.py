@@ -306,12 +306,11 @@ from pathlib import Path
 import draftscope
 
 for module in pkgutil.walk_packages(draftscope.__path__, "draftscope."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
+    importlib.import_module(module.name)
 from draftscope.base.errors import DraftscopeError
 from draftscope.measure.bench.benchmark import benchmark, save
 from draftscope.measure.bench.plan import BenchPlan, texts
-from draftscope.measure.gpu import __main__ as gpu
+from tests.programs.gpu import __main__ as gpu
 from draftscope.train import family
 
 target, draft, out = sys.argv[1:]

@@ -15,12 +15,12 @@ from draftscope.base.costs import Machine
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.findings import Finding
-from draftscope.measure.gpu import __main__ as gpu
-from draftscope.measure.gpu import kernels, sections
 from draftscope.measure.greedy import GreedySteps
 from draftscope.models.files import memory
 from draftscope.models.forward import ballast
 from draftscope.models.forward.ballast import BallastShape, pair_of
+from tests.programs.gpu import __main__ as gpu
+from tests.programs.gpu import kernels, sections
 from tests.support import card
 from tests.support.rehearsal import small_pair
 

@@ -12,7 +12,7 @@ import argparse
 import datetime
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -20,11 +20,14 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 
+import numpy as np
+
 from draftscope.base import markdown
 from draftscope.base.assets import assets
-from draftscope.forecast.cluster.simulate import ClusterRun, in_turn, simulate
+from draftscope.forecast.cluster.server import SimulatedServer
+from draftscope.forecast.cluster.simulate import ClusterRun, simulate
 from draftscope.forecast.cluster.speculation import Speculation, chances_of
-from draftscope.forecast.cluster.step_times import StepTimes, between, line
+from draftscope.forecast.cluster.step_times import StepTimes
 from draftscope.forecast.cluster.traffic import SimulatedRequest, Traffic
 from draftscope.servers.adapter import Request, Server, ServerError
 from draftscope.servers.programs.program import ServedPair
@@ -109,6 +112,23 @@ def measured_times(servers: Sequence[Server], speculative: bool) -> tuple[StepTi
     assert counted.rounds, "it drafted nothing"
     kept = [accepted / counted.rounds for accepted in counted.by_position]
     return tuple(StepTimes(steps, reading, Speculation(steps, chances_of(kept), MOST)) for steps in lists)
+
+
+def in_turn(number: int, servers: Sequence[SimulatedServer]) -> SimulatedServer:
+    """A router."""
+    return servers[number % len(servers)]
+
+
+def between(measured: Mapping[int, float]) -> tuple[float, ...]:
+    """Seconds at every batch from 1 to the largest measured one, on lines between those that were measured."""
+    batches = sorted(measured)
+    return tuple(map(float, np.interp(range(1, batches[-1] + 1), batches, [measured[n] for n in batches])))
+
+
+def line(lengths: Sequence[int], seconds: Sequence[float]) -> Callable[[int], float]:
+    """Seconds of a prefill by its tokens: the straight line through what was measured, never below 0."""
+    slope, start = np.polyfit(lengths, seconds, 1)
+    return lambda tokens: max(0.0, float(start + slope * tokens)) if tokens else 0.0
 
 
 def step_times(busy: Sequence[Server], inputs: Sequence[RacePrompt]) -> tuple[float, ...]:

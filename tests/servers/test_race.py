@@ -272,7 +272,7 @@ def test_a_race_is_written_as_a_trace(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--server", "http://127.0.0.1:9"], "Give a PROMPT or --prompts"),
         (["--server", "http://127.0.0.1:9", "x", "-n", "0"], "ask for 1 or more"),
         (["--server", "http://127.0.0.1:9", "x", "--top-p", "0"], "top_p = 0"),
-        (["--server", "http://127.0.0.1:9", "x", "--concurrency", "1;2"], "--concurrency 1;2"),
+        (["--server", "http://127.0.0.1:9", "x", "--concurrency", "1;2"], "'1;2' is not a list of whole numbers"),
         (["--server", "http://127.0.0.1:9", "x", "--arrivals", "poisson:x"], "--arrivals poisson:x"),
     ],
 )

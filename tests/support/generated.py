@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from draftscope.base import markdown
-from draftscope.drafters.table import options_table
 from draftscope.models.loading import embedded
 from draftscope.servers.audit import coverage
 from draftscope.trace import glossary
 from draftscope_app.engine import config
 from tests.programs import architectures
+from tests.programs.options_table import options_table
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, read_bytes
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.fields import Given
+from draftscope_app.cli.fields import Given, option
 
 if TYPE_CHECKING:
     from draftscope.servers.audit.audit import AuditReport, Watch
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from draftscope.servers.inside.audit import InsideReport
 
 MOST_PROMPTS = 64
+ASKED, COST, CERTAINTY = "What is asked", "What it may cost", "Certainty"
 
 
 class Options(BaseModel):
@@ -30,18 +31,20 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    plain: str | None = Field(
-        None, description="a plain server of the same model: it writes the greedy texts, and without --target samples"
+    plain: str | None = option(
+        "a plain server of the same model: it writes the greedy texts, and without --target samples", None, ASKED, "URL"
     )
-    model: str | None = Field(None, description="the model to ask for, if there are several")
-    prompts: Path | None = Field(None, description="prompts of your own, one a line")
-    chat: bool = Field(False, description="put prompts into the model's chat template")
-    length: int = Field(12, description="tokens of each sampled text")
-    concurrency: int = Field(4, description="requests at once")
-    tokens: int = Field(5000, description="tokens that the server is asked for at most")
-    minutes: float = Field(5.0, description="minutes of asking at most")
-    false_alarm: float = Field(1e-6, description="chance of a difference found where there is none")
-    tolerance: float | None = Field(None, description="what rounding may cost, in nats a token; default: measured")
+    model: str | None = option("the model to ask for, if there are several", None, ASKED, "NAME")
+    prompts: Path | None = option("prompts of your own, one a line", None, ASKED, "FILE")
+    chat: bool = option("put prompts into the model's chat template", False, ASKED)
+    length: int = option("tokens of each sampled text", 12, ASKED)
+    concurrency: int = option("requests at once", 4, ASKED)
+    tokens: int = option("tokens that the server is asked for at most", 5000, COST)
+    minutes: float = option("minutes of asking at most", 5.0, COST, "M")
+    false_alarm: float = option("chance of a difference found where there is none", 1e-6, CERTAINTY, "P")
+    tolerance: float | None = option(
+        "what rounding may cost, in nats a token; default: measured", None, CERTAINTY, "NATS"
+    )
 
 
 def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> AuditReport:
@@ -154,9 +157,10 @@ def _read(prompts: Path | None) -> Sequence[str]:
     if prompts is None:
         return AUDIT_PROMPTS
     try:
-        lines = [line for line in prompts.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DraftscopeError(f"--prompts {prompts}: cannot be read ({error}); give a text file.") from None
+        text = read_bytes(prompts, "The prompt file").decode()
+    except UnicodeDecodeError as error:
+        raise DraftscopeError(f"--prompts {prompts}: is not text ({error}); give a text file.") from None
+    lines = [line for line in text.splitlines() if line.strip()]
     if not 0 < len(lines) <= MOST_PROMPTS:
         raise DraftscopeError(f"--prompts {prompts}: {len(lines)} prompts; give 1 to {MOST_PROMPTS}, one a line.")
     return lines

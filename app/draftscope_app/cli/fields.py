@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from functools import wraps
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -119,7 +120,7 @@ def _extra(field: FieldInfo, name: str) -> str | None:
 
 
 def _option(name: str, field: FieldInfo, panel: str | None, metavar: str | None, by_commas: bool) -> inspect.Parameter:
-    kind, flag = _plain(field.annotation), f"--{name.replace('_', '-')}"
+    kind, flag = _plain(field.annotation), f"--{name.rstrip('_').replace('_', '-')}"
     annotation: Any = str
     more: dict[str, Any] = {"metavar": metavar or _metavar(kind)}
     if kind is bool:
@@ -179,6 +180,8 @@ def _plain(annotation: Any) -> Any:
 
 
 def _choices(kind: Any) -> list[str]:
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return [str(value) for value in kind]
     return [str(value) for value in get_args(kind)] if get_origin(kind) is Literal else []
 
 

@@ -50,7 +50,6 @@ COMMANDS = {
     "class": Listed(SERVE, "Open a class: phones predict, the projector shows."),
     "space": Listed(SERVE, "Build the dashboard as a Hugging Face Space, or upload it."),
     "advise": Listed(MEASURE, "Decide: speculate or not, with what, and what it saves."),
-    "advice-regret": Listed(MEASURE, "Compare the advice with the best of a grid, by kind of text."),
     "bench": Listed(MEASURE, "Measure drafters, and other programs on the same weights."),
     "regret": Listed(MEASURE, "Compare policies with the best fixed one, by kind of text."),
     "race": Listed(MEASURE, "Race servers such as vLLM and llama.cpp on the same tokens."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_type_hints
@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_type_hints
 import typer
 from pydantic.fields import FieldInfo
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, one_sentence
 from draftscope.base.prompts import Prompt, select, shipped
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.fields import Given, options_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from draftscope.decode.engine import DecodingEngine
     from draftscope.measure.bench.systems import System
     from draftscope.measure.regret import Chooser
@@ -98,11 +96,8 @@ def for_target(
 
 def prepare_folder(folder: Path) -> None:
     """Makes the folder of --out before anything is measured, or raises `DraftscopeError`."""
-    try:
+    with one_sentence(f"--out {folder}: the folder cannot be made", "name another"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise DraftscopeError(f"--out {folder}: the folder cannot be made ({reason}); name another.") from None
     if not os.access(folder, os.W_OK):
         raise DraftscopeError(f"--out {folder}: this folder cannot be written to; name another.")
 
@@ -115,18 +110,17 @@ def measure_regret(
     texts: Mapping[str, Sequence[Prompt]],
     out: Path,
     name: str,
-    summary: Callable[[pd.DataFrame], str] = lambda _: "",
 ) -> RegretReport:
     """Measures the regret and writes it to `out` after every kind of text, so that a run cut short leaves these."""
     from draftscope.measure.regret import no_rows, regret
     from draftscope.measure.regret_report import RegretReport
 
     notes: list[str] = []
-    report = RegretReport.of(engine, plan, no_rows(), notes, summary)
+    report = RegretReport.of(engine, plan, no_rows(), notes)
     for rows in regret(
         engine, plan, choosers, grid, texts, notes, lambda what: terminal.print_status(f"Measuring {what} ...")
     ):
-        report = RegretReport.of(engine, plan, rows, notes, summary)
+        report = RegretReport.of(engine, plan, rows, notes)
         report.save(out, name)
     return report
 

@@ -16,7 +16,7 @@ from draftscope.base.progress import Progress as Stand
 from draftscope.base.progress import time_left
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, ProgressColumn
     from rich.table import Table as RichTable
 
 Cells = Sequence[str]
@@ -105,31 +105,25 @@ def waiting(what: str) -> AbstractContextManager[object]:
 def progress(unit: str) -> Progress:
     """A bar on a terminal's stderr that is gone when it ends; silent elsewhere. stdout stays as it is."""
     from rich import progress as parts
-    from rich.console import Console
 
-    return parts.Progress(
-        parts.TextColumn("{task.description}"),
-        parts.BarColumn(),
-        parts.MofNCompleteColumn(),
-        parts.TextColumn(unit),
-        parts.TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        redirect_stdout=False,
-        disable=not sys.stderr.isatty(),
-    )
+    return _bar(parts.MofNCompleteColumn(), parts.TextColumn(unit))
 
 
 def share_bar() -> Progress:
     """The same for something of which a share is done; its task has a field `left`, the time left in words."""
+    from rich import progress as parts
+
+    return _bar(parts.TaskProgressColumn(), parts.TextColumn("{task.fields[left]}"))
+
+
+def _bar(*columns: ProgressColumn) -> Progress:
     from rich import progress as parts
     from rich.console import Console
 
     return parts.Progress(
         parts.TextColumn("{task.description}"),
         parts.BarColumn(),
-        parts.TaskProgressColumn(),
-        parts.TextColumn("{task.fields[left]}"),
+        *columns,
         parts.TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,

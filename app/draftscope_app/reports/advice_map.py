@@ -181,7 +181,7 @@ def _place_of(report: Report, surface: Report) -> int:
 
 def _c_and_alpha(report: Report, what_if: WhatIf, place: int) -> tuple[float, tuple[float, float, float]]:
     """The drafter's c, and the acceptance that its tokens a round stand for: median, low, high."""
-    from draftscope.base.alpha import alpha_of
+    from draftscope.base.costs import alpha_of
 
     gamma = report["gammas"][0]
     whole = round_costs(report, what_if)[0][place]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import chain, zip_longest
 from statistics import fmean
 from time import perf_counter
@@ -14,15 +14,15 @@ import torch
 from torch.nn import Module
 
 from draftscope import drafters
-from draftscope.advise import limits, noise, proof, sentences, servers
+from draftscope.advise import limits, proof, sentences, servers
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts
-from draftscope.advise.fitted import fitted, prefill
+from draftscope.advise.fitted import fitted, noise, prefill
 from draftscope.advise.model import Predicted, PrefillTimes, predict, steady_ratio
 from draftscope.advise.observed import Observed, conditional_alpha
 from draftscope.advise.probe import Probed, Watch, able, nobody, probe
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.report import AdviceReport
+from draftscope.advise.report import AdviceReport, Advised, Stage
 from draftscope.advise.surface import Surface, surface
 from draftscope.advise.verdict import AdviceDecision, AtTemperature, Measured, Verdict, clear, decide
 from draftscope.advise.what_if import Sizes
@@ -38,7 +38,7 @@ from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
 from draftscope.measure.bench.runner import BenchRun
-from draftscope.measure.bench.statistics import LOOP, Interval, repeated_4grams
+from draftscope.measure.bench.statistics import LOOP, repeated_4grams
 from draftscope.measure.bench.systems import Case
 from draftscope.servers.programs.program import ScheduleRange
 
@@ -56,25 +56,6 @@ MOST_DOUBTS = 2  # that are said
 SHOWN_READERS = (1, 2, 4, 8, 16, 32, 64)
 
 Found = TypeVar("Found")
-
-
-class Stage(StrEnum):
-    """What is measured."""
-
-    COSTS = "costs of rounds on this machine"
-    ACCEPTANCE = "acceptance on these prompts"
-    PROOF = "whole runs, in turn with plain decoding"
-
-
-@dataclass(frozen=True)
-class AdviceProgress:
-    """How far it is. `done` counts per cent of the costs, prompts of the acceptance, and runs of the proof."""
-
-    stage: Stage
-    done: int = 0
-    left_s: float | None = None  # at most; None until it is known how long costs, which come before, take
-    so_far: str = ""  # what the runs say until now: the candidate, its ratio and interval
-    ratio: Interval | None = None  # the same as numbers
 
 
 @dataclass(frozen=True)
@@ -101,9 +82,9 @@ def advise(
     that cannot be used, a context that is too long, drafters that cannot run here, and costs that cannot be trusted.
     """
 
-    def see(now: AdviceProgress) -> None:
+    def see(now: Advised) -> None:
         share = 1 - now.left_s / question.seconds if now.left_s is not None and now.stage is not Stage.COSTS else 0.0
-        doing = f"{now.stage}, {now.so_far}" if now.so_far else str(now.stage)
+        doing = ", ".join(part for part in (now.stage and now.stage.words, now.so_far) if part)
         watch(Progress(doing, min(max(share, 0.0), 0.99), now.left_s))
 
     return last(advising(engine, question, prompts, names, notes), see)
@@ -116,7 +97,7 @@ def advising(
     names: Sequence[str] = (),
     notes: Sequence[str] = (),
     watch: Watch = nobody,
-) -> Steps[AdviceProgress, AdviceReport]:
+) -> Steps[Advised, AdviceReport]:
     """The same step by step. `watch` is called every round and may raise `Cancelled`."""
     infos = able(engine, names)
     if not infos:
@@ -147,27 +128,27 @@ def advising(
     probing = probe(engine, single, infos, tokens, PROBING * question.seconds, rank, watch)
     probed, failed = yield from _counted(probing, Stage.ACCEPTANCE, until)
     company = Company.of([meter.lap()], torch.get_num_threads() if engine.target.device.type == "cpu" else 1)
-    busy = noise.sentences(company, probed[PLAIN].round_ms, calibration.round_ms(PLAIN, 0, 0, 1, context))
+    busy = noise(company, probed[PLAIN].round_ms, calibration.round_ms(PLAIN, 0, 0, 1, context))
     keep, looping = _without_loops(probed[PLAIN])
     evidence = known(probed, keep)
     predicted = predict(question, evidence.observed, evidence.costs, evidence.prefill)
     if not predicted:
         raise DraftscopeError(f"No drafter could be measured. {' '.join(failed)}")
-    texts = _to_prove(many, keep, len(probed[PLAIN].ids))
+    texts = [*(many[index] for index in keep), *many[len(probed[PLAIN].ids) :]]  # then those that were not probed
     measured, more = yield from _proven(engine, question, predicted, evidence, texts, until, watch)
     others = yield from _at_other_temperatures(engine, question, predicted, measured, many, until, watch)
     all_notes = [*notes, *unusable, *failed, *busy, *looping, *more, *_without_drafter(engine)]
     return _reported(engine, question, predicted, measured, others, evidence, all_notes)
 
 
-def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question) -> Steps[AdviceProgress, Calibration]:
+def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question) -> Steps[Advised, Calibration]:
     """The costs of the drafters `names` or of all. Raises `DraftscopeError` where they cannot be trusted."""
 
-    def now(at: Progress) -> AdviceProgress:
+    def now(at: Progress) -> Advised:
         left = None if at.seconds_left is None else at.seconds_left + question.seconds
-        return AdviceProgress(Stage.COSTS, int(100 * at.share), left)
+        return Advised(stage=Stage.COSTS, done=int(100 * at.share), left_s=left)
 
-    yield AdviceProgress(Stage.COSTS)
+    yield Advised(stage=Stage.COSTS)
     calibration = yield from mapped(engine.calibrated(names), now)
     if calibration.doubts:
         engine.forget_costs()
@@ -178,9 +159,9 @@ def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question
     return calibration
 
 
-def _counted(steps: Steps[int, Found], stage: Stage, until: float) -> Steps[AdviceProgress, Found]:
+def _counted(steps: Steps[int, Found], stage: Stage, until: float) -> Steps[Advised, Found]:
     """Says after each count how far it is."""
-    return mapped(steps, lambda done: AdviceProgress(stage, done, max(0.0, until - perf_counter())))
+    return mapped(steps, lambda done: Advised(stage=stage, done=done, left_s=max(0.0, until - perf_counter())))
 
 
 def cases_of(
@@ -217,11 +198,6 @@ def _without_loops(plain: Probed) -> tuple[list[int], list[str]]:
     ]
 
 
-def _to_prove(many: Sequence[Case], keep: Sequence[int], probed: int) -> list[Case]:
-    """The prompts that do not loop, then those that were not probed."""
-    return [*(many[index] for index in keep), *many[probed:]]
-
-
 def _observed(probed: Mapping[str, Probed], keep: Sequence[int]) -> dict[Candidate, Observed]:
     by_candidate = {}
     for name, result in probed.items():
@@ -240,7 +216,7 @@ def _proven(
     texts: Sequence[Case],
     until: float,
     watch: Watch,
-) -> Steps[AdviceProgress, tuple[list[Measured], list[str]]]:
+) -> Steps[Advised, tuple[list[Measured], list[str]]]:
     """Screens the best candidates on few prompts, then runs the best of them, in turn with plain, until it is clear or
     the time is over.
 
@@ -255,24 +231,47 @@ def _proven(
     seen = {entry: known.observed[entry].first(tokens) for entry in contenders}
     foreseen = {entry.candidate: entry for entry in predict(question, seen, known.costs, known.prefill, tokens)}
     screening = proof.run(engine, plan, contenders, texts[:prompts], warm_up=True, watch=watch)
-    runs, notes = yield from _counted(_lengths(screening), Stage.PROOF, until)
+    runs, notes = yield from _counted(mapped(screening, len), Stage.PROOF, until)
     screened = proof.measured(question, runs, foreseen)
     if not screened:
         raise DraftscopeError(f"No candidate could be measured. {' '.join(notes)}")
     best = max(screened, key=lambda entry: entry.ratio.median * entry.predicted).candidate
-    plan = replace(plan, repeats=MOST_REPEATS, seconds=max(LEAST_PROOF * question.seconds, until - perf_counter()))
+
+    def so_far(measured: Sequence[Measured], runs: int) -> Advised:
+        now = [entry for entry in measured if entry.runs > 1]
+        ratio = asdict(now[0].ratio) if now else None
+        return Advised(stage=Stage.PROOF, done=runs, so_far=sentences.so_far(now), ratio=ratio)
+
+    measured, more = yield from _until_clear(engine, question, foreseen[best], tokens, texts, until, watch, so_far)
+    return measured, [*notes, *more]
+
+
+def _until_clear(
+    engine: DecodingEngine,
+    question: Question,
+    foreseen: Predicted,
+    tokens: int,
+    texts: Sequence[Case],
+    until: float,
+    watch: Watch,
+    say: Callable[[Sequence[Measured], int], Advised],
+) -> Steps[Advised, tuple[list[Measured], list[str]]]:
+    """Runs one candidate in turn with plain; and notes. `say` gets what was measured, and of how many runs."""
+    candidate = foreseen.candidate
+    plan = BenchPlan(
+        temperatures=(question.temperature,), batches=(question.concurrency,), tokens=tokens, repeats=MOST_REPEATS,
+        seconds=max(LEAST_PROOF * question.seconds, until - perf_counter()), peers=False,
+    )  # fmt: skip
 
     def result(runs: Sequence[BenchRun]) -> list[Measured]:
-        return proof.measured(question, runs, {best: foreseen[best]}, len(texts))
+        return proof.measured(question, runs, {candidate: foreseen}, len(texts))
 
-    def progress(runs: Sequence[BenchRun]) -> AdviceProgress:
-        now = [entry for entry in result(runs) if entry.runs > 1]
-        left, ratio = max(0.0, until - perf_counter()), now[0].ratio if now else None
-        return AdviceProgress(Stage.PROOF, len(runs), left, sentences.so_far(now), ratio)
+    def progress(runs: Sequence[BenchRun]) -> Advised:
+        return say(result(runs), len(runs)).model_copy(update={"left_s": max(0.0, until - perf_counter())})
 
-    proving = proof.run(engine, plan, [best], texts, warm_up=False, watch=watch, clear=lambda runs: clear(result(runs)))
-    runs, more = yield from mapped(proving, progress)
-    return result(runs), [*notes, *more]
+    proving = proof.run(engine, plan, [candidate], texts, warm_up=False, watch=watch, clear=lambda r: clear(result(r)))
+    runs, notes = yield from mapped(proving, progress)
+    return result(runs), notes
 
 
 def _at_other_temperatures(
@@ -283,51 +282,28 @@ def _at_other_temperatures(
     texts: Sequence[Case],
     until: float,
     watch: Watch,
-) -> Steps[AdviceProgress, list[AtTemperature]]:
+) -> Steps[Advised, list[AtTemperature]]:
     """Whether a clear answer holds at the other `TEMPERATURES`, in the time that is left."""
     decision, tried = decide(measured), list[AtTemperature]()
-    foreseen = next(entry for entry in predicted if entry.candidate == decision.chosen.candidate)
+    chosen = decision.chosen
+    foreseen = next(entry for entry in predicted if entry.candidate == chosen.candidate)
     for temperature in TEMPERATURES:
         late = until - perf_counter() < LEAST_PROOF * question.seconds
         if late or temperature == question.temperature or decision.verdict is Verdict.OPEN:
             continue
         other = replace(question, temperature=temperature)
         cases = [replace(case, temperature=temperature) for case in texts]
-        again = yield from _again(engine, other, decision.chosen, foreseen, cases, until, watch)
+        words = f"{sentences.so_far([chosen])}; now at temperature {temperature:g}"
+        said = Advised(stage=Stage.PROOF, done=2 * chosen.runs, so_far=words)
+        again, _ = yield from _until_clear(
+            engine, other, foreseen, chosen.tokens, cases, until, watch, partial(_more_runs, said)
+        )
         tried += [AtTemperature(temperature, decide([run]).verdict, run.ratio) for run in again if run.has_enough_runs]
     return tried
 
 
-def _again(
-    engine: DecodingEngine,
-    question: Question,
-    chosen: Measured,
-    foreseen: Predicted,
-    texts: Sequence[Case],
-    until: float,
-    watch: Watch,
-) -> Steps[AdviceProgress, list[Measured]]:
-    """What was chosen, run once more at another temperature."""
-    plan = BenchPlan(
-        temperatures=(question.temperature,), batches=(question.concurrency,), tokens=chosen.tokens,
-        repeats=MOST_REPEATS, seconds=until - perf_counter(), peers=False,
-    )  # fmt: skip
-    words = f"{sentences.so_far([chosen])}; now at temperature {question.temperature:g}"
-
-    def result(runs: Sequence[BenchRun]) -> list[Measured]:
-        return proof.measured(question, runs, {chosen.candidate: foreseen}, len(texts))
-
-    def progress(runs: Sequence[BenchRun]) -> AdviceProgress:
-        return AdviceProgress(Stage.PROOF, 2 * chosen.runs + len(runs), max(0.0, until - perf_counter()), words)
-
-    candidates = [chosen.candidate]
-    proving = proof.run(engine, plan, candidates, texts, warm_up=False, watch=watch, clear=lambda r: clear(result(r)))
-    runs, _ = yield from mapped(proving, progress)
-    return result(runs)
-
-
-def _lengths(steps: Steps[list[BenchRun], Found]) -> Steps[int, Found]:
-    return mapped(steps, len)
+def _more_runs(said: Advised, _: Sequence[Measured], runs: int) -> Advised:
+    return said.model_copy(update={"done": said.done + runs})
 
 
 def _contenders(predicted: Sequence[Predicted]) -> list[Candidate]:

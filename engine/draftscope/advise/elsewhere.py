@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, read_bytes
 from draftscope.servers.prometheus import spec_decode
 
 NAMES = (
@@ -38,11 +38,7 @@ class ReadCurve:
 
 def read(path: Path) -> ReadCurve:
     """The curve of a file. Raises `DraftscopeError` for a file that cannot be read or holds none."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise DraftscopeError(f"The file '{path}' cannot be read ({reason}); check the path.") from None
+    text = read_bytes(path).decode("utf-8", "replace")
     curve = _counters(text) or _log(text) or _json(text) or _lines(text)
     if curve is None or not curve.alpha:
         raise DraftscopeError(

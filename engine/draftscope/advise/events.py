@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from draftscope.advise.question import Question
 from draftscope.base.prompts import Prompt
 from draftscope.base.steps import mapped
-from draftscope.trace.events import Record
 
 if TYPE_CHECKING:
-    from draftscope.advise.advise import AdviceProgress
     from draftscope.advise.probe import Watch
+    from draftscope.advise.report import Advised
     from draftscope.decode.engine import DecodingEngine
 
 
@@ -27,35 +26,19 @@ class Asked:
     drafters: tuple[str, ...] = ()
 
 
-class Advised(Record):
-    """How far it is; the last one has the report, as `draftscope advise --json` prints it."""
-
-    kind: Literal["advised"] = "advised"
-    stage: str = ""  # what is measured
-    done: int = 0  # per cent of the costs, prompts, or runs
-    left_s: float | None = None  # at most; absent until it is known how long the costs take
-    so_far: str = ""  # what the runs say until now
-    ratio: dict[str, float] | None = None  # the same as numbers: median, low and high
-    report: dict[str, Any] | None = None
-
-
 def advised(engine: DecodingEngine, request: Asked, watch: Watch) -> Iterator[Advised | None]:
     """The events of an advice; None where there is nothing new to say. A timed run is never interrupted for others:
     within one `watch` is called every round, and may raise `Cancelled`."""
     from draftscope.advise.advise import advising
+    from draftscope.advise.report import Advised
 
     prompts = {kind: [Prompt(kind, text) for text in texts] for kind, texts in request.prompts.items()}
-    said: tuple[Any, ...] = ()
+    before = Advised()
 
-    def to_event(progress: AdviceProgress) -> Advised | None:
-        nonlocal said
-        before, said = said, (progress.stage, progress.done)
-        if said == before:
-            return None
-        return Advised(
-            stage=progress.stage.name.lower(), done=progress.done, left_s=progress.left_s, so_far=progress.so_far,
-            ratio=asdict(progress.ratio) if progress.ratio else None,
-        )  # fmt: skip
+    def unless_said(now: Advised) -> Advised | None:
+        nonlocal before
+        same, before = (before.stage, before.done) == (now.stage, now.done), now
+        return None if same else now
 
-    report = yield from mapped(advising(engine, request.question, prompts, request.drafters, watch=watch), to_event)
+    report = yield from mapped(advising(engine, request.question, prompts, request.drafters, watch=watch), unless_said)
     yield Advised(report=json.loads(report.as_json()))

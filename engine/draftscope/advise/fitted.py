@@ -1,8 +1,9 @@
-"""The calibration's costs, fitted to the rounds that were probed: the same costs, at the speed of the moment."""
+"""The calibration's costs, fitted to the rounds that were probed: the same costs, at the speed of the moment. And how
+busy the machine was with other work, since costs measured then are not its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
 import numpy as np
@@ -12,10 +13,13 @@ from draftscope import drafters
 from draftscope.advise.costs import CalibratedCosts, Timed, calibrated_as
 from draftscope.advise.model import PrefillTimes
 from draftscope.advise.probe import Probed
+from draftscope.base.cores import Company
 from draftscope.base.costs import PLAIN, Calibration
 from draftscope.measure.bench.rounds import MeasuredRounds
 
 LEAST_TIMED = 4  # rounds of one width
+SPREAD = 0.35  # interquartile range over the median of plain's rounds before it is said
+CHANGED = 1.35  # plain's round now against the calibration's, either way
 
 
 def fitted(calibration: Calibration, probed: Mapping[str, Probed], context: int) -> CalibratedCosts:
@@ -35,6 +39,29 @@ def prefill(probed: Mapping[str, Probed]) -> PrefillTimes:
         if result.before_ms
     }
     return PrefillTimes(median(plain), extra)
+
+
+def spread(round_ms: Sequence[float]) -> float:
+    """The interquartile range of round times over their median."""
+    low, middle, high = np.quantile(round_ms, [0.25, 0.5, 0.75])
+    return float((high - low) / middle)
+
+
+def noise(company: Company, plain_ms: Sequence[float], calibrated_ms: float) -> list[str]:
+    """What makes the costs uncertain, if anything: other processes, uneven rounds, an old calibration."""
+    lines = []
+    if company.disturbs or spread(plain_ms) > SPREAD:
+        lines.append(
+            f"This machine is noisy: {company}, and the middle half of plain's rounds differ by "
+            f"{spread(plain_ms):.0%}. Only ratios within the same repeat are reliable; stop other work and ask again."
+        )
+    now = float(np.median(plain_ms))
+    if not 1 / CHANGED < now / calibrated_ms < CHANGED:
+        lines.append(
+            f"A round of plain decoding takes {now:.2f} ms, and took {calibrated_ms:.2f} ms when this pair was "
+            "calibrated. Costs are scaled to what is measured now; 'draftscope calibrate --again' measures them anew."
+        )
+    return lines
 
 
 def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:

@@ -10,7 +10,7 @@ from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import RoundCosts
 from draftscope.advise.model import Predicted, PrefillTimes, steady_ratio
 from draftscope.advise.observed import Observed
-from draftscope.base.alpha import alpha_of
+from draftscope.base.costs import alpha_of
 from draftscope.servers.programs.program import ScheduleRange
 
 LONGEST = 100_000  # tokens: an answer that pays only beyond this does not pay

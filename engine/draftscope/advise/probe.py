@@ -7,8 +7,9 @@ Drafters take turns on each prompt. After `KEEP_AFTER` prompts those far behind 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from time import perf_counter
 
 import numpy as np
@@ -26,7 +27,7 @@ from draftscope.drafters.drafter import Outcome
 from draftscope.drafters.options import TreeShape, nodes_in
 from draftscope.drafters.policy.implied import SmallRounds
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.rounds import MeasuredRounds, timed_steps
+from draftscope.measure.bench.rounds import KeptStep, MeasuredRounds, timed_steps
 from draftscope.measure.bench.systems import PLAIN, Case, refuse_unknown
 
 LEAST_ROUNDS = 4  # of a prompt, however slow the models are
@@ -142,15 +143,13 @@ def _run(engine: DecodingEngine, probed: Probed, ask: Ask) -> None:
     session, before_ms = _session(engine, run, ask)
     rounds: dict[Candidate, list[tuple[int, int, int]]] = {entry: [] for entry in implied(run)}
     small = {entry: SmallRounds(entry.form) for entry in rounds if entry != run and entry.form is not None}
-    kept, levels, until = [], [], perf_counter() + ask.seconds
-    for step, own_step in timed_steps(session):
-        ask.watch()
-        kept.append(own_step)
+    kept, levels = [], []
+    for step, kept_step in _timed(session, ask):
+        kept.append(kept_step)
         levels.append(step.tree.topology.height)
         for candidate, rows in rounds.items():
             rows += _rounds(step, candidate.form, small.get(candidate))
-        slow = perf_counter() > until and len(kept) >= LEAST_ROUNDS
-        if slow or len(session.transcripts[0].tokens) >= ask.tokens:
+        if len(session.transcripts[0].tokens) >= ask.tokens:
             break
     for candidate, rows in rounds.items():
         columns = [np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)]
@@ -165,16 +164,20 @@ def _time_small(engine: DecodingEngine, probed: Probed, ask: Ask) -> None:
     """A few rounds at the drafter's smallest size, for their time only."""
     if probed.small is None or probed.small == probed.run:
         return
-    kept, levels, until = [], [], perf_counter() + ask.seconds
     session, _ = _session(engine, probed.small, ask)
-    for step, kept_step in timed_steps(session):
-        ask.watch()
-        kept.append(kept_step)
-        levels.append(step.tree.topology.height)
-        if len(kept) >= SMALL_ROUNDS or (perf_counter() > until and len(kept) >= LEAST_ROUNDS):
-            break
+    steps, kept = zip(*islice(_timed(session, ask), SMALL_ROUNDS), strict=True)
     probed.small_rounds.append(MeasuredRounds.of(kept))
-    probed.small_levels.append(levels)
+    probed.small_levels.append([step.tree.topology.height for step in steps])
+
+
+def _timed(session: Session, ask: Ask) -> Iterator[tuple[Step, KeptStep]]:
+    """The timed steps, as long as there is time, at least `LEAST_ROUNDS`."""
+    until = perf_counter() + ask.seconds
+    for count, timed in enumerate(timed_steps(session), 1):
+        ask.watch()
+        yield timed
+        if perf_counter() > until and count >= LEAST_ROUNDS:
+            return
 
 
 def _session(engine: DecodingEngine, run: Candidate, ask: Ask) -> tuple[Session, float]:

@@ -24,13 +24,12 @@ from draftscope.base.cores import Company, OtherCores
 from draftscope.base.steps import Steps
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.rows import loop_share
+from draftscope.measure.bench.rows import Paired, counted, paired
 from draftscope.measure.bench.runner import Bench, BenchRun
-from draftscope.measure.bench.statistics import LEVEL, LOOP, RESAMPLES, Interval
+from draftscope.measure.bench.statistics import LEVEL, RESAMPLES, Interval
 from draftscope.measure.bench.systems import PLAIN, Case, DrafterSystem
 
 TRIMMED = 0.2  # of the runs, at either end
-Pair = tuple[BenchRun, BenchRun]  # a candidate's run, and plain's in the same repeat of the same prompt
 Clear = Callable[[Sequence[BenchRun]], bool]  # whether runs are enough
 
 
@@ -89,19 +88,16 @@ def measured(
 ) -> list[Measured]:
     """Every candidate of `predicted` that ran beside plain; texts that loop do not count, unless all do. `texts`: how
     many prompts there are; some may not have been run."""
-    plain = {(run.case, run.repeat): run for run in runs if run.label == PLAIN}
+    every = paired(runs)
     results = []
     for candidate, foreseen in predicted.items():
-        candidate_runs = [run for run in runs if run.label == candidate.label and (run.case, run.repeat) in plain]
-        pairs: list[Pair] = [(run, plain[run.case, run.repeat]) for run in candidate_runs]
-        kept = [pair for pair in pairs if max(map(loop_share, pair)) <= LOOP] or pairs
-        if kept:
+        if kept := counted([pair for pair in every if pair.run.label == candidate.label]):
             results.append(_measured(question, foreseen, kept, texts))
     return results
 
 
-def _measured(question: Question, foreseen: Predicted, pairs: Sequence[Pair], texts: int) -> Measured:
-    results = _Ratios.of(question, pairs)
+def _measured(question: Question, foreseen: Predicted, pairs: Sequence[Paired], texts: int) -> Measured:
+    results = Ratios.of(question, pairs)
     tail = question.objective is Objective.TAIL
     return Measured(
         candidate=foreseen.candidate,
@@ -117,18 +113,10 @@ def _measured(question: Question, foreseen: Predicted, pairs: Sequence[Pair], te
     )
 
 
-def ratio_of(question: Question, pairs: Sequence[Pair], texts: int = 0) -> Interval:
-    """Plain's value of the objective over the candidate's, with its interval: on these prompts, or on all `texts` that
-    there are if those are more. Of a tail all answers are taken together, since a quantile of a single run says
-    little."""
-    if question.objective is Objective.TAIL:
-        return _tail(pairs, LEVEL)
-    return _Ratios.of(question, pairs).interval(LEVEL, texts)
-
-
 @dataclass(frozen=True)
-class _Ratios:
-    """What counts of pairs of runs: logarithms of their ratios, tokens a round, and the chance in these."""
+class Ratios:
+    """Plain's value of the objective over the candidate's in pairs of runs. What counts of them: logarithms of their
+    ratios, tokens a round, and the chance in these."""
 
     cases: list[Case]
     logs: NDArray[np.float64]
@@ -136,7 +124,7 @@ class _Ratios:
     chances: NDArray[np.float64]  # variance of the logarithm of a tau by chance: none at temperature 0
 
     @classmethod
-    def of(cls, question: Question, pairs: Sequence[Pair]) -> _Ratios:
+    def of(cls, question: Question, pairs: Sequence[Paired]) -> Ratios:
         taus = np.array([_tau(run) for run, _ in pairs])
         logs = np.array([_log_ratio(question, pair) for pair in pairs])
         return cls([run.case for run, _ in pairs], logs, taus[:, 0], taus[:, 1] * (question.temperature > 0))
@@ -145,10 +133,10 @@ class _Ratios:
     def kinds(self) -> list[str]:
         return [case.kind for case in self.cases]
 
-    def of_kind(self, kind: str) -> _Ratios:
+    def of_kind(self, kind: str) -> Ratios:
         at = np.array([entry == kind for entry in self.kinds])
         cases = [case for case in self.cases if case.kind == kind]
-        return _Ratios(cases, self.logs[at], self.taus[at], self.chances[at])
+        return Ratios(cases, self.logs[at], self.taus[at], self.chances[at])
 
     def interval(self, level: float, texts: int = 0) -> Interval:
         prompts = {case: place for place, case in enumerate(dict.fromkeys(self.cases))}
@@ -187,7 +175,7 @@ def _tau(run: BenchRun) -> tuple[float, float]:
     return tau, float(emitted.var() / len(emitted)) / tau**2
 
 
-def _log_ratio(question: Question, pair: Pair) -> float:
+def _log_ratio(question: Question, pair: Paired) -> float:
     ours, plain = (value(question, finish(run)[None]) for run in pair)
     return float(np.log(plain / ours))
 
@@ -202,7 +190,7 @@ def finish(run: BenchRun) -> NDArray[np.float64]:
     return np.asarray(ends[last], dtype=float)
 
 
-def _tail(pairs: Sequence[Pair], level: float) -> Interval:
+def _tail(pairs: Sequence[Paired], level: float) -> Interval:
     """The interval is over prompts; over repeats if there is one prompt."""
     cases = list(dict.fromkeys(run.case for run, _ in pairs))
     groups = [[pair for pair in pairs if pair[0].case == case] for case in cases]

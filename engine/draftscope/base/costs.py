@@ -221,6 +221,17 @@ def _levelled(points: tuple[tuple[int, float], ...]) -> tuple[list[int], list[fl
     return list(sizes), [float(ms) for ms in isotonic_regression(times).x]
 
 
+def alpha_of(tau: float, gamma: int) -> float:
+    """The acceptance rate a with 1 + a + .. + a^gamma = tau, the same at every position; above 1 if tau > gamma + 1."""
+
+    from scipy.optimize import brentq  # not at the top: it takes longer to import than this module
+
+    def over(rate: float) -> float:
+        return sum(rate**power for power in range(gamma + 1)) - tau
+
+    return 0.0 if tau <= 1 else float(brentq(over, 0.0, max(2.0, tau)))
+
+
 def home() -> Path:
     """The folder of saved calibrations."""
     return cache_folder() / "calibration"

@@ -1,8 +1,11 @@
-"""The error for mistakes a user can fix: the command line prints its message and exits."""
+"""The error for mistakes a user can fix: the command line prints its message and exits. And files that a user names."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 MOST_QUOTED = 80  # characters of what somebody wrote that a message repeats
 MOST_NAMED = 200  # of a path or another name, whoever wrote the message
@@ -37,3 +40,25 @@ def quoted(value: object, most: int = MOST_QUOTED) -> str:
     text = value if isinstance(value, str) else repr(value)
     text = text if len(text) <= most else text[:most] + "..."
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def read_bytes(path: Path, what: str = "The file") -> bytes:
+    """The content of a file that is called `what`, or a `DraftscopeError`."""
+    with one_sentence(f"{what} '{path}' cannot be read", "check the path"):
+        return path.read_bytes()
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Writes a file, or raises `DraftscopeError`."""
+    with one_sentence(f"'{path}' cannot be written", "choose another file"):
+        Path(path).write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def one_sentence(what: str, remedy: str) -> Iterator[None]:
+    """Turns what the operating system refuses into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise DraftscopeError(f"{what} ({reason}); {remedy}.") from None

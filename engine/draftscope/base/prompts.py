@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.base.assets import assets
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, read_bytes
 
 # Fields that may hold the text, the most reliable first: Alpaca's `text`, for example, also contains the answer.
 TEXTS = ("turns", "messages", "instruction", "prompt", "question", "text")
@@ -49,11 +49,7 @@ def read(path: Path) -> tuple[list[Prompt], list[str]]:
     servers and proxies do, as an object or as JSON in a string. Raises `DraftscopeError` for a file that cannot be read
     or has no usable line.
     """
-    try:
-        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise DraftscopeError(f"The prompt file '{path}' cannot be read ({reason}); check the path.") from None
+    lines = read_bytes(path, "The prompt file").removeprefix(b"\xef\xbb\xbf").split(b"\n")
     prompts, broken = [], []
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -90,17 +90,12 @@ def by_length(evidence: SavedResults) -> Chart | None:
 
 def experts_speed(evidence: SavedResults) -> Chart | None:
     """21: the same settings on the dense target and on the mixture of experts."""
-    sparse = [row for row in evidence.of_experts if row["batch"] == 1 and not row["lossy"]]
-    dense = {_setting_and_kind(row): row for row in evidence.rows if row["batch"] == 1 and not row["context"]}
-    pairs = [(dense[_setting_and_kind(row)], row) for row in sparse if _setting_and_kind(row) in dense]
+    pairs = evidence.dense_beside_experts()
     if not pairs:
         return None
     note = "Measured: medians and 95% intervals over runs. Each speedup is over plain decoding of its own target."
-    sides = [
-        _intervals(name, [pair[side] for pair in pairs], lambda row: f"{row['drafter']}, {_kind(row)}")
-        for side, name in enumerate(("dense", "experts"))
-    ]
-    return Chart("", OVER_PLAIN, note, sides, ratio=True, joined=False)
+    lines = _sides(pairs, ("dense", "experts"), lambda row: f"{row['drafter']}, {_kind(row)}")
+    return Chart("", OVER_PLAIN, note, lines, ratio=True, joined=False)
 
 
 def experts_woken(evidence: SavedResults) -> Chart | None:
@@ -127,7 +122,8 @@ def ladder(evidence: SavedResults) -> Chart | None:
     by_drafter: dict[str, list[RowJson]] = {}
     for draft, rows in evidence.by_draft.items():
         for row in rows:
-            if _is_exact_chain(row) and row["gamma"] == 4 and row["prediction"]:
+            single = row["batch"] == 1 and row["context"] is None
+            if single and not row["lossy"] and not row["length"] and row["gamma"] == 4 and row["prediction"]:
                 name = draft if row["drafter"] == "draft" else row["drafter"]
                 by_drafter.setdefault(name, []).append(row)
     if len(by_drafter) < 2:
@@ -166,25 +162,15 @@ def fine_tuning(evidence: SavedResults) -> Chart | None:
 
 def jitter(evidence: SavedResults) -> Chart | None:
     """15: gaps of plain decoding and of the fastest setting, by kind and temperature."""
-    plain = {_kind(row): row for row in evidence.plain if row.get("gap_ms") and _is_exact_chain(row)}
-    fastest: dict[str, RowJson] = {}
-    for row in evidence.rows:
-        if row.get("gap_ms") and _is_exact_chain(row) and _kind(row) in plain:
-            best = fastest.get(_kind(row))
-            if best is None or row["ratio_to_plain"]["median"] > best["ratio_to_plain"]["median"]:
-                fastest[_kind(row)] = row
-    if not fastest:
+    pairs = evidence.fastest_beside_plain()
+    if not pairs:
         return None
-    kinds = list(fastest)
+    kinds, names = [_kind(row) for row, _ in pairs], [row["name"] for row, _ in pairs]
     lines = [
-        Line("plain, 99th percentile", kinds, [plain[kind]["gap_ms"]["p99"] for kind in kinds]),
-        Line(
-            "fastest, 99th percentile", kinds, [fastest[kind]["gap_ms"]["p99"] for kind in kinds],
-            text=[fastest[kind]["name"] for kind in kinds],
-        ),
-        Line("plain, median", kinds, [plain[kind]["gap_ms"]["p50"] for kind in kinds]),
-        Line("fastest, median", kinds, [fastest[kind]["gap_ms"]["p50"] for kind in kinds]),
-    ]  # fmt: skip
+        Line(f"{who}, {what}", kinds, [pair[side]["gap_ms"][end] for pair in pairs], text=() if side else names)
+        for end, what in (("p99", "99th percentile"), ("p50", "median"))
+        for side, who in ((1, "plain"), (0, "fastest"))
+    ]
     note = (
         "Measured: time between two tokens as they reach a reader. A round's tokens arrive together, so the median gap "
         "is 0 where most rounds give several; the longest gaps last a whole round."
@@ -194,19 +180,10 @@ def jitter(evidence: SavedResults) -> Chart | None:
 
 def cascade(evidence: SavedResults) -> Chart | None:
     """13: the cascade's best beside the draft model's best."""
-    sides = []
-    for name, drafter in (("three tiers: cascade", "cascade"), ("two tiers: draft", "draft")):
-        best: dict[str, RowJson] = {}
-        for row in evidence.rows:
-            if row["drafter"] == drafter and _is_exact_chain(row):
-                known = best.get(_kind(row))
-                if known is None or row["ratio_to_plain"]["median"] > known["ratio_to_plain"]["median"]:
-                    best[_kind(row)] = row
-        sides.append((name, best))
-    kinds = [kind for kind in sides[0][1] if kind in sides[1][1]]
-    if not kinds:
+    pairs = evidence.best_against(("cascade",), ("draft",))
+    if not pairs:
         return None
-    lines = [_intervals(name, [best[kind] for kind in kinds], _kind) for name, best in sides]
+    lines = _sides(pairs, ("three tiers: cascade", "two tiers: draft"), _kind)
     note = "Measured: the best setting of each, with 95% intervals over runs."
     return Chart("", OVER_PLAIN, note, lines, ratio=True, joined=False)
 
@@ -227,19 +204,14 @@ def _spread(name: str, x: Sequence[float], y: Sequence[Sequence[float]]) -> Line
     return Line(name, x, [median(values) for values in y], [min(values) for values in y], [max(values) for values in y])
 
 
-def _intervals(name: str, rows: Sequence[RowJson], x: Callable[[RowJson], str]) -> Line:
-    middle, low, high = ([float(row["ratio_to_plain"][end]) for row in rows] for end in ENDS)
-    return Line(name, [x(row) for row in rows], middle, low, high, text=[row["name"] for row in rows])
-
-
-def _is_exact_chain(row: RowJson) -> bool:
-    """An exact row of one sequence on prompts as they are."""
-    return row["batch"] == 1 and row["context"] is None and not row["lossy"] and not row["length"]
+def _sides(pairs: Sequence[tuple[RowJson, RowJson]], names: Sequence[str], x: Callable[[RowJson], str]) -> list[Line]:
+    """A line with intervals for either side of the pairs."""
+    lines = []
+    for name, rows in zip(names, zip(*pairs, strict=True), strict=True):
+        middle, low, high = ([float(row["ratio_to_plain"][end]) for row in rows] for end in ENDS)
+        lines.append(Line(name, [x(row) for row in rows], middle, low, high, text=[row["name"] for row in rows]))
+    return lines
 
 
 def _kind(row: RowJson) -> str:
     return f"{row['kind']}, T = {row['temperature']:g}"
-
-
-def _setting_and_kind(row: RowJson) -> tuple[object, ...]:
-    return row["name"], row["kind"], row["temperature"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, read_bytes
 
 RowJson = Mapping[str, Any]
 
@@ -62,6 +62,36 @@ class SavedResults:
         return [row for bench in benches for row in _drafted_rows(bench) if not _loops(row)]
 
     @property
+    def exact_single(self) -> Sequence[RowJson]:
+        """Exact rows of one sequence on prompts as they are."""
+        return [row for row in self.rows if row["batch"] == 1 and row["context"] is None and not row["lossy"]]
+
+    def best_against(self, ours: Sequence[str], others: Sequence[str]) -> list[tuple[RowJson, RowJson]]:
+        """The best row of either group of drafters, for each kind and temperature."""
+        places: dict[object, tuple[list[RowJson], list[RowJson]]] = {}
+        for row in self.exact_single:
+            sides = places.setdefault(place_of(row), ([], []))
+            for side, names in zip(sides, (ours, others), strict=True):
+                if row["drafter"] in names:
+                    side.append(row)
+        return [(fastest(first), fastest(second)) for first, second in places.values() if first and second]
+
+    def fastest_beside_plain(self) -> list[tuple[RowJson, RowJson]]:
+        """The fastest row and plain's, for each kind and temperature whose gaps between tokens are known."""
+        plain = {place_of(row): row for row in self.plain if row.get("gap_ms")}
+        places: dict[object, list[RowJson]] = {}
+        for row in self.exact_single:
+            if row.get("gap_ms") and place_of(row) in plain:
+                places.setdefault(place_of(row), []).append(row)
+        return [(fastest(rows), plain[place_of(rows[0])]) for rows in places.values()]
+
+    def dense_beside_experts(self) -> list[tuple[RowJson, RowJson]]:
+        """The same setting on the dense target and on the mixture of experts."""
+        dense = {(row["name"], *place_of(row)): row for row in self.exact_single}
+        sparse = [row for row in self.of_experts if row["batch"] == 1 and not row["lossy"]]
+        return [(dense[key], row) for row in sparse if (key := (row["name"], *place_of(row))) in dense]
+
+    @property
     def _largest(self) -> RowJson | None:
         return max(self.benches, key=lambda bench: len(bench["rows"]), default=None)
 
@@ -78,6 +108,16 @@ class SavedResults:
         return file["machine"] if file else {}
 
 
+def fastest(rows: Sequence[RowJson]) -> RowJson:
+    """The row with the largest speedup."""
+    return max(rows, key=lambda row: row["ratio_to_plain"]["median"])
+
+
+def place_of(row: RowJson) -> tuple[object, ...]:
+    """What rows must share to be compared."""
+    return row["kind"], row["temperature"], row["batch"], row["context"]
+
+
 def _models(bench: RowJson) -> tuple[object, object]:
     return bench["machine"].get("target"), bench["machine"].get("draft")
 
@@ -92,11 +132,9 @@ def _drafted_rows(bench: RowJson) -> list[RowJson]:
 
 def read(path: Path, field: str) -> RowJson:
     """A file of one JSON object that has `field`. Raises `DraftscopeError` for another one."""
+    text = read_bytes(path, "The file of results")
     try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise DraftscopeError(f"The results '{path}' cannot be read ({reason}); check the path.") from None
+        results = json.loads(text)
     except ValueError:
         results = None
     if not isinstance(results, dict) or field not in results:

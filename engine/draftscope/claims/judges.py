@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
-from draftscope.base.alpha import alpha_of
+from draftscope.base.costs import alpha_of
 from draftscope.claims.claim import ClaimVerdict, JudgedClaim
-from draftscope.claims.evidence import RowJson, SavedResults
+from draftscope.claims.evidence import RowJson, SavedResults, fastest, place_of
 from draftscope.drafters.options import known_heads, nodes_in, without_tree
 
 
@@ -53,16 +53,12 @@ def tau_formula(evidence: SavedResults) -> JudgedClaim | None:
 
 def two_to_three(evidence: SavedResults) -> JudgedClaim | None:
     """3: the best ratio at batch 1 is at least 2."""
-    return _at_least(
-        _exact_single_rows(evidence), 2.0, "a larger target over its draft, or a draft that agrees more often"
-    )
+    return _at_least(evidence.exact_single, 2.0, "a larger target over its draft, or a draft that agrees more often")
 
 
 def break_even(evidence: SavedResults) -> JudgedClaim | None:
     """4: break-even alpha of every measured chain of the draft model, from its measured costs."""
-    rows = [
-        row for row in _exact_single_rows(evidence) if row["drafter"] == "draft" and row["gamma"] and row["prediction"]
-    ]
+    rows = [row for row in evidence.exact_single if row["drafter"] == "draft" and row["gamma"] and row["prediction"]]
     if not rows:
         return None
     costs = [row["prediction"]["gamma_c"] + row["prediction"]["v"] + row["prediction"]["o"] for row in rows]
@@ -81,9 +77,7 @@ def break_even(evidence: SavedResults) -> JudgedClaim | None:
 def hopeless(evidence: SavedResults) -> JudgedClaim | None:
     """5: settings with under 1.3 tokens per round are slower than plain."""
     rows = [
-        row
-        for row in _exact_single_rows(evidence)
-        if row["mean_acceptance_length"] and row["mean_acceptance_length"] < 1.3
+        row for row in evidence.exact_single if row["mean_acceptance_length"] and row["mean_acceptance_length"] < 1.3
     ]
     if not rows:
         return None
@@ -100,7 +94,7 @@ def hopeless(evidence: SavedResults) -> JudgedClaim | None:
 
 def code_over_verse(evidence: SavedResults) -> JudgedClaim | None:
     """6: for each drafter, the ratio on code against that on verse."""
-    pairs = _pairs_by_kind(_exact_single_rows(evidence), "code", "verse")
+    pairs = _pairs_by_kind(evidence.exact_single, "code", "verse")
     return _compared(pairs, "code", "verse", "other texts, and more prompts of each kind")
 
 
@@ -118,20 +112,16 @@ def dynamic(evidence: SavedResults) -> JudgedClaim | None:
 
 def trees_over_chains(evidence: SavedResults) -> JudgedClaim | None:
     """8: sampled and top-k trees against chains of as many nodes of the same draft model."""
-    rows = _exact_single_rows(evidence)
-    chains = {
-        (row["gamma"], *_kind_and_batch(row)): row for row in rows if row["drafter"] == "draft" and not row["length"]
-    }
+    rows = evidence.exact_single
+    chains = {(row["gamma"], *place_of(row)): row for row in rows if row["drafter"] == "draft" and not row["length"]}
     trees = [row for row in rows if row["drafter"] in ("sampled-tree", "topk-tree") and row["shape"]]
-    pairs = [
-        (row, chains[key]) for row in trees if (key := (nodes_in(tuple(row["shape"])), *_kind_and_batch(row))) in chains
-    ]
+    pairs = [(row, chains[key]) for row in trees if (key := (nodes_in(tuple(row["shape"])), *place_of(row))) in chains]
     return _compared(pairs, "trees", "chains of as many nodes", "a verify forward whose rows cost less, as on a GPU")
 
 
 def heads_far_ahead(evidence: SavedResults) -> JudgedClaim | None:
     """9: the best head at batch 1 reaches 4x."""
-    rows = [row for row in _exact_single_rows(evidence) if without_tree(row["drafter"]) in known_heads()]
+    rows = [row for row in evidence.exact_single if without_tree(row["drafter"]) in known_heads()]
     return _at_least(
         rows, 4.0, "the published pair, its benchmark and its GPU: 6.47x is Vicuna-13B on HumanEval at T = 0"
     )
@@ -139,7 +129,7 @@ def heads_far_ahead(evidence: SavedResults) -> JudgedClaim | None:
 
 def lookahead_behind(evidence: SavedResults) -> JudgedClaim | None:
     """10: EAGLE's best against lookahead, by kind."""
-    pairs = _best_against(evidence, ("eagle", "eagle3", "eagle-tree", "eagle3-tree"), ("lookahead",))
+    pairs = evidence.best_against(("eagle", "eagle3", "eagle-tree", "eagle3-tree"), ("lookahead",))
     return _compared(pairs, "EAGLE", "lookahead", "text that repeats itself")
 
 
@@ -164,14 +154,9 @@ def constant_state(evidence: SavedResults) -> JudgedClaim | None:
 
 def jitter(evidence: SavedResults) -> JudgedClaim | None:
     """15: the fastest setting of every kind and temperature has longer pauses than plain, and is faster."""
-    plain = {_kind_and_batch(row): row for row in evidence.plain if row.get("gap_ms")}
-    places: dict[tuple[object, ...], list[RowJson]] = {}
-    for row in _exact_single_rows(evidence):
-        if row.get("gap_ms") and _kind_and_batch(row) in plain:
-            places.setdefault(_kind_and_batch(row), []).append(row)
-    if not places:
+    pairs = evidence.fastest_beside_plain()
+    if not pairs:
         return None
-    pairs = [(_best(rows), plain[place]) for place, rows in places.items()]
     pauses = [row["gap_ms"]["p99"] / other["gap_ms"]["p99"] for row, other in pairs]
     spread = [row["gap_ms"]["sd"] / other["gap_ms"]["sd"] for row, other in pairs if other["gap_ms"]["sd"]]
     both = [pause > 1 and row["ratio_to_plain"]["low"] > 1 for pause, (row, _) in zip(pauses, pairs, strict=True)]
@@ -203,12 +188,7 @@ def fine_tuned(evidence: SavedResults) -> JudgedClaim | None:
 
 def experts_gain_less(evidence: SavedResults) -> JudgedClaim | None:
     """21: the same setting on the dense target and on the mixture of experts, by kind and temperature."""
-    dense = {(row["name"], *_kind_and_batch(row)): row for row in _exact_single_rows(evidence)}
-    pairs = [
-        (dense[key], row)
-        for row in evidence.of_experts
-        if row["batch"] == 1 and not row["lossy"] and (key := (row["name"], *_kind_and_batch(row))) in dense
-    ]
+    pairs = evidence.dense_beside_experts()
     judged = _compared(pairs, "the dense target", "the mixture of experts", "more experts, of which fewer are active")
     formula = "Uniform routing wakes E (1 - (1 - k/E)^n) experts for n tokens; a run's trace holds those that it woke."
     return replace(judged, formula=formula) if judged is not None else None
@@ -221,7 +201,7 @@ def latency_over_quality(evidence: SavedResults) -> JudgedClaim | None:
         for row in rows:
             known = row["drafter"] == "draft" and row["gamma"] and row["prediction"] and row["batch"] == 1
             if known and row["context"] is None and not row["lossy"] and not row["length"]:
-                chains.setdefault((row["gamma"], *_kind_and_batch(row)), []).append(row)
+                chains.setdefault((row["gamma"], *place_of(row)), []).append(row)
     pairs = [
         (cheap, good)
         for chain in chains.values()
@@ -235,19 +215,17 @@ def latency_over_quality(evidence: SavedResults) -> JudgedClaim | None:
 
 def cascade_over_two(evidence: SavedResults) -> JudgedClaim | None:
     """13: the cascade's best against the draft model's best chain."""
-    return _compared(_best_against(evidence, ("cascade",), ("draft",)), "the cascade", "two tiers", "three real sizes")
+    return _compared(evidence.best_against(("cascade",), ("draft",)), "the cascade", "two tiers", "three real sizes")
 
 
 def lossy_faster(evidence: SavedResults) -> JudgedClaim | None:
     """14: lossy rules against exact ones of the same drafter and gamma."""
     rows = evidence.rows
     base = {
-        (row["drafter"], row["gamma"], *_kind_and_batch(row)): row
-        for row in rows
-        if not row["lossy"] and not row["length"]
+        (row["drafter"], row["gamma"], *place_of(row)): row for row in rows if not row["lossy"] and not row["length"]
     }
     lossy = [row for row in rows if row["lossy"] and row["temperature"] > 0]
-    keys = ((row, (row["drafter"], row["gamma"], *_kind_and_batch(row))) for row in lossy)
+    keys = ((row, (row["drafter"], row["gamma"], *place_of(row))) for row in lossy)
     pairs = [(row, base[key]) for row, key in keys if key in base]
     return _compared(pairs, "lossy rules", "exact rules", "a looser rule; the total variation is in the same table")
 
@@ -259,7 +237,7 @@ def by_batch(evidence: SavedResults) -> JudgedClaim | None:
     batches = sorted({row["batch"] for row in rows})
     if len(batches) < 2:
         return None
-    best = {batch: _best([row for row in rows if row["batch"] == batch]) for batch in batches}
+    best = {batch: fastest([row for row in rows if row["batch"] == batch]) for batch in batches}
     result = "The best " + "; ".join(f"at batch {batch}: {_format_row(row)}" for batch, row in best.items()) + "."
     small = all(best[batch]["ratio_to_plain"]["median"] >= 2 for batch in batches if batch <= 10)
     large = [batch for batch in batches if batch >= 32]
@@ -276,7 +254,7 @@ def long_context(evidence: SavedResults) -> JudgedClaim | None:
     if len(contexts) < 2:
         return None
     ends = [[row for row in evidence.rows if row["context"] == context] for context in (contexts[-1], contexts[0])]
-    pairs = [(_best(long), _best(short)) for long, short in [ends]]
+    pairs = [(fastest(long), fastest(short)) for long, short in [ends]]
     return _compared(pairs, f"{contexts[-1]} tokens", f"{contexts[0]} tokens", "a cache that outweighs the weights")
 
 
@@ -293,7 +271,7 @@ def short_answers(evidence: SavedResults) -> JudgedClaim | None:
 
 def ssd_doubles(evidence: SavedResults) -> JudgedClaim | None:
     """22: SSD's best against the draft model's best chain."""
-    pairs = _best_against(evidence, ("ssd",), ("draft",))
+    pairs = evidence.best_against(("ssd",), ("draft",))
     return _compared(pairs, "SSD", "the draft model", "a second device that is idle while the target verifies")
 
 
@@ -302,7 +280,7 @@ def cloud_bill(evidence: SavedResults) -> JudgedClaim | None:
     rows = evidence.rows
     if not rows:
         return None
-    best = _best(rows)
+    best = fastest(rows)
     saved = 1 - 1 / best["ratio_to_plain"]["median"]
     result = (
         f"The best setting, {_format_row(best)}, saves {max(0.0, saved):.0%} of the machine's time for the same tokens."
@@ -319,21 +297,8 @@ def _geometric_error(row: RowJson) -> float:
     return abs(formula / float(row["mean_acceptance_length"]) - 1)
 
 
-def _exact_single_rows(evidence: SavedResults) -> list[RowJson]:
-    """Exact rows of one sequence on prompts as they are."""
-    return [row for row in evidence.rows if row["batch"] == 1 and row["context"] is None and not row["lossy"]]
-
-
-def _kind_and_batch(row: RowJson) -> tuple[object, ...]:
-    return row["kind"], row["temperature"], row["batch"], row["context"]
-
-
 def _names(rows: Iterable[RowJson]) -> set[str]:
     return {row["name"] for row in rows}
-
-
-def _best(rows: Sequence[RowJson]) -> RowJson:
-    return max(rows, key=lambda row: row["ratio_to_plain"]["median"])
 
 
 def _format_row(row: RowJson) -> str:
@@ -360,10 +325,11 @@ def _at_least(rows: Sequence[RowJson], least: float, change: str) -> JudgedClaim
     kinds: dict[str, list[RowJson]] = {}
     for row in rows:
         kinds.setdefault(row["kind"], []).append(row)
-    over = [kind for kind, kind_rows in kinds.items() if _best(kind_rows)["ratio_to_plain"]["low"] >= least]
-    result = f"The best: {_format_row(_best(rows))}. {len(over)} of {len(kinds)} kinds reach {least:g}x{_listed(over)}."
+    over = [kind for kind, kind_rows in kinds.items() if fastest(kind_rows)["ratio_to_plain"]["low"] >= least]
+    best = fastest(rows)
+    result = f"The best: {_format_row(best)}. {len(over)} of {len(kinds)} kinds reach {least:g}x{_listed(over)}."
     verdict = ClaimVerdict.HOLDS if len(over) == len(kinds) else ClaimVerdict.ONLY_IF if over else ClaimVerdict.FAILS
-    return JudgedClaim(verdict, result, f"It would take {change}.", _formula(_best(rows)))
+    return JudgedClaim(verdict, result, f"It would take {change}.", _formula(best))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -374,17 +340,6 @@ def _pairs_by_kind(rows: Sequence[RowJson], first: str, second: str) -> list[tup
     others = {(row["name"], row["temperature"]): row for row in rows if row["kind"] == second}
     chosen = [row for row in rows if row["kind"] == first]
     return [(row, others[key]) for row in chosen if (key := (row["name"], row["temperature"])) in others]
-
-
-def _best_against(evidence: SavedResults, ours: Sequence[str], others: Sequence[str]) -> list[tuple[RowJson, RowJson]]:
-    """The best row of either group, for each kind and temperature."""
-    places: dict[object, tuple[list[RowJson], list[RowJson]]] = {}
-    for row in _exact_single_rows(evidence):
-        sides = places.setdefault(_kind_and_batch(row), ([], []))
-        for side, names in zip(sides, (ours, others), strict=True):
-            if row["drafter"] in names:
-                side.append(row)
-    return [(_best(first), _best(second)) for first, second in places.values() if first and second]
 
 
 def _compared(pairs: Sequence[tuple[RowJson, RowJson]], name: str, other: str, change: str) -> JudgedClaim | None:

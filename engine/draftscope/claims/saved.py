@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.base.assets import assets
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import write_text
 from draftscope.claims.claim import Claim, JudgedClaim
 from draftscope.claims.evidence import SavedResults, read
 from draftscope.claims.experiments import EXPERIMENTS, Experiment
@@ -46,12 +46,7 @@ def found_in(evidence: SavedResults, claims: Iterable[Claim] = CLAIMS) -> dict[s
 def save(path: Path, evidence: SavedResults, claims: Iterable[Claim] = CLAIMS) -> None:
     """Writes all verdicts and charts, with the date and the machine of the results. Raises `DraftscopeError` if it
     cannot."""
-    results = found_in(evidence, claims)
-    try:
-        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise DraftscopeError(f"--save {path}: the file cannot be written ({reason}); name another.") from None
+    write_text(path, json.dumps(found_in(evidence, claims), indent=1) + "\n")
 
 
 def shipped() -> Mapping[str, Any]:

@@ -1,23 +1,43 @@
 """Tokens a round where nobody has measured them: a prior by kind of drafter and of text, with its interval.
 
-`priors.csv` is written by `python -m draftscope.forecast.learn FILE` from the training half of a published record.
+`priors.csv` is written by `python -m tests.programs.learn_priors FILE` from the training half of a published record.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 
-from draftscope.forecast.band import LEVEL_Z, Band
 from draftscope.forecast.drafting import DraftPlan
 from draftscope.forecast.tables import Row, read_table
 
+LEVEL_Z = 1.645  # of a normal law, for 90%
 TEXTS = (
     ("code", "code|humaneval|mbpp|edit"),
     ("maths", "gsm|math"),
     ("copied", "cnn|summ|wiki|rag|extract"),
     ("chat", ""),
 )
+
+
+@dataclass(frozen=True)
+class Band:
+    """The middle and the ends of a 90% interval."""
+
+    middle: float
+    low: float
+    high: float
+
+    def divided_by(self, cost: float, spread: float) -> Band:
+        """This over a cost that is known up to a factor exp(+-`spread`); both errors are independent."""
+        lower = math.hypot(math.log(self.middle / self.low), spread)
+        upper = math.hypot(math.log(self.high / self.middle), spread)
+        middle = self.middle / cost
+        return Band(middle, middle * math.exp(-lower), middle * math.exp(upper))
+
+    def __str__(self) -> str:
+        return f"{self.middle:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
 def kind_of_text(dataset: str) -> str:

@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from draftscope.forecast.acceptance import tau_of
+from draftscope.forecast.acceptance import Band, tau_of
 from draftscope.forecast.architecture import of_size
-from draftscope.forecast.ask import ask
-from draftscope.forecast.band import Band
-from draftscope.forecast.forecast import MOST, Scenario, forecast, speedup_of
+from draftscope.forecast.forecast import MOST, Scenario, ask, forecast, speedup_of
 
 SMALL, DENSE, MIXTURE = "Llama-3.1-8B", "Llama-3.3-70B", "Qwen3-235B-A22B"
 LOADS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from draftscope.forecast.acceptance import prior_tau
-from draftscope.forecast.architecture import Architecture
-from draftscope.forecast.band import Band
-from draftscope.forecast.cost import Hardware, drafting_ms, forward_ms, plain_ms, round_ms
-from draftscope.forecast.drafting import DraftPlan
+from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.forecast.acceptance import TEXTS, Band, prior_tau
+from draftscope.forecast.architecture import Architecture, find_architecture
+from draftscope.forecast.cost import Hardware, drafting_ms, forward_ms, plain_ms, round_ms, spread_over
+from draftscope.forecast.drafting import DraftPlan, find_kind, plan_drafting
+from draftscope.forecast.tables import find_card, find_engine
 
 COST_SPREAD = 0.43  # 90% of the training half's rows with a published tau are predicted within exp(+-0.43)
 MOST = 4096  # requests at once that are looked at
@@ -27,6 +28,29 @@ class Scenario:
     answer: int = 0  # tokens; counts the prefill of the context
     tau: float | None = None
     text: str = "chat"
+
+
+def ask(
+    model: str, drafter: str = "eagle3", card: str = "H100", *, form: str = "", draft: str = "", quant: str = "",
+    engine: str = "vllm", tp: int | None = None, concurrency: int = 1, context: float = 1024, answer: int = 0,
+    tau: float | None = None, text: str = "chat",
+) -> Scenario:  # fmt: skip
+    """The scenario of these names, or a DraftscopeError that names the one that is not known.
+
+    `form` is 'k=3' or 'steps=7,topk=4,draft_tokens=8'; `draft` the draft model; `quant` the format of the weights;
+    `tp` the cards that share each layer, by default as many as the weights need.
+    """
+    if text not in (known := [name for name, _ in TEXTS]):
+        raise DraftscopeError(f"the kind of text '{quoted(text)}' is not known; give one of: {', '.join(known)}")
+    target, costs = find_architecture(model).quantised(quant), find_engine(engine)
+    smaller = find_architecture(draft) if draft else None
+    drafting = plan_drafting(find_kind(drafter), target, form, smaller, costs.trees)
+    if tau is not None and not 1 <= tau <= drafting.depth + 1:
+        raise DraftscopeError(
+            f"tau {tau:g} is not from 1 to {drafting.depth + 1}, which a round can emit; change the form"
+        )
+    machine = spread_over(find_card(card), costs, target, tp, None if tp is None else False)
+    return Scenario(target, drafting, machine, concurrency, context, answer, tau, text)
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftscope.base.alpha import alpha_of
 from draftscope.base.errors import DraftscopeError, quoted
-from draftscope.forecast.acceptance import kind_of_text
-from draftscope.forecast.architecture import Architecture, find_architecture, of_size
-from draftscope.forecast.card import find_card
+from draftscope.forecast.architecture import Architecture, find_architecture
 from draftscope.forecast.cost import Hardware, spread_over
 from draftscope.forecast.drafting import DraftPlan, find_kind, plan_drafting
-from draftscope.forecast.engine_costs import find_engine
+from draftscope.forecast.tables import find_card, find_engine
 
 COLUMNS = (
     "id", "source", "engine", "target_model", "target_params_B", "dtype_quant", "drafter_kind", "draft_params_B",
@@ -101,7 +98,7 @@ def _question(row: Mapping[str, str], speedup: float, sequences: int) -> Publish
     machine = spread_over(card, engine, target, round(count) if count else None, stages)
     return PublishedRow(
         row["id"], row["source"], engine.name, machine.card.name, kind.name, row["dataset"], row["row_class"], target,
-        drafting, machine, sequences, context, _tau(row, drafting), speedup,
+        drafting, machine, sequences, context, published_tau(row, drafting), speedup,
     )  # fmt: skip
 
 
@@ -117,7 +114,7 @@ def _speedup(row: Mapping[str, str]) -> float | None:
     return plain / fast if "ms" in row["perf_unit"] or "lower" in row["perf_unit"] else fast / plain
 
 
-def _tau(row: Mapping[str, str], drafting: DraftPlan) -> float | None:
+def published_tau(row: Mapping[str, str], drafting: DraftPlan) -> float | None:
     """Tokens a round: published, or from the share of drafted tokens that were accepted."""
     if (tau := _number(row["tau"])) is not None and tau >= 1:
         return tau
@@ -128,19 +125,6 @@ def _tau(row: Mapping[str, str], drafting: DraftPlan) -> float | None:
         return 1 + rate * drafting.depth
     block = drafting.kind.name == "dflash" and rate < 1  # dflash-mlx gives the share of the output that was drafted
     return 1 / (1 - rate) if block else None
-
-
-def read_acceptance(row: Mapping[str, str]) -> tuple[str, bool, str, float] | None:
-    """Kind of drafter, whether it drafts trees, kind of text, and acceptance at every position, if all are known."""
-    try:
-        kind = find_kind(row["drafter_kind"])
-        drafting = plan_drafting(kind, of_size(8e9), row["gamma_or_tree"], trees=find_engine(row["engine"]).trees)
-    except DraftscopeError:
-        return None
-    tau = _tau(row, drafting)
-    if tau is None or not 1 < tau < drafting.depth + 1:
-        return None
-    return kind.name, drafting.branches, kind_of_text(row["dataset"]), alpha_of(tau, drafting.depth)
 
 
 def _context(row: Mapping[str, str]) -> float:

@@ -12,8 +12,7 @@ from statistics import median
 import numpy as np
 
 from draftscope.base import markdown
-from draftscope.forecast.acceptance import kind_of_text
-from draftscope.forecast.band import Band
+from draftscope.forecast.acceptance import Band, kind_of_text
 from draftscope.forecast.forecast import Scenario, speedup_of
 from draftscope.forecast.record import PublishedRow, in_training_half, read_row, read_rows
 

@@ -1,1 +1,1 @@
-"""Measuring: exactness checks, comparisons, benchmarks, regret, the GPU suite."""
+"""Measuring: exactness checks, comparisons, benchmarks, regret."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from draftscope.base.steps import Steps, last
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
 from draftscope.drafters.settings import Settings
@@ -147,12 +148,7 @@ def sampled_joint(
     drafters that decide for all rows of a batch together.
     """
     runs = sampling(engine, prompt, settings, length, samples, batch, (lambda _: None) if whole else None)
-    while True:
-        try:
-            next(runs)
-        except StopIteration as end:
-            counts: Counts = end.value
-            return counts
+    return last(runs)
 
 
 def sampling(
@@ -164,7 +160,7 @@ def sampling(
     batch: int = BATCH,
     seen: Callable[[Step], None] | None = None,
     first: int = 0,
-) -> Generator[float, None, Counts]:
+) -> Steps[float, Counts]:
     """`sampled_joint`, round by round: yields the share of the tokens that are written. `seen` is called with every
     round of the whole runs. The random streams are those from number `first` on: other runs must have others."""
     settings = settings.model_copy(update={"max_new_tokens": length + 2})

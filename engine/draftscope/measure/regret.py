@@ -28,14 +28,13 @@ from draftscope.drafters.policy.arms import arms_of
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.rounds import KeptStep, MeasuredRounds
-from draftscope.measure.bench.rows import loop_share
+from draftscope.measure.bench.rounds import MeasuredRounds
+from draftscope.measure.bench.rows import Paired, loop_share
 from draftscope.measure.bench.runner import Bench, BenchRun
 from draftscope.measure.bench.statistics import LEVEL, LOOP, RESAMPLES, Interval
-from draftscope.measure.bench.systems import OWN, PLAIN, Case, DrafterSystem, Label, System, Write, WrittenBatch
+from draftscope.measure.bench.systems import OWN, PLAIN, DrafterSystem, Label, System
 
-RunPair = tuple[BenchRun, BenchRun]  # in the same repeat of the same prompt
-Compare = Callable[[Sequence[RunPair]], Interval]  # how many times as fast the first runs of the pairs are
+Compare = Callable[[Sequence[Paired]], Interval]  # how many times as fast the first runs of the pairs are
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Chooser(ABC):
     def choose(self, cell: RegretCell) -> ChosenSetting:
         """Called once a cell, before the grid runs."""
 
-    def compare(self, cell: RegretCell, pairs: Sequence[RunPair]) -> Interval:  # noqa: ARG002 - the same for all cells
+    def compare(self, cell: RegretCell, pairs: Sequence[Paired]) -> Interval:  # noqa: ARG002 - the same for all cells
         """How many times as fast the first runs of the pairs are, of which there is at least one."""
         return ratio_of_sums(pairs)
 
@@ -80,38 +79,22 @@ class BanditChooser(Chooser):
 
     def __init__(self, engine: DecodingEngine, name: str, arms: tuple[str, ...]) -> None:
         self.name = name
-        self._system = ArmSystem(engine, name, Settings.of(drafter="bandit", arms=arms, policy=name))
+        self._system = named_system(engine, name, Settings.of(drafter="bandit", arms=arms, policy=name))
 
     def choose(self, cell: RegretCell) -> ChosenSetting:  # noqa: ARG002 - it chooses while it decodes
         return ChosenSetting(self._system, {})
 
 
-class ArmSystem(System):
+def named_system(engine: DecodingEngine, name: str, settings: Settings) -> DrafterSystem:
     """An arm, or a policy over all arms, through the engine's own loop."""
-
-    def __init__(self, engine: DecodingEngine, name: str, settings: Settings) -> None:
-        self.label = Label(OWN, name)
-        self._lab = engine
-        self._settings = settings
-
-    def prepare(self, case: Case, tokens: int, seed: int) -> Write:
-        more = {"temperature": case.temperature, "max_new_tokens": tokens, "seed": seed}
-        settings = Settings.of(**self._settings.model_dump() | more)
-        prompts = [list(prompt) for prompt in case.prompts]
-
-        def write() -> WrittenBatch:
-            session = self._lab.start_batch(prompts, settings, tuple(range(case.batch)), ends=False)
-            kept = [KeptStep.of(step) for step in session.steps()]
-            return WrittenBatch([transcript.tokens for transcript in session.transcripts], kept)
-
-        return write
+    return DrafterSystem(engine, Label(OWN, name), settings=settings.model_dump())
 
 
 def arm_systems(engine: DecodingEngine, arms: tuple[str, ...]) -> list[System]:
     """Every arm with nothing to choose. Raises `DraftscopeError` for one that is invalid or that cannot run here."""
     base = Settings.of(drafter="bandit", arms=arms)
     engine.start_batch([[0]], base, (0,))  # raises for an arm that these models cannot play
-    return [ArmSystem(engine, arm.name, arm.settings) for arm in arms_of(base, drafters.find)]
+    return [named_system(engine, arm.name, arm.settings) for arm in arms_of(base, drafters.find)]
 
 
 def regret(
@@ -198,10 +181,10 @@ class CellRuns:
         self._compare = compare
         self.ratio = cache(self._ratio)
 
-    def pairs(self, label: Label, other: Label, half: int | None = None) -> list[RunPair]:
+    def pairs(self, label: Label, other: Label, half: int | None = None) -> list[Paired]:
         """The runs of two settings; only those of even (0) or odd (1) repeats if a `half` is given."""
         theirs = self._by_label.get(other, {})
-        pairs = [(run, theirs[key]) for key, run in self._by_label.get(label, {}).items() if key in theirs]
+        pairs = [Paired(run, theirs[key]) for key, run in self._by_label.get(label, {}).items() if key in theirs]
         return [pair for pair in pairs if half is None or pair[0].repeat % 2 == half]
 
     def _ratio(self, label: Label, other: Label = PLAIN, half: int | None = None) -> Interval:
@@ -240,7 +223,7 @@ class CellRuns:
         return 1 - fmean(ratios)
 
 
-def ratio_of_sums(pairs: Sequence[RunPair]) -> Interval:
+def ratio_of_sums(pairs: Sequence[Paired]) -> Interval:
     """All tokens over all seconds, over the other's; the interval is a bootstrap over pairs, which write equally many
     tokens. A ratio of sums is what the policies maximise."""
     seconds = np.array([[theirs.seconds, run.seconds] for run, theirs in pairs])  # [pairs, 2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -37,19 +36,11 @@ class RegretReport:
     plan: BenchPlan
     rows: pd.DataFrame
     notes: list[str]
-    summary: str
 
     @classmethod
-    def of(
-        cls,
-        engine: DecodingEngine,
-        plan: BenchPlan,
-        rows: pd.DataFrame,
-        notes: list[str],
-        summary: Callable[[pd.DataFrame], str],
-    ) -> RegretReport:
+    def of(cls, engine: DecodingEngine, plan: BenchPlan, rows: pd.DataFrame, notes: list[str]) -> RegretReport:
         method = one_line(METHOD.format(tokens=plan.tokens, repeats=plan.repeats))
-        return cls(machine(engine), method, plan, rows, notes, summary(rows))
+        return cls(machine(engine), method, plan, rows, notes)
 
     def as_json(self) -> str:
         """One object; `rows` is a list of objects, an interval an object of `median`, `low` and `high`."""
@@ -60,7 +51,7 @@ class RegretReport:
     def markdown(self) -> str:
         """Machine, method, the choosers, and for every temperature and concurrency the speeds of all settings."""
         chosen = self.rows[self.rows["policy"]]
-        parts = [machine_words(self.machine), self.method, choosers_table(chosen) if len(chosen) else "", self.summary]
+        parts = [machine_words(self.machine), self.method, choosers_table(chosen) if len(chosen) else ""]
         for (temperature, concurrency), rows in self.rows.groupby(["temperature", "concurrency"], sort=False):
             together = f", {concurrency} at once" if concurrency != 1 else ""
             parts.append(f"{SPEEDS.format(temperature=f'{temperature:g}{together}')}\n\n{speeds_table(rows)}")

@@ -10,10 +10,11 @@ their own.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from draftscope import drafters
 from draftscope.base.settings import LOSSY
+from draftscope.base.steps import Steps, mapped
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
 from draftscope.drafters.options import RuleOptions
@@ -79,7 +80,7 @@ def texts_of(case: GreedyTest) -> list[list[int]]:
 
 def order_by_activity(
     engine: DecodingEngine, texts: Sequence[list[int]], settings: Settings
-) -> Generator[float, None, list[list[int]]]:
+) -> Steps[float, list[list[int]]]:
     """The texts after which most drafted tokens are both accepted and rejected come first. Yields 0.0 in each round."""
     activity = []
     for k, text in enumerate(texts):
@@ -157,14 +158,9 @@ def sampled_tests(
     yield _distribution(expected, settings, length, samples, observed, decisions)
 
 
-def _scaled(runs: Generator[float, None, Counts], start: float, share: float) -> Generator[float, None, Counts]:
+def _scaled(runs: Steps[float, Counts], start: float, share: float) -> Steps[float, Counts]:
     """The same, as a part of more: shares from `start` on."""
-    while True:
-        try:
-            yield start + share * next(runs)
-        except StopIteration as end:
-            counts: Counts = end.value
-            return counts
+    return mapped(runs, lambda done: start + share * done)
 
 
 def _fresh_uniforms(used: UsedUniforms, samples: int) -> Finding:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.base.assets import assets
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, write_text
 from draftscope.trace.events import AnyEvent, Burst, Round, RunStart
 from draftscope.trace.files import line
 from draftscope.trace.linker import link
@@ -39,10 +39,7 @@ class Shown:
 
     def save(self, path: str | Path) -> None:
         """Writes the whole file. Raises `DraftscopeError` if it cannot be written."""
-        try:
-            Path(path).write_text(self.html, encoding="utf-8")
-        except OSError as error:
-            raise DraftscopeError(f"'{path}' cannot be written ({error.strerror}); choose another file.") from None
+        write_text(path, self.html)
 
     def _repr_html_(self) -> str:
         return IFRAME.format(page=escape(self.html), height=self.height)

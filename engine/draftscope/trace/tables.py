@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, one_sentence
 from draftscope.trace.events import AnyEvent, Burst, Distributions, DraftProbs, Round, RunStart, TargetProbs, Verified
 from draftscope.trace.metrics import Metrics
 
@@ -275,11 +275,9 @@ def write(table: pd.DataFrame, path: str | Path) -> None:
     """Writes a table in the format of the file name: .csv, .parquet or .jsonl (one JSON object a line)."""
     path = Path(path)
     refuse_format(path)
-    try:
+    with one_sentence(f"'{path}' cannot be written", "choose another file"):
         path.parent.mkdir(parents=True, exist_ok=True)
         FORMATS[path.suffix](table, path)
-    except OSError as error:
-        raise DraftscopeError(f"'{path}' cannot be written ({error.strerror}); choose another file.") from None
 
 
 def refuse_format(path: str | Path) -> None:

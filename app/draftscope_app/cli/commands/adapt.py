@@ -4,46 +4,52 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.loading.embedded import FAMILY
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.fields import decimal, whole
+from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
 if TYPE_CHECKING:
     from draftscope.train.adapt import Adaptation
 
 NAMES = ", ".join(member.name for member in FAMILY if member.of)
 
+
+class Options(BaseModel):
+    """What `adapt` takes."""
+
+    drafter: str = option(f"one of {NAMES}", metavar="NAME")
+    text: Path = option("plain text, or .xz; the last tenth is held out to measure on", metavar="FILE")
+    out: Path = option("a new folder for the drafter", metavar="DIR")
+    minutes: float = option("time in training steps", 5.0)
+    work: Path = option("folder for an unfinished run", Path(".train"), metavar="DIR")
+    threads: int | None = option("threads; default: all cores", None)
+
+
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-def adapt(
-    drafter: Annotated[str, typer.Option(metavar="NAME", help=f"one of {NAMES}")],
-    text: Annotated[
-        Path, typer.Option(metavar="FILE", help="plain text, or .xz; the last tenth is held out to measure on")
-    ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="a new folder for the drafter")],
-    minutes: Annotated[float, typer.Option(parser=decimal, metavar="X", help="time in training steps")] = 5.0,
-    work: Annotated[Path, typer.Option(metavar="DIR", help="folder for an unfinished run")] = Path(".train"),
-    threads: Annotated[int | None, typer.Option(parser=whole, metavar="N", help="threads; default: all cores")] = None,
-) -> int:
+@takes(given=options_of(Options.model_fields))
+def adapt(given: Given) -> int:
     """Fine-tune a drafter on your own text; prints acceptance and speed before and after.
 
     Ctrl-C saves the run and exits with 130; the same command continues from there.
     """
-    if minutes <= 0:
-        raise DraftscopeError(f"--minutes {minutes:g} leaves no time to train: give a positive number.")
+    chosen = read_options(Options, given)
+    if chosen.minutes <= 0:
+        raise DraftscopeError(f"--minutes {chosen.minutes:g} leaves no time to train: give a positive number.")
     import torch
 
     from draftscope.train import adapt as adapting
 
-    torch.set_num_threads(threads or os.cpu_count() or 1)
-    return _print_gain(adapting.adapt(drafter, text, out, work, minutes))
+    torch.set_num_threads(chosen.threads or os.cpu_count() or 1)
+    return _print_gain(adapting.adapt(chosen.drafter, chosen.text, chosen.out, chosen.work, chosen.minutes))
 
 
 def _print_gain(adaptation: Adaptation) -> ExitCode:

@@ -5,18 +5,19 @@ Every value is checked before a model is loaded. With --alpha nothing is run.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel
 
 from draftscope.advise.question import Objective, Question
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, write_text
 from draftscope.measure.bench.plan import BenchPlan, texts
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.fields import Given, decimal, options_of, takes, whole
+from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
 if TYPE_CHECKING:
     from draftscope.advise.planned import TypedValues
@@ -26,95 +27,63 @@ if TYPE_CHECKING:
 ASKED, ELSEWHERE = "The question", "Measured elsewhere"
 DEFAULT = Question()
 
-_TYPED: dict[str, tuple[Any, str]] = {
-    "alpha": (tuple[float, ...], "acceptance of a drafted token if all before it were accepted: one value, or one for "
-        "each position; nothing is run"),
-    "unconditional": (bool, "--alpha holds shares of all rounds by position, as servers count them"),
-    "c": (float, "a draft step, in rounds of plain decoding; default: this machine's calibration"),
-    "v": (tuple[float, ...], "verifying 1, 2, ... drafted tokens, in the same unit; the last one holds for all longer "
-        "drafts; default: 1"),
-    "o": (float, "the rest of a round, in the same unit; default: 0"),
-}  # fmt: skip
-TYPED = options_of(
-    {name: FieldInfo(annotation=kind, default=None, description=about) for name, (kind, about) in _TYPED.items()},
-    lambda _: ELSEWHERE,
-)
 
-Kind = Annotated[
-    str | None, typer.Option(metavar="KIND", help="one kind of text only; default: all", rich_help_panel=ASKED)
-]
-Drafters = Annotated[
-    str, typer.Option(metavar="NAME,...", help="drafters to compare; default: all that can run", rich_help_panel=ASKED)
-]
-WhatFor = Annotated[Objective, typer.Option(help="what should become better", rich_help_panel=ASKED, metavar="NAME")]
-Temperature = Annotated[float, typer.Option(parser=decimal, metavar="X", help="temperature", rich_help_panel=ASKED)]
-Length = Annotated[
-    int, typer.Option(parser=whole, metavar="N", help="expected tokens of an answer", rich_help_panel=ASKED)
-]
-Concurrency = Annotated[int, typer.Option(parser=whole, metavar="N", help="concurrent requests", rich_help_panel=ASKED)]
-Context = Annotated[
-    int | None,
-    typer.Option(
-        parser=whole, metavar="N", help="tokens of the prompt; default: prompts as they are", rich_help_panel=ASKED
-    ),
-]
-Price = Annotated[
-    float | None,
-    typer.Option(parser=decimal, metavar="X", help="price of an hour of this machine", rich_help_panel=ASKED),
-]
-Seconds = Annotated[
-    float,
-    typer.Option(parser=decimal, metavar="X", help="time for measuring, after calibrating", rich_help_panel=ASKED),
-]
-Acceptance = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=ELSEWHERE,
-        help="read --alpha from vLLM's /metrics page or log, JSON of 'vllm bench serve', or shares by position",
-    ),
-]
-ReportFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.html", help="write a page for a colleague", rich_help_panel=options.OUTPUT),
-]
+class Options(BaseModel):
+    """What `advise` takes beside the models: the question, or what was measured elsewhere."""
+
+    kind: str | None = option("one kind of text only; default: all", None, ASKED, "KIND")
+    drafters: str = option("drafters to compare; default: all that can run", "", ASKED, "NAME,...")
+    objective: Objective = option("what should become better", DEFAULT.objective, ASKED)
+    temperature: float = option("temperature", DEFAULT.temperature, ASKED)
+    length: int = option("expected tokens of an answer", DEFAULT.length, ASKED)
+    concurrency: int = option("concurrent requests", DEFAULT.concurrency, ASKED)
+    context: int | None = option("tokens of the prompt; default: prompts as they are", None, ASKED)
+    price_per_hour: float | None = option("price of an hour of this machine", None, ASKED)
+    seconds: float = option("time for measuring, after calibrating", DEFAULT.seconds, ASKED)
+    alpha: tuple[float, ...] = option(
+        "acceptance of a drafted token if all before it were accepted: one value, or one for each position; nothing is "
+        "run", (), ELSEWHERE,
+    )  # fmt: skip
+    unconditional: bool = option(
+        "--alpha holds shares of all rounds by position, as servers count them", False, ELSEWHERE
+    )
+    c: float | None = option(
+        "a draft step, in rounds of plain decoding; default: this machine's calibration", None, ELSEWHERE
+    )
+    v: tuple[float, ...] = option(
+        "verifying 1, 2, ... drafted tokens, in the same unit; the last one holds for all longer drafts; default: 1",
+        (), ELSEWHERE,
+    )  # fmt: skip
+    o: float | None = option("the rest of a round, in the same unit; default: 0", None, ELSEWHERE)
+    acceptance: Path | None = option(
+        "read --alpha from vLLM's /metrics page or log, JSON of 'vllm bench serve', or shares by position", None,
+        ELSEWHERE, "FILE",
+    )  # fmt: skip
+    report: Path | None = option("write a page for a colleague", None, options.OUTPUT, "FILE.html")
+
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@takes(loading=options.MODEL_OPTIONS, elsewhere=TYPED)
-def advise(
-    loading: Given,
-    elsewhere: Given,
-    prompts: plans.Prompts = None,
-    kind: Kind = None,
-    drafters: Drafters = "",
-    objective: WhatFor = DEFAULT.objective,
-    temperature: Temperature = DEFAULT.temperature,
-    length: Length = DEFAULT.length,
-    concurrency: Concurrency = DEFAULT.concurrency,
-    context: Context = None,
-    price_per_hour: Price = None,
-    seconds: Seconds = DEFAULT.seconds,
-    acceptance: Acceptance = None,
-    report: ReportFile = None,
-    json: options.Json = False,
-) -> int:
+@takes(given=options_of(Options.model_fields), loading=options.MODEL_OPTIONS)
+def advise(given: Given, loading: Given, prompts: plans.Prompts = None, json: options.Json = False) -> int:
     """Should these models speculate on these prompts? With which drafter, how long a draft, and what does it save?
 
     Measures acceptance on the prompts, predicts every candidate, runs the best against plain decoding, and says "turn
     it on", "leave it off", or that it cannot be told.
     """
-    question = Question(objective, temperature, length, concurrency, context, price_per_hour, seconds)
-    values = _typed(_read_in(elsewhere, acceptance))
-    if report is not None:
-        plans.prepare_folder(report.parent)
-    advice = (
-        _measured(question, loading, prompts, kind, drafters) if values is None else _planned(question, loading, values)
-    )
-    if report is not None:
-        _write_page(advice, report)
+    chosen = read_options(Options, given)
+    question = Question(**{field.name: getattr(chosen, field.name) for field in fields(Question)})
+    values = _typed(chosen)
+    if chosen.report is not None:
+        plans.prepare_folder(chosen.report.parent)
+    if values is None:
+        advice = _measured(question, loading, prompts, chosen.kind, chosen.drafters)
+    else:
+        advice = _planned(question, loading, values)
+    if chosen.report is not None:
+        _write_page(advice, chosen.report)
     if json:
         print(advice.as_json())
     else:
@@ -122,33 +91,27 @@ def advise(
     return ExitCode.OK
 
 
-def _read_in(given: Given, file: Path | None) -> Given:
-    """What was given, with the acceptance of the file."""
-    if file is None:
-        return given
-    if given.get("alpha"):
-        raise DraftscopeError("--alpha and --acceptance both name the acceptance; give one of them.")
-    from draftscope.advise.elsewhere import read
+def _typed(chosen: Options) -> TypedValues | None:
+    """The values measured elsewhere, if acceptance was given."""
+    alpha, unconditional = chosen.alpha, chosen.unconditional
+    if chosen.acceptance is not None:
+        if alpha:
+            raise DraftscopeError("--alpha and --acceptance both name the acceptance; give one of them.")
+        from draftscope.advise.elsewhere import read
 
-    measured = read(file)
-    terminal.print_status(
-        f"Acceptance by position from {measured.source}: {', '.join(f'{alpha:.3f}' for alpha in measured.alpha)}"
-    )
-    return {**given, "alpha": list(measured.alpha), "unconditional": not measured.conditional}
-
-
-def _typed(given: Given) -> TypedValues | None:
-    """The values measured elsewhere, if --alpha was given."""
-    if not given.get("alpha"):
-        if set(given) - {"unconditional"}:
+        measured = read(chosen.acceptance)
+        alpha, unconditional = measured.alpha, not measured.conditional
+        shown = ", ".join(f"{share:.3f}" for share in alpha)
+        terminal.print_status(f"Acceptance by position from {measured.source}: {shown}")
+    if not alpha:
+        if chosen.c is not None or chosen.v or chosen.o is not None:
             raise DraftscopeError("--c, --v and --o go with --alpha or --acceptance, measured elsewhere; give one too.")
         return None
+    if chosen.v and chosen.c is None:
+        raise DraftscopeError("--v needs --c, a draft step in the same unit; without both, the calibration is used.")
     from draftscope.advise.planned import TypedValues
 
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    if "v" in values and "c" not in values:
-        raise DraftscopeError("--v needs --c, a draft step in the same unit; without both, the calibration is used.")
-    return TypedValues(**values)
+    return TypedValues(alpha, unconditional, chosen.c, chosen.v or (1.0,), chosen.o or 0.0)
 
 
 def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceReport:
@@ -246,9 +209,5 @@ def _write_page(report: AdviceReport, file: Path) -> None:
             raise
         terminal.print_note("--report needs plotly; install it with: pip install 'draftscope[app]'.")
         return
-    try:
-        file.write_text(page(jsonlib.loads(report.as_json())), encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise DraftscopeError(f"--report {file}: the page cannot be written ({reason}); name another file.") from None
+    write_text(file, page(jsonlib.loads(report.as_json())))
     terminal.print_note(f"wrote {file}.")

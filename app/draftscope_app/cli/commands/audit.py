@@ -11,14 +11,13 @@ import typer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options, terminal
-from draftscope_app.cli.audited import Options, audited, audited_inside, exit_code
+from draftscope_app.cli.audited import ASKED, Options, audited, audited_inside, exit_code
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, options_of, takes
 
 if TYPE_CHECKING:
     from draftscope.servers.audit.audit import AuditReport
 
-ASKED, COST, CERTAINTY = "What is asked", "What it may cost", "Certainty"
 DRAFTS = ("draft", "head", "draft_revision", "ballast", "graphs")  # options of loading that an audit has no use for
 TARGET = "the weights that the server should run: hub id, folder, GGUF file, or a known name; without it give --plain"
 INSIDE = "test every decision that draftscope-vllm recorded in the server; needs no weights"
@@ -26,11 +25,6 @@ POSITIONS = ("token", "samples", "log p - E log p, nats", "standard error", "z")
 WITH_INSIDE = ("model", "prompts", "length", "concurrency", "tokens", "false_alarm")
 SAME = ("target", "settings")  # of a baseline and a report that may be compared
 
-_PANELS = {"tokens": COST, "minutes": COST, "false_alarm": CERTAINTY, "tolerance": CERTAINTY}
-_METAVARS = {
-    "plain": "URL", "model": "NAME", "prompts": "FILE", "minutes": "M", "false_alarm": "P", "tolerance": "NATS",
-}  # fmt: skip
-OPTIONS = options_of(Options.model_fields, lambda name: _PANELS.get(name, ASKED), _METAVARS)
 # No stop strings: a server that leaves the string's tokens out does not say which tokens it sampled.
 SAMPLING = options.sampling_options(without=("stop",), temperature=1.0)
 
@@ -43,7 +37,9 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@takes(given=OPTIONS, sampling=SAMPLING, loading=options.model_options(DRAFTS, {"target": TARGET}))
+@takes(
+    given=options_of(Options.model_fields), sampling=SAMPLING, loading=options.model_options(DRAFTS, {"target": TARGET})
+)
 def audit(
     url: Annotated[str, typer.Argument(metavar="URL", help="the server, such as http://127.0.0.1:8000")],
     given: Given,

@@ -8,72 +8,70 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress, time_left
 from draftscope.base.prompts import read
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.fields import Given, takes, whole
+from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
 if TYPE_CHECKING:
     from draftscope.measure.findings import Finding
 
 MAX_PROMPTS = 8  # of a prompt file: each is decoded greedily a few times, and tried for the sampled runs
 LEAST_SAMPLES = 500  # with fewer, hardly any outcome is expected five times: the test would pass whatever it saw
+OF_RUN = {"seed", "rule", "draft_length"}
 HEAD = ("result", "check", "detail")
 COLORS = {"ok": "green", "tie": "yellow", "?": "yellow", "FAIL": "bold red"}
+
+
+class Options(BaseModel):
+    """What `check` takes beside the models and prompts."""
+
+    drafter: str = option("the drafter to check", "draft", metavar="NAME")
+    rule: str | None = option("rule that verifies a chain; default: block, then token", None, metavar="RULE")
+    draft_length: str | None = option("how the length of a chain is chosen; default: fixed", None, metavar="HOW")
+    samples: int = option("runs of each test of the distribution", 2048)
+    seed: int = option("seed of every random draw", 0)
+
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
-@takes(loading=options.MODEL_OPTIONS)
-def check(
-    loading: Given,
-    drafter: Annotated[str, typer.Option(metavar="NAME", help="the drafter to check")] = "draft",
-    rule: Annotated[
-        str | None, typer.Option(metavar="RULE", help="rule that verifies a chain; default: block, then token")
-    ] = None,
-    draft_length: Annotated[
-        str | None, typer.Option(metavar="HOW", help="how the length of a chain is chosen; default: fixed")
-    ] = None,
-    samples: Annotated[
-        int, typer.Option(parser=whole, metavar="N", help="runs of each test of the distribution")
-    ] = 2048,
-    prompts: plans.Prompts = None,
-    seed: Annotated[int, typer.Option(parser=whole, metavar="N", help="seed of every random draw")] = 0,
-    json: options.Json = False,
-) -> int:
+@takes(given=options_of(Options.model_fields), loading=options.MODEL_OPTIONS)
+def check(given: Given, loading: Given, prompts: plans.Prompts = None, json: options.Json = False) -> int:
     """Compare a drafter's output with plain decoding.
 
     At temperature 0 the tokens must be equal, except where rounding alone decides the target's best token: such a tie
     is counted and is no difference. Above it their distribution is tested on many runs. The exit code
     is 1 where a difference was found, and 3 where too little was drafted to find one.
     """
-    if samples < LEAST_SAMPLES:
+    wanted = read_options(Options, given)
+    if wanted.samples < LEAST_SAMPLES:
         raise DraftscopeError(
-            f"--samples {samples}: too few to tell distributions apart; choose {LEAST_SAMPLES} or more."
+            f"--samples {wanted.samples}: too few to tell distributions apart; choose {LEAST_SAMPLES} or more."
         )
     from draftscope import drafters
     from draftscope.drafters.settings import Settings
     from draftscope.measure.check import check as run_check
     from draftscope.measure.greedy import PROMPTS
 
-    load, name = options.models(loading, drafter)
+    load, name = options.models(loading, wanted.drafter)
     assert name is not None
-    given = {"rule": rule, "draft_length": draft_length}
-    chosen = Settings.of(seed=seed, temperature=1.0, **{field: value for field, value in given.items() if value})
-    if draft_length and "draft_length" not in drafters.find(name).uses:
-        raise DraftscopeError(f"--draft-length {draft_length}: '{name}' has no choice of length; leave it out.")
+    chosen = Settings.of(temperature=1.0, **wanted.model_dump(include=OF_RUN, exclude_none=True))
+    if wanted.draft_length and "draft_length" not in drafters.find(name).uses:
+        raise DraftscopeError(f"--draft-length {wanted.draft_length}: '{name}' has no choice of length; leave it out.")
     info = drafters.find(name)
     texts = _texts(prompts)
     engine = options.load(load)
     with _shown(json) as (show, watch):
-        checked = run_check(engine, name, samples, seed, watch, rule, chosen, texts or PROMPTS)
+        checked = run_check(engine, name, wanted.samples, wanted.seed, watch, wanted.rule, chosen, texts or PROMPTS)
         findings = [show(finding) for finding in checked]
     return _concluded(name, findings, info.exact_with(chosen), not info.source, json)
 

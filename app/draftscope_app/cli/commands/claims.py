@@ -8,60 +8,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.machine import machine_words
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.fields import decimal, whole
+from draftscope_app.cli.fields import Given, option, options_of, read_options, takes, whole
 
 if TYPE_CHECKING:
     from draftscope.claims.claim import Claim, JudgedClaim
-    from draftscope.claims.evidence import RowJson, SavedResults
+    from draftscope.claims.evidence import SavedResults
 
 RESULTS = "Results"
 BENCH, REGRET = Path("bench/bench.json"), Path("regret/regret.json")
-RUN_S = 3600.0
 
-Number = Annotated[int | None, typer.Argument(parser=whole, metavar="[NUMBER]", help="one claim; default: all 24")]
-Bench = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="FILE", help=f"results of a benchmark, once or more; default: {BENCH}", rich_help_panel=RESULTS
-    ),
-]
-Regret = Annotated[
-    Path | None, typer.Option(metavar="FILE", help=f"results of 'regret'; default: {REGRET}", rich_help_panel=RESULTS)
-]
-Advice = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="results of 'advise --json'", rich_help_panel=RESULTS)
-]
-Folder = Annotated[
-    Path | None,
-    typer.Option("--from", metavar="DIR", help="read all results in this folder instead", rich_help_panel=RESULTS),
-]
-Run = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="measure what this folder lacks, then read it", rich_help_panel=RESULTS),
-]
-Seconds = Annotated[float, typer.Option(parser=decimal, metavar="X", help="time for --run", rich_help_panel=RESULTS)]
-Save = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="write all verdicts as JSON", rich_help_panel=options.OUTPUT)
-]
+
+class Options(BaseModel):
+    """What `claims` reads, measures and writes."""
+
+    bench: tuple[str, ...] = option(f"results of a benchmark; default: {BENCH}", (), RESULTS, "FILE")
+    regret: Path | None = option(f"results of 'regret'; default: {REGRET}", None, RESULTS, "FILE")
+    advice: Path | None = option("results of 'advise --json'", None, RESULTS, "FILE")
+    from_: Path | None = option("read all results in this folder instead", None, RESULTS, "DIR")
+    run: Path | None = option("measure what this folder lacks, then read it", None, RESULTS, "DIR")
+    seconds: float = option("time for --run", 3600.0, RESULTS)
+    save: Path | None = option("write all verdicts as JSON", None, options.OUTPUT, "FILE")
+
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
+@takes(given=options_of(Options.model_fields))
 def claims(
-    number: Number = None,
-    bench: Bench = None,
-    regret: Regret = None,
-    advice: Advice = None,
-    folder: Folder = None,
-    run: Run = None,
-    seconds: Seconds = RUN_S,
-    save: Save = None,
+    given: Given,
+    number: Annotated[
+        int | None, typer.Argument(parser=whole, metavar="[NUMBER]", help="one claim; default: all 24")
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """What people say about speculative decoding, judged by results that were measured here.
@@ -72,13 +56,13 @@ def claims(
     from draftscope.claims import saved
     from draftscope_app.cli import claim_runs
 
-    chosen = _chosen(number)
-    if run is not None:
-        claim_runs.run(chosen, run, seconds, terminal.print_note)
-    evidence = _evidence(run or folder, bench, regret, advice)
-    if save is not None:
-        saved.save(save, evidence)
-        terminal.print_note(f"wrote {save}.")
+    chosen, wanted = _chosen(number), read_options(Options, given)
+    if wanted.run is not None:
+        claim_runs.run(chosen, wanted.run, wanted.seconds, terminal.print_note)
+    evidence = _evidence(wanted)
+    if wanted.save is not None:
+        saved.save(wanted.save, evidence)
+        terminal.print_note(f"wrote {wanted.save}.")
     judged = [(claim, claim.judged(evidence)) for claim in chosen]
     if json:
         print(jsonlib.dumps([saved.values(claim, outcome) for claim, outcome in judged]))
@@ -101,22 +85,17 @@ def _chosen(number: int | None) -> Sequence[Claim]:
     return [claim]
 
 
-def _evidence(among: Path | None, bench: list[Path] | None, regret: Path | None, advice: Path | None) -> SavedResults:
-    """All results in the folder `among`; without one, the given files, or those where the commands write them."""
+def _evidence(wanted: Options) -> SavedResults:
+    """All results in one folder; without one, the given files, or those where the commands write them."""
     from draftscope.claims.evidence import SavedResults, in_folder, read
 
-    if among is not None:
-        return in_folder(among)
-    benches = [read(path, "rows") for path in bench or ([BENCH] if BENCH.exists() else [])]
-    return SavedResults(benches, _read(regret, REGRET, "rows"), _read(advice, None, "limits"))
-
-
-def _read(given: Path | None, default: Path | None, field: str) -> RowJson | None:
-    """The given file, or the default one if it is there."""
-    from draftscope.claims.evidence import read
-
-    path = given or (default if default is not None and default.exists() else None)
-    return read(path, field) if path is not None else None
+    if folder := wanted.run or wanted.from_:
+        return in_folder(folder)
+    benches = [read(Path(path), "rows") for path in wanted.bench or ([BENCH] if BENCH.exists() else [])]
+    regret = wanted.regret or (REGRET if REGRET.exists() else None)
+    return SavedResults(
+        benches, read(regret, "rows") if regret else None, read(wanted.advice, "limits") if wanted.advice else None
+    )
 
 
 def _show_one(claim: Claim, judged: JudgedClaim, evidence: SavedResults) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +21,7 @@ from draftscope_app.reports import lanes
 if TYPE_CHECKING:
     from draftscope.trace.events import AnyEvent
 
-Watch = Callable[[Iterator["AnyEvent"]], Iterator["AnyEvent"]]  # passes events on and shows them
+Show = Callable[["AnyEvent"], None]
 
 SERVER, RUN = "Another program's server", "inside"
 INSIDE = "show the rounds that draftscope-vllm records in the server"
@@ -68,7 +69,8 @@ def decode(
     opening = options.load(load).opening(text, settings)
     with terminal.following("Measuring") as watch:
         lane = last(opening, watch)
-    events, lost = _decode(race([lane]), _counted(settings.max_new_tokens) if json else _streamed, trace)
+    with _shown(settings.max_new_tokens if json else None) as show:
+        events, lost = _decode(race([lane]), show, trace)
     return _print_result(events, json, lost)
 
 
@@ -107,7 +109,7 @@ def _inside(text: str, server: str, chosen: Given, trace: Path | None, json: boo
     settings = options.settings(chosen)
     with Field.open({"inside": server}) as field:
         steps = field.inside(field.prompt(text, settings), request_of(settings), RUN)
-        events, lost = _decode(steps, (lambda coming: coming) if json else _printed, trace)
+        events, lost = _decode(steps, (lambda _: None) if json else _print, trace)
     code, end = _print_result(events, json, lost), events[-1]
     if end.kind == "run_end" and end.reason == "error":
         raise DraftscopeError(end.message)
@@ -115,7 +117,7 @@ def _inside(text: str, server: str, chosen: Given, trace: Path | None, json: boo
 
 
 def _decode(
-    steps: Steps[AnyEvent | None, object], shown: Watch, trace: Path | None
+    steps: Steps[AnyEvent | None, object], show: Show, trace: Path | None
 ) -> tuple[list[AnyEvent], DraftscopeError | None]:
     """All events of a run, shown and written as they come, and why the trace was not written whole, if so: the run is
     not lost with it. Ctrl-C ends the run within a round and its trace whole."""
@@ -124,67 +126,47 @@ def _decode(
     events: list[AnyEvent] = []
     lost: DraftscopeError | None = None
     with interruptible() as interrupted:
-        coming = shown(_kept(said(stoppable(steps, interrupted)), events))
-        if trace is None:
-            for _ in coming:
-                pass
-        else:
-            try:
-                files.write(trace, coming)
-            except DraftscopeError as error:
-                if not events or events[-1].kind != "run_end":
-                    raise
-                lost = error
+        coming: Iterator[AnyEvent] = said(stoppable(steps, interrupted))
+        try:
+            for event in coming if trace is None else files.written(trace, coming):
+                events.append(event)
+                show(event)
+        except DraftscopeError as error:
+            if trace is None or not events or events[-1].kind != "run_end":
+                raise
+            lost = error
         if interrupted():
             raise KeyboardInterrupt
     return events, lost
 
 
-def _kept(events: Iterator[AnyEvent], store: list[AnyEvent]) -> Iterator[AnyEvent]:
-    for event in events:
-        store.append(event)
-        yield event
-
-
-def _read(events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
-    """The events up to the end of the prompt; counts the tokens that have been read on a terminal's stderr."""
+@contextmanager
+def _shown(limit: int | None) -> Iterator[Show]:
+    """Counts the tokens of the prompt on a terminal's stderr; then those that are written, of `limit`, or without one
+    writes the text as rounds bring it."""
     with terminal.progress("tokens") as bar:
-        task, total = bar.add_task("Reading the prompt", total=None), 0
-        for event in events:
-            if event.kind == "run_start":
-                total = event.prompt_tokens - 1  # the last one is the first row of the first round
-                bar.update(task, total=total)
+        task, written = bar.add_task("Reading the prompt", total=None), 0
+
+        def show(event: AnyEvent) -> None:
+            nonlocal written
+            if event.kind == "run_start":  # the prompt's last token is the first row of the first round
+                bar.update(task, total=event.prompt_tokens - 1)
             elif event.kind == "prefill":
                 bar.update(task, completed=event.tokens)
-            yield event
-            if event.kind == "prefill" and event.tokens >= total:
-                return
+            elif event.kind == "round":
+                if limit is None and not written:
+                    bar.stop()
+                written += len(event.emitted)
+                bar.update(task, description="Decoding", total=limit, completed=written)
+            if limit is None:
+                _print(event)
+
+        yield show
 
 
-def _streamed(events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
-    """Writes the text as rounds bring it."""
-    yield from _read(events)
-    yield from _printed(events)
-
-
-def _printed(events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
-    for event in events:
-        if event.kind == "round":
-            print(lanes.printable(event.text_delta), end="", flush=True)
-        yield event
-    print(flush=True)
-
-
-def _counted(limit: int) -> Watch:
-    """Counts the tokens on a terminal's stderr."""
-
-    def watch(events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
-        yield from _read(events)
-        with terminal.progress("tokens") as bar:
-            task = bar.add_task("Decoding", total=limit)
-            for event in events:
-                if event.kind == "round":
-                    bar.advance(task, len(event.emitted))
-                yield event
-
-    return watch
+def _print(event: AnyEvent) -> None:
+    """The text that a round brings, and a line's end at the end of the run."""
+    if event.kind == "round":
+        print(lanes.printable(event.text_delta), end="", flush=True)
+    elif event.kind == "run_end":
+        print(flush=True)

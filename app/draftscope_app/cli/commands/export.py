@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, write_text
 from draftscope.trace import files
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
@@ -75,10 +75,7 @@ def _page(trace: Path, to: Path | None) -> files.Recording:
     if to is None:
         sys.stdout.write(html)
         return recording
-    try:
-        to.write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise DraftscopeError(f"'{to}' cannot be written ({error.strerror}); choose another file.") from None
+    write_text(to, html)
     return recording
 
 

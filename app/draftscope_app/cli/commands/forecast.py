@@ -65,7 +65,7 @@ def forecast(
         raise DraftscopeError(
             "A forecast needs a MODEL, such as Llama-3.3-70B; or give --validate FILE or --figures DIR."
         )
-    from draftscope.forecast.ask import ask
+    from draftscope.forecast.forecast import ask
 
     scenario = ask(
         model, drafter, card, form=form, draft=draft, quant=quant, engine=engine, tp=tp, concurrency=concurrency,

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import BaseModel, ConfigDict
 
-from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.base.errors import DraftscopeError, quoted, write_text
 from draftscope.base.steps import said
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
@@ -55,7 +55,7 @@ class Options(BaseModel):
     prompts: Path | None = option("prompts, one object a line", None, options.PROMPT, "FILE.jsonl")
     raw: bool = option("no chat template", False, options.PROMPT)
     repeats: int = option("counted repeats after the warm-up", 3, options.SAMPLING, ge=1)
-    concurrency: str = option("measure under load: concurrent requests, 1 to 64", "", LOAD, "N,...")
+    concurrency: tuple[int, ...] = option("measure under load: concurrent requests, 1 to 64", (), LOAD)
     arrivals: str = option("closed, or poisson:RATE with requests a second", "closed", LOAD, "HOW")
     seconds: float = option("time for each point", 10.0, LOAD, "S")
     good_ttft: float | None = option("goodput: answers that begin within so many milliseconds", None, LOAD, "MS")
@@ -96,7 +96,7 @@ def race(
     from draftscope.servers.race import Race
 
     chosen = read_options(Options, given)
-    texts, points, rate = _texts(prompt, chosen.prompts), _points(chosen.concurrency), _rate(chosen.arrivals)
+    texts, points, rate = _texts(prompt, chosen.prompts), chosen.concurrency, _rate(chosen.arrivals)
     request = request_of(options.settings(sampling), tokens, not chosen.cached)
     with _opened(chosen, loading) as lanes:
         prompts = lanes.prompts(texts, chosen.raw, tokens)
@@ -155,7 +155,7 @@ def _race(field: Field, plan: Race, chosen: Options, json: bool) -> int:
     rows = summaries(field.lanes, plan, standing, known)
     whole = saved(plan, standing, rows, known) | {"missing": dict(field.missing)}
     if chosen.save is not None:
-        _save(chosen.save, whole)
+        write_text(chosen.save, jsonlib.dumps(whole, indent=1) + "\n")
     if json:
         print(jsonlib.dumps({name: value for name, value in whole.items() if name != "answers"}))
     else:
@@ -206,7 +206,7 @@ def _load(field: Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
     assert curve is not None
     whole = curve.model_dump(mode="json")
     if save is not None:
-        _save(save, whole)
+        write_text(save, jsonlib.dumps(whole, indent=1) + "\n")
     if json:
         print(jsonlib.dumps(whole))
     else:
@@ -232,15 +232,6 @@ def _texts(prompt: str | None, path: Path | None) -> list[str]:
     return [entry.text for entry in entries]
 
 
-def _points(given: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(point) for point in given.split(",")) if given else ()
-    except ValueError:
-        raise DraftscopeError(
-            f"--concurrency {given}: give whole numbers separated by commas, such as 1,2,4,8."
-        ) from None
-
-
 def _rate(given: str) -> float | None:
     how, _, rate = given.partition(":")
     try:
@@ -260,11 +251,3 @@ def _seconds(milliseconds: float | None) -> float | None:
 def _say(dropped: Mapping[str, str]) -> None:
     for lane, why in dropped.items():
         terminal.print_note(f"{lane} does not take part: {why}")
-
-
-def _save(path: Path, whole: Mapping[str, Any]) -> None:
-    try:
-        path.write_text(jsonlib.dumps(whole, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise DraftscopeError(f"'{path}' cannot be written ({reason}); choose another --save.") from None

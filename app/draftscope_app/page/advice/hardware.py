@@ -10,9 +10,8 @@ from typing import Any
 import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.forecast.ask import ask
 from draftscope.forecast.cluster.sizing import USUAL_ANSWER, cards_needed
-from draftscope.forecast.forecast import Forecast, Scenario, dollars_per_million, forecast
+from draftscope.forecast.forecast import Forecast, Scenario, ask, dollars_per_million, forecast
 from draftscope.forecast.tables import read_table
 from draftscope_app.page import notes
 from draftscope_app.page.shared import PRIVATE

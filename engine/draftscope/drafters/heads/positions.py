@@ -87,7 +87,8 @@ class MedusaSource(PositionSource):
 
     name = "medusa head"
 
-    def __init__(self, head: Medusa, parts: Parts[DrafterOptions]) -> None:
+    def __init__(self, head: Head, parts: Parts[DrafterOptions]) -> None:
+        assert isinstance(head, Medusa)
         super().__init__(head, parts, 1)  # a cache that nothing is written to
         self.most = head.config.heads
         self._state: Tensor | None = None  # [B, 1, H]
@@ -125,7 +126,8 @@ class BlockSource(PositionSource):
 
     name = "block position"
 
-    def __init__(self, head: Block, parts: Parts[DrafterOptions]) -> None:
+    def __init__(self, head: Head, parts: Parts[DrafterOptions]) -> None:
+        assert isinstance(head, Block)
         super().__init__(head, parts, parts.capacity + head.config.size)
         self.most = head.config.size - 1
         self._block = head
@@ -204,7 +206,8 @@ class DSparkSource(BlockSource):
 
     name = "dspark position"
 
-    def __init__(self, head: DSpark, parts: Parts[DrafterOptions]) -> None:
+    def __init__(self, head: Head, parts: Parts[DrafterOptions]) -> None:
+        assert isinstance(head, DSpark)
         super().__init__(head, parts)
         self._table = head
 
@@ -346,29 +349,11 @@ def _at(states: Tensor, index: Tensor) -> Tensor:
     return states.gather(1, index[:, None, None].expand(-1, 1, states.shape[2]))
 
 
-def _medusa(parts: Parts[DrafterOptions]) -> PositionSource:
-    head = parts.heads["medusa"]
-    assert isinstance(head, Medusa)
-    return MedusaSource(head, parts)
-
-
-def _block(parts: Parts[DrafterOptions]) -> PositionSource:
-    head = parts.heads["block"]
-    assert isinstance(head, Block)
-    return BlockSource(head, parts)
-
-
-def _dspark(parts: Parts[DrafterOptions]) -> PositionSource:
-    head = parts.heads["dspark"]
-    assert isinstance(head, DSpark)
-    return DSparkSource(head, parts)
-
-
 MEDUSA_CHAIN = DrafterInfo(
     name="medusa",
     title="Medusa heads, chain",
     paper="Cai et al. 2401.10774",
-    create=lambda parts: PositionsChain(parts, _medusa(parts)),
+    create=lambda parts: PositionsChain(parts, MedusaSource(parts.heads["medusa"], parts)),
     options=ChainOptions,
     head=head_kinds.MEDUSA,
 )
@@ -376,7 +361,7 @@ MEDUSA = DrafterInfo(
     name="medusa-tree",
     title="Medusa heads, sparse tree",
     paper="Cai et al. 2401.10774",
-    create=lambda parts: PositionsTree(parts, _medusa(parts), sparse=True),
+    create=lambda parts: PositionsTree(parts, MedusaSource(parts.heads["medusa"], parts), sparse=True),
     options=GrownTreeOptions,
     head=head_kinds.MEDUSA,
     grows_trees=True,
@@ -385,7 +370,7 @@ BLOCK = DrafterInfo(
     name="block",
     title="Block drafter, chain",
     paper="DFlash 2602.06036",
-    create=lambda parts: PositionsChain(parts, _block(parts)),
+    create=lambda parts: PositionsChain(parts, BlockSource(parts.heads["block"], parts)),
     options=ChainOptions,
     head=head_kinds.BLOCK,
 )
@@ -393,7 +378,7 @@ BLOCK_TREE = DrafterInfo(
     name="block-tree",
     title="Block drafter, best-first tree",
     paper="DFlash 2602.06036, DDTree 2604.12989",
-    create=lambda parts: PositionsTree(parts, _block(parts), sparse=False),
+    create=lambda parts: PositionsTree(parts, BlockSource(parts.heads["block"], parts), sparse=False),
     options=GrownTreeOptions,
     head=head_kinds.BLOCK,
     grows_trees=True,
@@ -402,7 +387,7 @@ DSPARK = DrafterInfo(
     name="dspark",
     title="DSpark block drafter, chain",
     paper="DSpark 2607.05147",
-    create=lambda parts: PositionsChain(parts, _dspark(parts)),
+    create=lambda parts: PositionsChain(parts, DSparkSource(parts.heads["dspark"], parts)),
     options=ChainOptions,
     head=head_kinds.DSPARK,
 )

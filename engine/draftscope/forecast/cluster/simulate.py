@@ -19,10 +19,6 @@ EDGE = 0.2  # of the requests at both ends of a run, when the servers fill and e
 Router: TypeAlias = Callable[[int, Sequence[SimulatedServer]], SimulatedServer]  # the request's number, the servers
 
 
-def in_turn(number: int, servers: Sequence[SimulatedServer]) -> SimulatedServer:
-    return servers[number % len(servers)]
-
-
 def least_busy(number: int, servers: Sequence[SimulatedServer]) -> SimulatedServer:
     """The one with the fewest requests; of equals the next in turn, so that none stays cold."""
     turn = number % len(servers)

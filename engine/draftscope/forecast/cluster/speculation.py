@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise, takewhile
 
 import numpy as np
 
-from draftscope.base.alpha import alpha_of
+from draftscope.base.costs import alpha_of
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-
-import numpy as np
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.cluster.speculation import Speculation, chances_of_chain, pays_up_to
@@ -80,15 +78,3 @@ def _fits(scenario: Scenario) -> int:
             f"{on.cards} x {on.card.name} have no room for {target.name} and an answer; give more cards or fewer tokens"
         )
     return min(sequences, MOST_SEQUENCES)
-
-
-def between(measured: Mapping[int, float]) -> tuple[float, ...]:
-    """Seconds at every batch from 1 to the largest measured one, on lines between those that were measured."""
-    batches = sorted(measured)
-    return tuple(map(float, np.interp(range(1, batches[-1] + 1), batches, [measured[n] for n in batches])))
-
-
-def line(lengths: Sequence[int], seconds: Sequence[float]) -> Callable[[int], float]:
-    """Seconds of a prefill by its tokens: the straight line through what was measured, never below 0."""
-    slope, start = np.polyfit(lengths, seconds, 1)
-    return lambda tokens: max(0.0, float(start + slope * tokens)) if tokens else 0.0

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from types import MappingProxyType
+from typing import NamedTuple
 
 from draftscope.measure.bench.predict import PartTimes, Prediction, predict
 from draftscope.measure.bench.rounds import MeasuredRounds
@@ -85,9 +86,8 @@ class Headline:
     runs: int
 
 
-@dataclass(frozen=True)
-class Paired:
-    """A run, and plain's in the same repeat of the same prompt."""
+class Paired(NamedTuple):
+    """A run, and another one, which is plain's where nothing else is said, in the same repeat of the same prompt."""
 
     run: BenchRun
     plain: BenchRun
@@ -125,10 +125,21 @@ def loop_share(run: BenchRun) -> float:
     return fmean(repeated_4grams(ids) for ids in run.ids)
 
 
+def paired(runs: Sequence[BenchRun]) -> list[Paired]:
+    """Every run that has plain's beside it."""
+    plain = {(run.case, run.repeat): run for run in runs if run.label == PLAIN}
+    return [Paired(run, plain[run.case, run.repeat]) for run in runs if (run.case, run.repeat) in plain]
+
+
+def counted(pairs: Sequence[Paired]) -> Sequence[Paired]:
+    """Those whose texts do not loop, or all where every one does."""
+    return [pair for pair in pairs if not pair.loops] or pairs
+
+
 def rows(runs: Sequence[BenchRun], distances: Distances = NO_DISTANCES) -> list[BenchRow]:
     """A row for every system, kind and cell, in the order of the runs; `distances` by label and temperature."""
     by_row: dict[object, list[Paired]] = {}
-    for pair in _paired(runs):
+    for pair in paired(runs):
         case = pair.run.case
         by_row.setdefault((case.cell, case.kind, pair.run.label), []).append(pair)
     return [_row(pairs, distances) for pairs in by_row.values()]
@@ -137,14 +148,9 @@ def rows(runs: Sequence[BenchRun], distances: Distances = NO_DISTANCES) -> list[
 def headlines(runs: Sequence[BenchRun]) -> list[Headline]:
     """A headline for every system and cell, in the order of the runs."""
     by_cell: dict[object, list[Paired]] = {}
-    for pair in _paired(runs):
+    for pair in paired(runs):
         by_cell.setdefault((pair.run.case.cell, pair.run.label), []).append(pair)
     return [_headline(pairs) for pairs in by_cell.values()]
-
-
-def _paired(runs: Sequence[BenchRun]) -> list[Paired]:
-    plain = {(run.case, run.repeat): run for run in runs if run.label == PLAIN}
-    return [Paired(run, plain[run.case, run.repeat]) for run in runs if (run.case, run.repeat) in plain]
 
 
 def _row(pairs: Sequence[Paired], distances: Distances) -> BenchRow:
@@ -153,13 +159,8 @@ def _row(pairs: Sequence[Paired], distances: Distances) -> BenchRow:
     ats = [pair.differs_at for pair in pairs]
     full = [ratio for pair in pairs if (ratio := pair.ratio_while_full) is not None]
     row = BenchRow(
+        **vars(label),
         name=label.name,
-        system=label.system,
-        drafter=label.drafter,
-        gamma=label.gamma,
-        shape=label.shape,
-        length=label.length,
-        rule=label.rule,
         lossy=label.lossy,
         kind=case.kind,
         temperature=case.temperature,
@@ -185,7 +186,7 @@ def _row(pairs: Sequence[Paired], distances: Distances) -> BenchRow:
 
 def _with_rounds(row: BenchRow, pairs: Sequence[Paired]) -> BenchRow:
     """Adds what can only be known of our own rounds."""
-    ours, plain = _timings([pair.run for pair in pairs]), _timings([pair.plain for pair in pairs])
+    ours, plain = part_times([pair.run for pair in pairs]), part_times([pair.plain for pair in pairs])
     if ours is None or plain is None:
         return row
     rounds, prediction = ours.rounds, predict(ours, plain, row.tokens)
@@ -205,7 +206,7 @@ def _with_rounds(row: BenchRow, pairs: Sequence[Paired]) -> BenchRow:
     )
 
 
-def _timings(runs: Sequence[BenchRun]) -> PartTimes | None:
+def part_times(runs: Sequence[BenchRun]) -> PartTimes | None:
     """All rounds, and the median before the first; None for another program."""
     rounds = [run.rounds for run in runs if run.rounds is not None]
     return PartTimes(MeasuredRounds.joined(rounds), median(run.before_ms for run in runs)) if rounds else None

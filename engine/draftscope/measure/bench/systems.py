@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import product
@@ -14,7 +14,6 @@ from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import LOSSY
 from draftscope.decode.engine import DecodingEngine
-from draftscope.drafters import DrafterInfo
 from draftscope.drafters.options import ShapeOptions, TreeShape
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
@@ -112,14 +111,23 @@ class System(ABC):
 class DrafterSystem(System):
     """One of this project's drafters, through the engine's own loop."""
 
-    def __init__(self, engine: DecodingEngine, label: Label, watch: Callable[[], None] | None = None) -> None:
-        """`watch` is called every round and may raise, which ends a run that nobody waits for any more."""
+    def __init__(
+        self,
+        engine: DecodingEngine,
+        label: Label,
+        watch: Callable[[], None] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`watch` is called every round and may raise, which ends a run that nobody waits for any more. `settings` are
+        those of a label that is only a name."""
         self.label = label
         self._lab = engine
         self._watch = watch
+        self._settings = label.settings if settings is None else settings
 
     def prepare(self, case: Case, tokens: int, seed: int) -> Write:
-        settings = Settings.of(**self.label.settings, temperature=case.temperature, max_new_tokens=tokens, seed=seed)
+        more = {"temperature": case.temperature, "max_new_tokens": tokens, "seed": seed}
+        settings = Settings.of(**{**self._settings, **more})
         prompts, streams = [list(prompt) for prompt in case.prompts], tuple(range(case.batch))
         sizes = self._sizes(case, tokens)
 
@@ -143,7 +151,7 @@ class DrafterSystem(System):
         None for a drafter with a head, whose shape says nothing of what it caches, and for a draft that counts other
         tokens; the latter where no model drafts.
         """
-        info, engine = drafters.find(self.label.drafter), self._lab
+        info, engine = drafters.find(self._settings["drafter"]), self._lab
         if info.needs_head or (info.needs_text_draft and engine.foreign is not None):
             return None, None
         drafts = [engine.draft] if info.needs_draft and engine.draft is not None else []
@@ -163,10 +171,6 @@ def refuse_unknown(names: Sequence[str]) -> None:
             raise DraftscopeError(f"The drafter '{name}' waits for a person, who cannot be benchmarked; leave it out.")
 
 
-def _sensible(info: DrafterInfo, engine: DecodingEngine) -> bool:
-    return engine.foreign is not None or not info.needs_text_draft
-
-
 def drafter_systems(engine: DecodingEngine, plan: BenchPlan) -> tuple[list[System], list[str]]:
     """Plain decoding first, then the plan's drafters; and a note that names those that this pair cannot run.
 
@@ -174,7 +178,11 @@ def drafter_systems(engine: DecodingEngine, plan: BenchPlan) -> tuple[list[Syste
     that draft through text although the draft has the target's tokenizer.
     """
     known = drafters.known()
-    names = plan.drafters or [name for name, info in known.items() if not info.synthetic and _sensible(info, engine)]
+    through_text = engine.foreign is not None
+    sensible = [
+        name for name, info in known.items() if not info.synthetic and (through_text or not info.needs_text_draft)
+    ]
+    names = plan.drafters or sensible
     named = [info for info in engine.drafters() if info.name in names]
     able = [info for info in named if info.available and "typed" not in info.uses]
     labels = [PLAIN]

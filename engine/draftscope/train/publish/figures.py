@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -15,11 +15,10 @@ from draftscope.base.prompts import Prompt, select
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.predict import PartTimes, predict
-from draftscope.measure.bench.rounds import MeasuredRounds
-from draftscope.measure.bench.rows import loop_share
-from draftscope.measure.bench.runner import Bench, BenchRun
-from draftscope.measure.bench.statistics import LOOP, Interval, bootstrap, repeated_4grams
+from draftscope.measure.bench.predict import predict
+from draftscope.measure.bench.rows import Paired, counted, paired, part_times
+from draftscope.measure.bench.runner import Bench
+from draftscope.measure.bench.statistics import Interval, bootstrap, repeated_4grams
 from draftscope.measure.bench.systems import OWN, PLAIN, DrafterSystem, Label
 from draftscope.train.data.corpus import Domain, Texts
 from draftscope.train.data.tokenizer import END, PAD
@@ -103,23 +102,16 @@ def trials(engine: DecodingEngine, drafter: str, prompts: Sequence[Prompt], plan
     todo, _ = cases(engine, plan, select(prompts))
     labels = {gamma: Label(OWN, drafter, gamma) for gamma in plan.gammas}
     runs = Bench(plan, [DrafterSystem(engine, label) for label in (PLAIN, *labels.values())], todo).runs()
-    plain = {(run.case, run.repeat): run for run in runs if run.label == PLAIN}
-    results = []
+    pairs, results = paired(runs), []
     for temperature, (gamma, label) in product(plan.temperatures, labels.items()):
-        chosen = [run for run in runs if run.label == label and run.case.temperature == temperature]
-        pairs = [(run, plain[run.case, run.repeat]) for run in chosen]
-        counted = [pair for pair in pairs if max(map(loop_share, pair)) <= LOOP] or pairs
-        results.append(_trial(gamma, temperature, counted, plan.tokens))
+        chosen = [pair for pair in pairs if pair.run.label == label and pair.run.case.temperature == temperature]
+        results.append(_trial(gamma, temperature, counted(chosen), plan.tokens))
     return results
 
 
-def _trial(gamma: int, temperature: float, pairs: Sequence[tuple[BenchRun, BenchRun]], tokens: int) -> Trial:
-    drafted, plain = (
-        PartTimes(
-            MeasuredRounds.joined([run.rounds for run in runs if run.rounds]), median(run.before_ms for run in runs)
-        )
-        for runs in zip(*pairs, strict=True)
-    )
+def _trial(gamma: int, temperature: float, pairs: Sequence[Paired], tokens: int) -> Trial:
+    drafted, plain = (part_times(runs) for runs in zip(*pairs, strict=True))
+    assert drafted is not None and plain is not None
     terms = predict(drafted, plain, tokens)
     ratio = bootstrap([[theirs.seconds / run.seconds for run, theirs in pairs]])
     return Trial(gamma, temperature, terms.tau, ratio, terms.gamma_c / gamma, len({run.case for run, _ in pairs}))

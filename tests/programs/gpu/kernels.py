@@ -17,10 +17,10 @@ from draftscope.base.steps import last
 from draftscope.decode.calibrate import interleaved
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
-from draftscope.measure.gpu.sections import PROMPT, GpuRow, until
 from draftscope.models.cache.masks import Reach, attention_mask, with_common
 from draftscope.models.cache.slots import WIDE, SlotTable
 from draftscope.models.forward.attention import attend, way_of
+from tests.programs.gpu.sections import PROMPT, GpuRow, until
 
 # CUDA's calls by what they mean for the host: it stops, it copies, it starts a kernel, it starts a graph.
 CALLS = {

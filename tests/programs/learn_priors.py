@@ -1,4 +1,4 @@
-"""Writes priors.csv on stdout from the training half of a record: `python -m draftscope.forecast.learn FILE`."""
+"""Writes priors.csv on stdout from the training half of a record: `python -m tests.programs.learn_priors FILE`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import csv
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from draftscope.forecast.record import in_training_half, read_acceptance, read_rows
+from draftscope.base.costs import alpha_of
+from draftscope.base.errors import DraftscopeError
+from draftscope.forecast.acceptance import kind_of_text
+from draftscope.forecast.architecture import of_size
+from draftscope.forecast.drafting import find_kind, plan_drafting
+from draftscope.forecast.record import in_training_half, published_tau, read_rows
+from draftscope.forecast.tables import find_engine
 
 WEIGHT = 3.0  # rows that the wider group counts for
 LEAST_SPREAD = 0.4  # of logits, between sources of one kind; a group of one source shows less
@@ -30,6 +36,19 @@ def learn(seen: Sequence[tuple[str, bool, str, float]]) -> Iterator[tuple[str, .
         middles[cell] = fmean(local) if wider is None else (sum(local) + WEIGHT * wider) / (len(local) + WEIGHT)
         spread = math.sqrt(fmean((entry - middles[cell]) ** 2 for entry in local))
         yield *cell, f"{middles[cell]:.3f}", f"{max(spread, LEAST_SPREAD):.3f}", str(len(local))
+
+
+def read_acceptance(row: Mapping[str, str]) -> tuple[str, bool, str, float] | None:
+    """Kind of drafter, whether it drafts trees, kind of text, and acceptance at every position, if all are known."""
+    try:
+        kind = find_kind(row["drafter_kind"])
+        drafting = plan_drafting(kind, of_size(8e9), row["gamma_or_tree"], trees=find_engine(row["engine"]).trees)
+    except DraftscopeError:
+        return None
+    tau = published_tau(row, drafting)
+    if tau is None or not 1 < tau < drafting.depth + 1:
+        return None
+    return kind.name, drafting.branches, kind_of_text(row["dataset"]), alpha_of(tau, drafting.depth)
 
 
 def main(paths: Iterable[str]) -> None:

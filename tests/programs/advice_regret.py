@@ -1,15 +1,22 @@
-"""How good the advice is: a chooser of `measure.regret`, which is asked for advice on every cell before the grid runs.
+"""How good the advice is: it is asked on every kind of text, then a grid of settings runs on the same prompts.
 
-"Leave it off" and "cannot tell" count as plain decoding, which is part of the grid.
+    python -m tests.programs.advice_regret --temperature 0,1 --out advice-regret
+
+"Leave it off" and "cannot tell" count as plain decoding, which is part of the grid. The results are saved after each
+kind of text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
+from typing import Annotated
 
 import pandas as pd
+import typer
+from pydantic.fields import FieldInfo
 
 from draftscope.advise import proof
 from draftscope.advise.advise import advise
@@ -20,11 +27,25 @@ from draftscope.advise.report import AdviceReport
 from draftscope.advise.verdict import Verdict
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo
-from draftscope.measure.bench.rows import loop_share
-from draftscope.measure.bench.statistics import LOOP, Interval
+from draftscope.measure.bench.plan import BenchPlan, texts
+from draftscope.measure.bench.rows import Paired, counted
+from draftscope.measure.bench.statistics import LEVEL, Interval
 from draftscope.measure.bench.systems import PLAIN, DrafterSystem, System
-from draftscope.measure.regret import Chooser, ChosenSetting, RegretCell, RunPair
+from draftscope.measure.regret import Chooser, ChosenSetting, RegretCell
+from draftscope_app.cli import options, plans
+from draftscope_app.cli.fields import Given, options_of, takes
 
+DRAFTERS = ("draft", "sampled-tree", "topk-tree", "ngram", "suffix", "eagle3")
+PLAN = BenchPlan(repeats=2, seconds=1500.0, peers=False)
+COMPARED = options_of(
+    {
+        "drafters": FieldInfo(annotation=tuple[str, ...], default=DRAFTERS, description="drafters to compare"),
+        "concurrency": FieldInfo(annotation=tuple[int, ...], default=(1,), description="concurrent requests"),
+        "each": FieldInfo(annotation=float, default=20.0, description="seconds for each advice"),
+        "seconds": FieldInfo(annotation=float, default=PLAN.seconds, description="no kind of text starts later"),
+    },
+    by_commas=frozenset({"drafters", "concurrency"}),
+)
 GRID_GAMMAS = (1, 2, 3, 4, 6, 8)
 GRID_SHAPES = ((2,), (2, 1), (2, 1, 1), (2, 2, 1), (3, 2, 1))
 assert set(GRID_GAMMAS) <= set(GAMMAS) and set(GRID_SHAPES) <= set(SHAPES)
@@ -46,10 +67,9 @@ class AdviceChooser(Chooser):
         report = advise(self._lab, self._of(cell), {cell.kind: cell.prompts}, self._names)
         return chosen(self._lab, report)
 
-    def compare(self, cell: RegretCell, pairs: Sequence[RunPair]) -> Interval:
+    def compare(self, cell: RegretCell, pairs: Sequence[Paired]) -> Interval:
         """The objective's ratio, as the advice predicts it; texts that loop do not count, unless all do."""
-        counted = [pair for pair in pairs if max(map(loop_share, pair)) <= LOOP] or pairs
-        return proof.ratio_of(self._of(cell), counted)
+        return proof.Ratios.of(self._of(cell), counted(pairs)).interval(LEVEL)
 
     def _of(self, cell: RegretCell) -> Question:
         return replace(self._question, temperature=cell.temperature, concurrency=cell.concurrency)
@@ -108,3 +128,41 @@ def summary(rows: pd.DataFrame) -> str:
 
 def _low(regrets: Sequence[float]) -> int:
     return sum(regret <= MAX_REGRET for regret in regrets)
+
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@takes(
+    compared=COMPARED,
+    wanted=plans.plan_options(PLAN, ("kinds", "temperature", "tokens", "repeats")),
+    loading=options.MODEL_OPTIONS,
+)
+def run(
+    compared: Given,
+    wanted: Given,
+    loading: Given,
+    prompts: plans.Prompts = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="folder for the files")] = Path("advice-regret"),
+) -> int:
+    """Ask for advice on every kind of text, then run a grid of settings on the same prompts."""
+    concurrency = tuple(compared.get("concurrency", (1,)))
+    plan = plans.planned(wanted, replace(PLAN, batches=concurrency, seconds=compared.get("seconds", PLAN.seconds)))
+    question = Question(length=plan.tokens, seconds=compared.get("each", 20.0), concurrency=max(plan.batches))
+    selected, _ = texts(plan, prompts)
+    plans.prepare_folder(out)
+    engine = options.load(options.models(loading)[0])
+    selected = plans.for_target(engine, plan, prompts, selected)
+    names = tuple(compared.get("drafters", DRAFTERS))
+    advice = AdviceChooser(engine, question, names)
+    report = plans.measure_regret(engine, plan, [advice], grid(engine, names), selected, out, "advice-regret")
+    print(f"{report.markdown()}\n{summary(report.rows)}")
+    cells = len(selected) * len(plan.temperatures) * len(plan.batches)
+    if left := cells - len(report.rows.query("policy")):
+        print(f"{left} kinds of text were not measured: --seconds {plan.seconds:g} were over.")
+    return 0
+
+
+if __name__ == "__main__":
+    app()

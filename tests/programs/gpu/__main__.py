@@ -1,6 +1,6 @@
 """The GPU suite: exactness, speeds, graphs, waits and memory traffic on a CUDA machine, in under ten minutes.
 
-    PYTHONPATH=engine python3 -m draftscope.measure.gpu --out FOLDER
+    PYTHONPATH=engine python3 -m tests.programs.gpu --out FOLDER
 
 Needs no gradio. The most important sections come first; each has its share of the time, and what is not reached is
 named. Every row is saved when it is there, with the card, the date and the versions. Without CUDA it stops with one
@@ -25,8 +25,8 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
 from draftscope.measure.bench.benchmark import save
 from draftscope.measure.bench.report import machine
-from draftscope.measure.gpu import kernels, sections
-from draftscope.measure.gpu.sections import GpuRow
+from tests.programs.gpu import kernels, sections
+from tests.programs.gpu.sections import GpuRow
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ def _cell(value: object) -> str:
 
 
 def main() -> int:
-    """The only command line in the engine: the GPU machine has neither typer nor the app. Exit codes as the app's."""
-    parser = argparse.ArgumentParser(prog="python -m draftscope.measure.gpu", description=__doc__.split("\n")[0])
+    """Without typer and the app, which a GPU machine need not have. Exit codes as the app's."""
+    parser = argparse.ArgumentParser(prog="python -m tests.programs.gpu", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("bench"))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--target", help="hub id or folder; default: the embedded pair")
