@@ -136,4 +136,4 @@ def _recovered(decoder: Decoder) -> dict[int, PackedWeight]:
         return {}
     weights = [decoder.head, *(w for layer in decoder.layers for w in (layer.qkv, layer.out, layer.up, layer.down))]
     packed = {weight.data_ptr(): recovered(weight) for weight in weights}
-    return {address: found for address, found in packed.items() if found is not None}
+    return {address: weight for address, weight in packed.items() if weight is not None}

@@ -73,11 +73,11 @@ def _parts(weight: Tensor, kind: int, levels: Callable[[Tensor], _Levels], exact
     parts = []
     for part in weight.detach().split(max(LANES, PART // weight.shape[1] // LANES * LANES)):
         blocks = part.float().view(len(part), -1, BLOCK)
-        found = levels(blocks)
+        fitted = levels(blocks)
         tolerance = RELATIVE * blocks.abs() + OF_LARGEST * blocks.abs().amax(-1, keepdim=True)
-        if exact and not bool(((found.weights - blocks).abs() <= tolerance).all()):
+        if exact and not bool(((fitted.weights - blocks).abs() <= tolerance).all()):
             return None
-        parts.append(_packed(found, kind))
+        parts.append(_packed(fitted, kind))
     return PackedWeight(torch.cat(parts), kind)
 
 
