@@ -21,7 +21,9 @@ from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import rows
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import Case, MissingPeerError, System, drafter_systems, needed
+from draftscope.models.model import ForwardMode
 from tests.conftest import random_llama
+from tests.models.test_native import llama
 from tests.support import gguf_files
 
 PLAN = BenchPlan(drafters=("plain",), temperatures=(0.0,), tokens=12, repeats=1)
@@ -187,6 +189,23 @@ def test_llama_cpps_server_is_asked_for_every_token(pair: DecodingEngine) -> Non
         written = server.prepare(Case("any", 0, ((3, 5),), 0.0), 4, seed=10)()
     assert written.ids == [[13, 14, 15, 16]]
     assert server.note == "llama.cpp by its server, b1234, weights and cache in F32."
+
+
+@pytest.mark.usefixtures("binary")
+@pytest.mark.parametrize("dtype", ["stored", "bfloat16"])
+def test_llama_cpp_reads_the_file_that_the_target_is_read_from(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same weights on both sides: as they are stored, or widened to bfloat16."""
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "cache"))
+    tokenizer, path = gguf_files.tokenizer_with_merges(), tmp_path / "small.gguf"
+    gguf_files.write(path, llama(vocab_size=len(tokenizer)).float(), tokenizer, GGMLQuantizationType.Q4_1)
+    engine = draftscope.load(path, dtype=dtype, threads=1)
+    with ExitStack() as stack:
+        (server,) = peers.llama_server.systems(engine, 60, stack)
+    stored = engine.target.forward_mode is ForwardMode.PACKED
+    assert ("file that the target is from, cache in BF16" in server.note) == stored
+    assert ("weights and cache in BF16" in server.note) != stored
 
 
 @pytest.mark.parametrize(

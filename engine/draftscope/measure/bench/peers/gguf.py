@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from draftscope.base.errors import DraftscopeError
+from draftscope.decode.engine import DecodingEngine
+from draftscope.models.files.gguf_file import inspected
 from draftscope.models.forward.lean import covers
+from draftscope.models.loading.sources import file_of
 from draftscope.models.model import Model
 
 MOST_BYTES = 4_000_000_000  # of weights to write to a temporary folder
@@ -31,6 +35,26 @@ NAMES = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
+
+
+class GgufWeights(NamedTuple):
+    """A file, its most frequent tensor type, and where its weights are from."""
+
+    path: Path
+    kind: str
+    origin: str
+
+
+def original(engine: DecodingEngine) -> GgufWeights | None:
+    """The target's own file; None if it has none, or one that is not quantised."""
+    try:
+        path = file_of(Path(engine.target.network.name_or_path))
+        quantized = inspected(path).quantized if path is not None else []
+    except DraftscopeError:  # it cannot be downloaded again
+        return None
+    if path is None or not quantized:
+        return None
+    return GgufWeights(path, quantized[0], f"the {path.stat().st_size / 1e6:.0f} MB file that the target is from")
 
 
 def why_not(model: Model) -> str | None:

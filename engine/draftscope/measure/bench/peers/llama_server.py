@@ -22,6 +22,7 @@ import torch
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers import gguf
 from draftscope.measure.bench.systems import Case, Label, MissingPeerError, System, Write, WrittenBatch, needed
+from draftscope.models.model import ForwardMode
 
 PEER, BINARY, VARIABLE = "llama.cpp", "llama-server", "LLAMA_SERVER"
 INSTALL = f"put {BINARY} on PATH or its path into {VARIABLE}, or pip install llama-cpp-python (it compiles C++)"
@@ -67,23 +68,32 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
     if (why := gguf.why_not(engine.target)) is not None:
         raise MissingPeerError(f"{PEER} was skipped: {why}.")
     folder = Path(open_until.enter_context(TemporaryDirectory()))
-    gguf.write(writer, engine.target.network, folder / "target.gguf", gguf.byte_words)
-    kind = gguf.kind(writer, engine.target.dtype).name
-    url = _started(binary, folder, longest, kind.lower(), open_until)
+    weights, kind = _weights(engine, writer, folder), gguf.kind(writer, engine.target.dtype).name
+    url = _started(binary, weights.path, folder / "log", longest, kind.lower(), open_until)
     client = open_until.enter_context(httpx.Client(base_url=url, timeout=ANSWERS_S, trust_env=False))
     build = client.get("/props").json().get("build_info", "of an unknown build")
-    return [LlamaServer(f"{PEER} by its server, {build}, weights and cache in {kind}.", client)]
+    words = f"weights and cache in {kind}" if weights.kind == kind else f"{weights.origin}, cache in {kind}"
+    return [LlamaServer(f"{PEER} by its server, {build}, {words}.", client)]
 
 
-def _started(binary: str, folder: Path, longest: int, kind: str, open_until: ExitStack) -> str:
+def _weights(engine: DecodingEngine, writer: Any, folder: Path) -> gguf.GgufWeights:
+    """The target's own file if the target reads its weights as they are stored there, else one of its weights."""
+    if engine.target.forward_mode is ForwardMode.PACKED and (weights := gguf.original(engine)) is not None:
+        return weights
+    path = folder / "target.gguf"
+    gguf.write(writer, engine.target.network, path, gguf.byte_words)
+    return gguf.GgufWeights(path, gguf.kind(writer, engine.target.dtype).name, "the target's weights")
+
+
+def _started(binary: str, weights: Path, log_file: Path, longest: int, kind: str, open_until: ExitStack) -> str:
     """Starts the server on a free port and waits until it has loaded the file."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     threads = str(torch.get_num_threads())
-    command = [binary, "-m", str(folder / "target.gguf"), "--host", "127.0.0.1", "--port", str(port), "--no-webui"]
+    command = [binary, "-m", str(weights), "--host", "127.0.0.1", "--port", str(port), "--no-webui"]
     command += ["-c", str(longest + SPARE), "-np", "1", "-t", threads, "-tb", threads, "-ctk", kind, "-ctv", kind]
-    log = open_until.enter_context((folder / "log").open("w"))
+    log = open_until.enter_context(log_file.open("w"))
     try:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     except OSError as error:
@@ -94,7 +104,7 @@ def _started(binary: str, folder: Path, longest: int, kind: str, open_until: Exi
     url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + STARTS_S
     while not _ready(url):
         if process.poll() is not None or time.monotonic() > deadline:
-            said = (folder / "log").read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+            said = log_file.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
             raise MissingPeerError(f"{PEER} was skipped: '{binary}' did not load the model; it said: {said[0][:160]}")
         time.sleep(0.1)
     return url

@@ -9,28 +9,17 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
-from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers import gguf
 from draftscope.measure.bench.systems import Case, Label, MissingPeerError, System, Write, WrittenBatch, needed
-from draftscope.models.files.gguf_file import inspected
-from draftscope.models.loading.sources import file_of
 
 PEER, INSTALL = "openvino-genai", "pip install openvino-genai"
 ROUNDED = "Q8_0"
-
-
-class GgufWeights(NamedTuple):
-    """A file, its most frequent tensor type, and where its weights are from."""
-
-    path: Path
-    kind: str
-    origin: str
 
 
 class OpenVino(System):
@@ -64,7 +53,7 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
     package, runtime = needed("openvino_genai", PEER, INSTALL), needed("openvino", PEER, INSTALL)
     if engine.target.device.type != "cpu":
         raise MissingPeerError(f"{PEER} was skipped: it is measured on a CPU only.")
-    weights = _original(engine) or _rounded(engine, open_until)
+    weights = gguf.original(engine) or _rounded(engine, open_until)
     scheduler = package.SchedulerConfig()
     scheduler.enable_prefix_caching = False
     scheduler.max_num_batched_tokens = longest  # a prompt is read in one piece
@@ -80,19 +69,7 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
     return [OpenVino(Label(f"{PEER}, {weights.kind}"), note, package, runtime, pipeline)]
 
 
-def _original(engine: DecodingEngine) -> GgufWeights | None:
-    """The target's own file; None if it has none, or one that is not quantised."""
-    try:
-        path = file_of(Path(engine.target.network.name_or_path))
-        quantized = inspected(path).quantized if path is not None else []
-    except DraftscopeError:  # it cannot be downloaded again
-        return None
-    if path is None or not quantized:
-        return None
-    return GgufWeights(path, quantized[0], f"the {path.stat().st_size / 1e6:.0f} MB file that the target is from")
-
-
-def _rounded(engine: DecodingEngine, open_until: ExitStack) -> GgufWeights:
+def _rounded(engine: DecodingEngine, open_until: ExitStack) -> gguf.GgufWeights:
     writer = needed("gguf", PEER, "pip install gguf")
     if (why := gguf.why_not(engine.target)) is not None:
         raise MissingPeerError(f"{PEER} was skipped: {why}.")
@@ -101,4 +78,4 @@ def _rounded(engine: DecodingEngine, open_until: ExitStack) -> GgufWeights:
         gguf.write(writer, engine.target.network, path, gguf.merged_words, writer.GGMLQuantizationType[ROUNDED])
     except writer.quants.QuantError as error:
         raise MissingPeerError(f"{PEER} was skipped: the weights cannot be rounded ({error}).") from None
-    return GgufWeights(path, ROUNDED, "the target's weights rounded to 8 bits")
+    return gguf.GgufWeights(path, ROUNDED, "the target's weights rounded to 8 bits")
