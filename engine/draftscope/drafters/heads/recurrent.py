@@ -40,6 +40,7 @@ class HeadRows:
         self._length = torch.zeros(parts.batch, dtype=torch.long, device=head.shared.embedding.device)  # the same [B]
         nothing = head.shared.embedding.new_zeros((parts.batch, 1, len(head.layers) * head.shared.hidden))
         self._ahead = head.fuse(nothing) * 0  # [B, 1, h] the output for the newest true pair
+        self._logits: Tensor | None = None  # [B, 1, D] of it, if they are known
         self._pending_features: PendingFeatures | None = None
 
     def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
@@ -62,14 +63,16 @@ class HeadRows:
         kept = torch.tensor(rows, device=self._ahead.device)
         self._cache.select_rows(kept)
         self._pending_features.select_rows(rows)
-        self._rows, self._ahead = [self._rows[row] for row in rows], self._ahead[kept]
+        self._rows, self._ahead, self._logits = [self._rows[row] for row in rows], self._ahead[kept], None
         self._length = self._length[kept]
         return True
 
     def first(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Distribution [B, 1, V] after the pending tokens, and the features [B, 1, h] that it came from."""
         self._read(texts)
-        return self._distribution(self._head.logits(self._ahead)), self._ahead
+        if self._logits is None:
+            self._logits = self._head.logits(self._ahead)
+        return self._distribution(self._logits), self._ahead
 
     def as_one_graph(
         self, texts: Sequence[Sequence[int]], form: object, more: tuple[Tensor, ...], fed: int, call: Call
@@ -90,12 +93,13 @@ class HeadRows:
         bound = max(self._rows)
 
         def loop(tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, *more: Tensor) -> Outputs:
-            ahead = self._advanced(tokens, states, kept, ahead, bound)
+            ahead, _ = self._advanced(tokens, states, kept, ahead, bound)
             length = self._cache.table.length
             return ahead, length, *call(self._distribution(self._head.logits(ahead)), ahead, *more)
 
         given, widths = (*fresh, self._ahead, *more), [fresh[0].shape[1], fed]
         self._ahead, self._length, *outputs = graphs.loop(self._cache, loop, (form, self._sampling), given, widths)
+        self._logits = None
         return tuple(outputs)
 
     def below(self, tokens: Tensor, features: Tensor, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -110,7 +114,7 @@ class HeadRows:
         """Reads the pairs that were not read yet."""
         fresh = self._fresh(texts)
         if fresh is not None:
-            self._ahead = self._advanced(*fresh, self._ahead, max(self._rows))
+            self._ahead, self._logits = self._advanced(*fresh, self._ahead, max(self._rows))
             self._length = self._cache.table.length
 
     def _fresh(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor] | None:
@@ -123,14 +127,19 @@ class HeadRows:
         self._rows = [rows + more for rows, more in zip(self._rows, count, strict=True)]
         return tokens, states, kept
 
-    def _advanced(self, tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, bound: int) -> Tensor:
-        """Reads pairs, of which the first `kept[b]` are real; returns the output for the newest one, else `ahead`."""
+    def _advanced(
+        self, tokens: Tensor, states: Tensor, kept: Tensor, ahead: Tensor, bound: int
+    ) -> tuple[Tensor, Tensor | None]:
+        """Reads pairs, of which the first `kept[b]` are real; returns the output for the newest one, else `ahead`, and
+        its logits if they are known."""
         offsets = torch.arange(tokens.shape[1], device=tokens.device).expand(len(tokens), -1)
         position_ids, mask = self._begin_write(offsets, None)
-        out = self._head.read(tokens, states, position_ids, mask, self._cache)
+        logits, out = self._head.read(tokens, states, position_ids, mask, self._cache)
         self._cache.keep_first(kept, bound)
-        newest = out.gather(1, (kept - 1).clamp(min=0)[:, None, None].expand(-1, 1, out.shape[2]))
-        return torch.where((kept > 0)[:, None, None], newest, ahead)
+        last, some = (kept - 1).clamp(min=0)[:, None, None], (kept > 0)[:, None, None]
+        ahead = torch.where(some, out.gather(1, last.expand(-1, 1, out.shape[2])), ahead)
+        known = logits is not None and bool(some.all())
+        return ahead, logits.gather(1, last.expand(-1, 1, logits.shape[2])) if logits is not None and known else None
 
     def _begin_write(self, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Prepares the cache for the next rows; returns their positions and mask."""

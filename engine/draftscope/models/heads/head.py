@@ -20,6 +20,8 @@ from draftscope.models.heads.layer import Angles, HeadShape, Rotary
 from draftscope.models.heads.step import CompiledStep, StepParts
 from draftscope.models.native.linear import linear
 
+FEW = 8  # rows whose logits take hardly longer than those of one
+
 
 @dataclass(frozen=True)
 class SharedWeights:
@@ -193,11 +195,14 @@ class RecurrentHead(Head):
 
     def read(
         self, tokens: Tensor, states: Tensor, position_ids: Tensor, mask: Tensor | None, cache: SlotCache
-    ) -> Tensor:
-        """`advance` on the target's hidden states [B, T, len(layers) x H], which it fuses."""
-        if self.step is not None and self.step.fuses:
-            return self.step(self.embed(tokens), states, position_ids, mask, cache, states=True)[1]
-        return self.advance(tokens, self.fuse(states), position_ids, mask, cache)
+    ) -> tuple[Tensor | None, Tensor]:
+        """`forward` on the target's hidden states [B, T, len(layers) x H], which it fuses. Logits only of few rows, and
+        only if the same program computes them."""
+        if self.step is None:
+            return None, self.advance(tokens, self.fuse(states), position_ids, mask, cache)
+        fuses, few = self.step.fuses, tokens.numel() <= FEW
+        features = states if fuses else self.fuse(states)
+        return self.step(self.embed(tokens), features, position_ids, mask, cache, logits=few, states=fuses)
 
     @abstractmethod
     def parts(self) -> StepParts:
