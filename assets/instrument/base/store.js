@@ -205,6 +205,10 @@ export function defaultRound(lane) {
   return best || whole.find((r) => r.accepted > 0) || whole.find((r) => r.nodes.length) || lane.rounds[0] || null;
 }
 
+/** The children of a slot that are verified. */
+export const childrenOf = (round, slot) =>
+  round.nodes.filter((node) => node.parent === slot && node.fate !== "never_accepted");
+
 export const nodeOf = (round, id) => round.nodes.find((node) => node.id === id);
 
 /** The slot's own token, as text: a node's, or the last committed token's, or the prompt's last token. */

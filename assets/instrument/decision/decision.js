@@ -9,7 +9,7 @@ import { formatFigure, formatProb, shorten, visible } from "../base/format.js";
 import { askHost, hostCan, say } from "../base/host.js";
 import { LOSSY, RULE_WORDS } from "../base/rules.js";
 import { fateAt, openSlots } from "../base/stages.js";
-import { decisionAt, isArgmax, isInside, nodeOf, slotRaw } from "../base/store.js";
+import { childrenOf, decisionAt, isArgmax, isInside, nodeOf, slotRaw } from "../base/store.js";
 import { explained } from "../base/symbols.js";
 import { blockForm } from "./block.js";
 import { lossyForm } from "./lossy.js";
@@ -133,7 +133,7 @@ function facing(view) {
   return view.known.result || turn < 0 ? Infinity : turn;
 }
 
-const siblings = (view) => view.round.nodes.filter((n) => n.parent === view.slot && n.fate !== "never_accepted");
+const siblings = (view) => childrenOf(view.round, view.slot);
 
 const draftedNames = (view) =>
   siblings(view)

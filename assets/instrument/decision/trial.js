@@ -7,7 +7,7 @@ import { button, h, remark, setText } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { shareBars } from "../draw/shares.js";
 import { LOSSY } from "../base/rules.js";
-import { decisionAt, nodeOf, slotRaw } from "../base/store.js";
+import { childrenOf, decisionAt, nodeOf, slotRaw } from "../base/store.js";
 import { distanceFrom, lump, uniformStream } from "./distributions.js";
 import {
   blockLengths,
@@ -108,26 +108,25 @@ function tokenDraws(view) {
   const { decision, round, slot } = view;
   const probs = decision.distributions[0];
   const lumped = lump(probs);
-  const children = round.nodes.filter((n) => n.parent === slot && n.fate !== "never_accepted").map((n) => n.token);
+  const children = childrenOf(round, slot).map((n) => n.token);
   const places = children.map((token) => probs.ids.indexOf(token));
   const once =
     decision.rule === "deterministic"
       ? (wrong, uniform) => topKOnce(lumped, places, wrong, uniform)
       : (wrong, uniform) => sampledOnce(lumped, children.length, wrong, uniform);
-  const shown = [
-    ...new Set(
-      [...probs.ids.keys()]
-        .sort((a, b) => probs.p[b] - probs.p[a])
-        .slice(0, ROWS)
-        .concat(places),
-    ),
-  ];
+  return drawsOf(probs, places, lumped, once, ["this rule", `wrong: ${WRONG}`]);
+}
+
+/** Draws of tokens: the likeliest and the drafted ones at `places` by name, all others as one. */
+function drawsOf(probs, places, lumped, once, rules) {
+  const likely = [...probs.ids.keys()].sort((a, b) => probs.p[b] - probs.p[a]);
+  const shown = [...new Set([...likely.slice(0, ROWS), ...places])];
   const group = (values) => [
     ...shown.map((i) => values[i]),
     values.reduce((sum, x, i) => (shown.includes(i) ? sum : sum + x), 0),
   ];
   const names = [...shown.map((i) => visible(probs.raw[i])), "all others"];
-  return draws({ distribution: lumped.p, group, names, once, rules: ["this rule", `wrong: ${WRONG}`], what: "p" });
+  return draws({ distribution: lumped.p, group, names, once, rules, what: "p" });
 }
 
 /** A lossy rule beside the token rule, whose samples match p. */
@@ -139,32 +138,10 @@ function lossyDraws(view, lane) {
   if (!accept)
     return remark("The recording leaves out tokens that this rule treats differently, so it cannot be simulated here.");
   const last = lossyLast(decision.rule, lumped);
-  const drafted = round.nodes
-    .filter((n) => n.parent === view.slot && n.fate !== "never_accepted")
-    .map((n) => probs.ids.indexOf(n.token));
-  const shown = [
-    ...new Set(
-      [...probs.ids.keys()]
-        .sort((a, b) => probs.p[b] - probs.p[a])
-        .slice(0, ROWS)
-        .concat(drafted),
-    ),
-  ];
-  const group = (values) => [
-    ...shown.map((i) => values[i]),
-    values.reduce((sum, x, i) => (shown.includes(i) ? sum : sum + x), 0),
-  ];
-  const names = [...shown.map((i) => visible(probs.raw[i])), "all others"];
+  const drafted = childrenOf(round, view.slot).map((n) => probs.ids.indexOf(n.token));
   const once = (exact, uniform) =>
     exact ? sampledOnce(lumped, 1, false, uniform) : lossyOnce(lumped, accept, last, uniform);
-  return draws({
-    distribution: lumped.p,
-    group,
-    names,
-    once,
-    rules: ["this rule, lossy", "the token rule"],
-    what: "p",
-  });
+  return drawsOf(probs, drafted, lumped, once, ["this rule, lossy", "the token rule"]);
 }
 
 function blockDraws(view) {
@@ -240,7 +217,7 @@ function reflip(view) {
   const child = decision.children[block ? 0 : step];
   if (!child || !Number.isFinite(child.uniform) || !Number.isFinite(child.threshold)) return null; // no random number was used
   const label = visible(nodeOf(round, child.node).raw);
-  const siblings = round.nodes.filter((n) => n.parent === slot && n.fate !== "never_accepted");
+  const siblings = childrenOf(round, slot);
   const words = h(
     "p.sum",
     { "aria-live": "polite" },

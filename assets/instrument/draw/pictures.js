@@ -5,6 +5,7 @@
 
 import { button, h, s } from "../base/dom.js";
 import { say } from "../base/host.js";
+import { wrapped } from "./canvas.js";
 import { Pen } from "./pen.js";
 
 const MARGIN = 18;
@@ -51,7 +52,8 @@ function pictureOf(card, words) {
   }
   const [x, y] = [sheet.west - MARGIN, sheet.north - MARGIN];
   const width = Math.ceil(sheet.east + MARGIN - x);
-  const foot = wrapped(words, width - 2 * MARGIN, style);
+  ruler.font = `11px ${style.fontFamily}`;
+  const foot = wrapped(ruler, words, width - 2 * MARGIN);
   const height = Math.ceil(sheet.south + MARGIN + 16 * foot.length - y);
   const property = (name) => style.getPropertyValue(name).trim();
   return s(
@@ -343,17 +345,6 @@ function ascent(style) {
   ruler.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
   const { fontBoundingBoxAscent: up, fontBoundingBoxDescent: down } = ruler.measureText("x");
   return up / (up + down);
-}
-
-function wrapped(words, width, style) {
-  ruler.font = `11px ${style.fontFamily}`;
-  const lines = [""];
-  for (const word of words.split(" ")) {
-    const longer = lines[lines.length - 1] ? `${lines[lines.length - 1]} ${word}` : word;
-    if (lines[lines.length - 1] && ruler.measureText(longer).width > width) lines.push(word);
-    else lines[lines.length - 1] = longer;
-  }
-  return lines;
 }
 
 // Files.

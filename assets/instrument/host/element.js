@@ -9,7 +9,6 @@ import { given } from "../base/given.js";
 import { earlyDeltas, fetchRest, hostCan } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
 import { draftLane, fold, isFinished, isInside, newStore, ofServers, referenceLane } from "../base/store.js";
-import { themeCss } from "../base/theme.js";
 import { Transport } from "../base/transport.js";
 import { Calculator } from "../decide/calculator.js";
 import { DecisionView } from "../decision/decision.js";
@@ -44,7 +43,7 @@ import { showTaught, teaching } from "./teach.js";
 import { Opening } from "./opening.js";
 import { Presenting } from "./presenting.js";
 import { Scenes } from "./scenes.js";
-import { sheets } from "./styles.js";
+import { sheets, themeCss } from "./styles.js";
 import { findRun } from "./tab.js";
 
 const NARROW = 700;

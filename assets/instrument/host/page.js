@@ -63,7 +63,7 @@ export function settingsArrived() {
 }
 
 /** The name of the lesson whose run is shown, or nothing: what is saved is what is shown. */
-export const lessonShown = () => document.querySelector("draftscope-instrument").lessons.trace || "";
+const lessonShown = () => document.querySelector("draftscope-instrument").lessons.trace || "";
 
 /** What the engine process says of itself, among the models; in the header their names, or what it is doing. */
 export function showEngine(sentence) {

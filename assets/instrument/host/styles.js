@@ -1,5 +1,7 @@
-// All style sheets, in the order in which they apply: each room's own, then what scenes and lessons change of them.
+// All style sheets, in the order in which they apply: each room's own, then what scenes and lessons change of them. And
+// the colours and faces of assets/theme.json, as the variables that they use.
 
+import { given } from "../base/given.js";
 import base from "../base/style.css" with { type: "css" };
 import draw from "../draw/style.css" with { type: "css" };
 import run from "../run/style.css" with { type: "css" };
@@ -12,3 +14,13 @@ import scenes from "./scenes.css" with { type: "css" };
 import lessons from "../lessons/lessons.css" with { type: "css" };
 
 export const sheets = [base, draw, run, round, decision, proof, servers, host, scenes, lessons];
+
+const variables = (colours) =>
+  Object.entries(colours)
+    .map(([name, value]) => `--${name}: ${value};`)
+    .join(" ");
+
+export function themeCss() {
+  const { light, dark, sans, mono } = given.theme;
+  return `:host { ${variables(light)} --sans: ${sans}; --mono: ${mono}; }\n:host([data-theme="dark"]) { ${variables(dark)} }`;
+}

@@ -21,7 +21,7 @@ export class Heartbeat {
     this.words = h("span.gaps");
     this.root = h(
       "p.heartbeat",
-      { title: "gap: time between two arrivals on the lane's own clock; one arrival is one round" },
+      { title: "gap: the median time between two arrivals on the lane's own clock; one arrival is one round" },
       s(
         "svg",
         { viewBox: `0 0 ${2 * BEATS} ${TALL}`, preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -41,6 +41,6 @@ export class Heartbeat {
     const high = (gap) => Math.max(1, ((TALL - 2) * gap) / (longest || 1)).toFixed(1);
     this.path.setAttribute("d", gaps.map((gap, i) => `M${2 * i + 1} ${TALL - 0.5}v-${high(gap)}`).join(""));
     const { p50, p99, n } = jitterOf(lane, rounds).icl;
-    setText(this.words, n ? `median gap ${formatMs(p50)}, 99% below ${formatMs(p99)}` : "no gap yet");
+    setText(this.words, n ? `gap ${formatMs(p50)}, 99% < ${formatMs(p99)}` : "no gap yet");
   }
 }

@@ -11,7 +11,7 @@ import { niceTicks } from "../base/numbers.js";
 import { knownAt } from "../base/stages.js";
 import { isFinished, isInside, isServer, meanRound, ofServers, roundsAt, speculates } from "../base/store.js";
 import { SPEEDS, speedName } from "../base/transport.js";
-import { sized } from "../draw/canvas.js";
+import { sized, wrapped } from "../draw/canvas.js";
 import { RoundTable } from "./table.js";
 import { laneTitle } from "./titles.js";
 
@@ -276,16 +276,6 @@ function drawName(ctx, lane, base, width, colours) {
   ctx.textBaseline = "alphabetic";
   const lines = wrapped(ctx, laneTitle(lane), width, 3);
   lines.forEach((text, i) => ctx.fillText(fitted(ctx, text, width), 0, base - 4 - 15 * (lines.length - 1 - i)));
-}
-
-function wrapped(ctx, text, width, most) {
-  const lines = [""];
-  for (const word of text.split(" ")) {
-    const longer = lines[lines.length - 1] ? `${lines[lines.length - 1]} ${word}` : word;
-    if (lines.length < most && ctx.measureText(longer).width > width) lines.push(word);
-    else lines[lines.length - 1] = longer;
-  }
-  return lines.filter(Boolean);
 }
 
 function fitted(ctx, text, width) {
