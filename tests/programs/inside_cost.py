@@ -124,7 +124,7 @@ def divided(pairs: Sequence[Pair], lost: int) -> str:
     each = len(next(iter(grouped(pairs).values())))
     return (
         "Cost: tokens per second with the plugin, divided by those of a server without it that was asked for the same "
-        f"right before or after. Mean of {each} such pairs, in brackets its {CONFIDENCE:.0%} interval. "
+        f"right before or after; the mean of {each} such pairs and, of several, its {CONFIDENCE:.0%} interval. "
         f"Steps that the recorder had no time for: {lost}."
     )
 

@@ -14,10 +14,15 @@ def replace() -> None:
     topk_topp_sampler.HAS_TRITON = False  # PyTorch does the same
     rejection_sampler_utils.tldevice = SimpleNamespace(log1p=lambda x: tl.log(1.0 + x))  # of CUDA's library
 
-    store = InterpreterBuilder.create_masked_store
+    for name, place in (("create_masked_load", 1), ("create_masked_store", 2)):
+        setattr(InterpreterBuilder, name, with_mask(getattr(InterpreterBuilder, name), place))
 
-    def masked_store(self, places, values, mask, *more):
-        mask.data = mask.data.astype(bool)  # it may have an integer beside it
-        return store(self, places, values, mask, *more)
 
-    InterpreterBuilder.create_masked_store = masked_store
+def with_mask(original, place):
+    """A mask may have integers in it."""
+
+    def call(builder, *given):
+        given[place].data = given[place].data.astype(bool)
+        return original(builder, *given)
+
+    return call
