@@ -25,7 +25,7 @@ from draftscope.models.forward.mamba import READ, ancestors
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.trace.events import DraftState
-from draftscope.train.students.shapes import Mamba2Shape, build
+from draftscope.train.students.shapes import build, mamba2
 from draftscope.verify.tree import full
 from tests.conftest import byte_tokenizer, letters, random_llama
 from tests.models.test_cache import CLOSE, fresh, path_to
@@ -343,7 +343,7 @@ def test_the_benchmark_weighs_a_state_beside_caches_that_grow(
 
 def test_the_trained_shape_loads_as_a_draft_from_its_folder(tmp_path: Path, pair_folders: tuple[Path, Path]) -> None:
     """What `train family` calls mamba2."""
-    build(Mamba2Shape(258, layers=1, width=64, state=16), seed=3).save_pretrained(tmp_path)
+    build(mamba2(258, layers=1, width=64, state=16), seed=3).save_pretrained(tmp_path)
     byte_tokenizer().save_pretrained(tmp_path)
     engine = draftscope.load(pair_folders[0], tmp_path, dtype="float32", threads=1)
     assert engine.draft is not None and engine.draft.recurrent and engine.draft.trees

@@ -48,7 +48,7 @@ from draftscope.train.publish.card import about
 from draftscope.train.publish.publish import pack
 from draftscope.train.publish.record import read_record
 from draftscope.train.students import recipes, students
-from draftscope.train.students.shapes import ExpertsShape, Mamba2Shape, ModelShape, build, parameters
+from draftscope.train.students.shapes import build, llama, mamba2, mixture, parameters
 from draftscope.train.students.students import (
     SHAPES,
     first_head,
@@ -63,11 +63,11 @@ from tests.train.test_train import STEP, interrupting, on_corpus, ticking, write
 from tests.train.test_train import commanded as train_command
 
 V = 280
-TINY = ModelShape(V, layers=4, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
-SMALLER = ModelShape(V, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
+TINY = llama(V, layers=4, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
+SMALLER = llama(V, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
 TINY_SHAPES = {name: SMALLER if name not in ("target", "experts", "mamba2") else TINY for name in SHAPES} | {
-    "mamba2": Mamba2Shape(V, layers=1, width=32, state=8),
-    "experts": ExpertsShape(replace(TINY, layers=2), experts=4, active=2, mlp=16),
+    "mamba2": mamba2(V, layers=1, width=32, state=8),
+    "experts": mixture(V, 2, 32, 2, 1, 64, experts=4, active=2, mlp=16),
 }
 RECIPE = Recipe(Rates(matrices=4e-3, rest=5e-3), STEP, samples=2)
 DRAFTERS = [member for member in FAMILY if member.of == "target"]
@@ -599,14 +599,14 @@ def test_the_adapt_command(embedded: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_deeper_draft_starts_from_the_draft_and_a_mamba_from_scratch() -> None:
-    elder, more = build(SMALLER, 1), build(replace(SMALLER, layers=2), 2)
+    elder, more = build(SMALLER, 1), build(llama(V, layers=2, width=16, heads=2, key_value_heads=1, mlp=32), 2)
     with torch.no_grad():
         for weight in elder.parameters():
             weight.add_(0.1 * torch.randn_like(weight))
     assert students.start_as(more, elder)
     ids = torch.tensor([[5, 6, 7]])
     assert torch.equal(more(ids).logits, elder(ids).logits)
-    mamba = build(Mamba2Shape(V, layers=1, width=SMALLER.width, state=8), 3)
+    mamba = build(mamba2(V, layers=1, width=SMALLER.hidden_size, state=8), 3)
     before = {name: value.clone() for name, value in mamba.state_dict().items()}
     assert not students.start_as(mamba, elder)
     assert all(torch.equal(value, before[name]) for name, value in mamba.state_dict().items())

@@ -42,12 +42,12 @@ from draftscope.train.publish.publish import Publication, save_student
 from draftscope.train.publish.record import TrainingRecord, read_record, tokens_behind
 from draftscope.train.students import students
 from draftscope.train.students.recipes import PRESETS
-from draftscope.train.students.shapes import DRAFT, TARGET, ModelShape, build, parameters
+from draftscope.train.students.shapes import DRAFT, TARGET, build, llama, parameters
 from draftscope_app.cli.commands import train as train_command
 from draftscope_app.cli.exit_codes import ExitCode
 
-TINY = ModelShape(280, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
-TINIER = ModelShape(280, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
+TINY = llama(280, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
+TINIER = llama(280, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
 STEP = 1024  # tokens: two rows of 512, or one of 1,024
 SMALL = Recipe(Rates(matrices=4e-3, rest=5e-3), STEP, samples=4)
 
@@ -178,7 +178,7 @@ def test_a_sitting_ends_at_its_deadline(texts: Texts, tmp_path: Path) -> None:
     assert not fitted.done and fitted.progress.step == 0
 
 
-VERY_TINY = ModelShape(64, layers=6, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
+VERY_TINY = llama(64, layers=6, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
 STATES = Path(__file__).parent / "states"  # saved after five steps of twelve, before there was one `fit` for all
 
 
@@ -197,7 +197,7 @@ def test_a_state_of_an_earlier_version_is_resumed(name: str, numbers: Texts, tmp
     copyfile(STATES / f"{name}.pt", tmp_path / "state.pt")
     saved = torch.load(STATES / f"{name}.pt", weights_only=True)
     recipe = Recipe(SMALL.rates, STEP, samples=2)
-    model = build(VERY_TINY if name == "target" else ModelShape(64, 1, 16, 2, 1, 32, 1024), seed=5)
+    model = build(VERY_TINY if name == "target" else llama(64, 1, 16, 2, 1, 32, 1024), seed=5)
     lesson = NextTokens(model) if name == "target" else DraftModelLesson(build(VERY_TINY, 0), model)
     still = on_corpus(lesson, numbers, tmp_path, Budget(12.0, deadline=0.0, clock=ticking()), recipe=recipe)
     assert (still.progress.step, still.progress.tokens, still.done) == (5, 5 * STEP, False)

@@ -39,7 +39,7 @@ from draftscope.train.fit.sources import AnswerText
 from draftscope.train.fit.teaching import Teacher, padded
 from draftscope.train.publish import figures
 from draftscope.train.students.recipes import CPU, AnswerPreset
-from draftscope.train.students.shapes import ModelShape, build
+from draftscope.train.students.shapes import build, llama
 from draftscope.train.students.students import (
     first_student,
     lesson_for,
@@ -53,7 +53,7 @@ from draftscope_app.cli.exit_codes import ExitCode
 from tests.train.test_train import STATES, VERY_TINY, ticking
 
 V = 280
-SHAPE = ModelShape(V, layers=6, width=32, heads=4, key_value_heads=2, mlp=64, positions=512)
+SHAPE = llama(V, layers=6, width=32, heads=4, key_value_heads=2, mlp=64, positions=512)
 TEMPLATE = "{% for message in messages %}<{{ message['content'] }}>{% endfor %}"
 WORDS = ("sun", "moon", "river", "stone", "bird", "cloud", "song", "tree")
 PRESET = AnswerPreset(0.01, 256, 600, 24, 16, keeps_features=True, sitting=None)
@@ -75,7 +75,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for weight in network.parameters():
         torch.nn.init.normal_(weight, std=0.25)
     network.save_pretrained(place)
-    tokenizer.save_tokenizer(bpe, place, SHAPE.positions)
+    tokenizer.save_tokenizer(bpe, place, SHAPE.max_position_embeddings)
     loaded = AutoTokenizer.from_pretrained(place)
     loaded.chat_template = TEMPLATE
     loaded.save_pretrained(place)

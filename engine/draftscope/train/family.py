@@ -178,8 +178,8 @@ def _train_tokenizer(training: Training) -> None:
     if fitting.started(state := training.work / "target"):
         raise DraftscopeError(f"{state} holds a run that reads the old tokenizer: move it away first.")
     texts = (text for path in corpus.domain_files(training.corpus, "train").values() for text in _beginning(path))
-    trained = tokenizer.train_tokenizer(texts, TARGET.vocabulary)
-    tokenizer.save_tokenizer(trained, training.work / "tokenizer", TARGET.positions)
+    trained = tokenizer.train_tokenizer(texts, TARGET.vocab_size)
+    tokenizer.save_tokenizer(trained, training.work / "tokenizer", TARGET.max_position_embeddings)
     print(f"Tokenizer written to {training.work / 'tokenizer'}.")
 
 
@@ -198,7 +198,7 @@ def _read_texts(training: Training) -> Texts:
     home, ready = training.place(embedded.find("target")), training.work / "tokenizer"
     if training.warm_start is not None and training.what == "target":
         home = training.warm_start
-        tokenizer.save_tokenizer(tokenizer.load_tokenizer(home), ready, TARGET.positions)
+        tokenizer.save_tokenizer(tokenizer.load_tokenizer(home), ready, TARGET.max_position_embeddings)
     elif training.what in ("target", "all") or not (home / "tokenizer.json").exists():
         home = ready
         if not home.exists():
@@ -252,7 +252,7 @@ def publish_member(training: Training, task: MemberTask, fitted: Fitted, texts: 
 
 
 def save_tokenizer(texts: Texts, folder: Path) -> None:
-    tokenizer.save_tokenizer(texts.tokenizer, folder, TARGET.positions)
+    tokenizer.save_tokenizer(texts.tokenizer, folder, TARGET.max_position_embeddings)
 
 
 def _measure(

@@ -7,7 +7,7 @@ which a bf16 forward over eight tokens costs as much as one over a single token.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -27,99 +27,79 @@ TOKENS = {"bos_token_id": END, "eos_token_id": END, "pad_token_id": PAD, "tie_wo
 RESIDUAL = ("o_proj.weight", "down_proj.weight", "experts.down_proj", "out_proj.weight")  # ends of residual branches
 
 
-@dataclass(frozen=True)
-class ModelShape:
-    """The sizes of one of our Llamas."""
-
-    vocabulary: int
-    layers: int
-    width: int
-    heads: int
-    key_value_heads: int
-    mlp: int
-    positions: int
-
-    def network(self) -> Any:
-        return LlamaForCausalLM(LlamaConfig(**self.common(), **TOKENS))
-
-    def common(self) -> dict[str, Any]:
-        """These sizes under the names that LlamaConfig and Qwen2MoeConfig share."""
-        return {
-            "vocab_size": self.vocabulary,
-            "num_hidden_layers": self.layers,
-            "hidden_size": self.width,
-            "num_attention_heads": self.heads,
-            "num_key_value_heads": self.key_value_heads,
-            "head_dim": self.width // self.heads,
-            "intermediate_size": self.mlp,
-            "max_position_embeddings": self.positions,
-            "rope_parameters": dict(ROPE),
-            "attn_implementation": "sdpa",
-        }
+def llama(
+    vocabulary: int, layers: int, width: int, heads: int, key_value_heads: int, mlp: int, positions: int = 1024
+) -> Any:
+    """The configuration of a Llama of these sizes."""
+    return LlamaConfig(**_sizes(vocabulary, layers, width, heads, key_value_heads, mlp, positions))
 
 
-@dataclass(frozen=True)
-class ExpertsShape:
-    """A Qwen2-MoE with the shape of `inner`, except for the MLP: `experts` of width `mlp`, of which `active` serve each
-    token, and a shared expert of width `inner.mlp`."""
-
-    inner: ModelShape
-    experts: int
-    active: int
-    mlp: int
-
-    def network(self) -> Any:
-        config = Qwen2MoeConfig(
-            **self.inner.common(),
-            **TOKENS,
-            num_experts=self.experts,
-            num_experts_per_tok=self.active,
-            moe_intermediate_size=self.mlp,
-            shared_expert_intermediate_size=self.inner.mlp,
-            norm_topk_prob=True,
-        )
-        return Qwen2MoeForCausalLM(config)
+def mixture(*sizes: int, experts: int, active: int, mlp: int) -> Any:
+    """A Qwen2-MoE of the `sizes` of a `llama`, except for its MLP: `experts` of width `mlp`, of which `active` serve
+    each token, and a shared expert as wide as the Llama's."""
+    common = _sizes(*sizes)
+    return Qwen2MoeConfig(
+        **common,
+        num_experts=experts,
+        num_experts_per_tok=active,
+        moe_intermediate_size=mlp,
+        shared_expert_intermediate_size=common["intermediate_size"],
+        norm_topk_prob=True,
+    )
 
 
-@dataclass(frozen=True)
-class Mamba2Shape:
+def mamba2(vocabulary: int, layers: int, width: int, state: int) -> Any:
     """A Mamba-2 that keeps `state` numbers for each of its 2 x `width` channels, however long the text is."""
-
-    vocabulary: int
-    layers: int
-    width: int
-    state: int
-
-    def network(self) -> Any:
-        config = Mamba2Config(
-            vocab_size=self.vocabulary,
-            num_hidden_layers=self.layers,
-            hidden_size=self.width,
-            state_size=self.state,
-            head_dim=32,
-            num_heads=self.width // 16,
-            n_groups=1,
-            chunk_size=64,
-            **TOKENS,
-        )
-        return Mamba2ForCausalLM(config)
+    return Mamba2Config(
+        vocab_size=vocabulary,
+        num_hidden_layers=layers,
+        hidden_size=width,
+        state_size=state,
+        head_dim=32,
+        num_heads=width // 16,
+        n_groups=1,
+        chunk_size=64,
+        **TOKENS,
+    )
 
 
-AnyShape = ModelShape | ExpertsShape | Mamba2Shape
+def _sizes(
+    vocabulary: int, layers: int, width: int, heads: int, key_value_heads: int, mlp: int, positions: int = 1024
+) -> dict[str, Any]:
+    """The names that LlamaConfig and Qwen2MoeConfig share."""
+    return TOKENS | {
+        "vocab_size": vocabulary,
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "num_key_value_heads": key_value_heads,
+        "head_dim": width // heads,
+        "intermediate_size": mlp,
+        "max_position_embeddings": positions,
+        "rope_parameters": dict(ROPE),
+        "attn_implementation": "sdpa",
+    }
 
-TARGET = ModelShape(4096, layers=8, width=384, heads=6, key_value_heads=3, mlp=1024, positions=1024)
-DRAFT = ModelShape(4096, layers=1, width=192, heads=6, key_value_heads=3, mlp=512, positions=1024)
-DRAFT_2L = ModelShape(4096, layers=2, width=192, heads=6, key_value_heads=3, mlp=512, positions=1024)
-DRAFT_TINY = ModelShape(4096, layers=1, width=96, heads=3, key_value_heads=1, mlp=192, positions=1024)
-DRAFT_HOPELESS = ModelShape(4096, layers=1, width=32, heads=1, key_value_heads=1, mlp=32, positions=1024)
-MAMBA2 = Mamba2Shape(4096, layers=1, width=192, state=32)
-EXPERTS = ExpertsShape(ModelShape(4096, 4, 256, 4, 2, mlp=256, positions=1024), experts=16, active=2, mlp=128)
+
+TARGET = llama(4096, layers=8, width=384, heads=6, key_value_heads=3, mlp=1024)
+DRAFT = llama(4096, layers=1, width=192, heads=6, key_value_heads=3, mlp=512)
+SHAPES: dict[str, Any] = {  # of the members that are whole models, not heads
+    "target": TARGET,
+    "draft": DRAFT,
+    "draft-2l": llama(4096, layers=2, width=192, heads=6, key_value_heads=3, mlp=512),
+    "draft-tiny": llama(4096, layers=1, width=96, heads=3, key_value_heads=1, mlp=192),
+    "draft-hopeless": llama(4096, layers=1, width=32, heads=1, key_value_heads=1, mlp=32),
+    "mamba2": mamba2(4096, layers=1, width=192, state=32),
+    "experts": mixture(4096, 4, 256, 4, 2, 256, experts=16, active=2, mlp=128),
+    "experts-draft": DRAFT,
+}
+NETWORKS = {LlamaConfig: LlamaForCausalLM, Qwen2MoeConfig: Qwen2MoeForCausalLM, Mamba2Config: Mamba2ForCausalLM}
 
 
-def build(shape: AnyShape, seed: int) -> Any:
+def build(config: Any, seed: int) -> Any:
     """A freshly initialised model in fp32 in which every block starts as the identity."""
     torch.manual_seed(seed)
-    return quiet(shape.network())
+    return quiet(NETWORKS[type(config)](deepcopy(config)))
 
 
 def quiet(network: Any) -> Any:

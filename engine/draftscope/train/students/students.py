@@ -20,30 +20,8 @@ from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.tokenizer import END
 from draftscope.train.data.writing import TokenizedPrompt
-from draftscope.train.students.shapes import (
-    DRAFT,
-    DRAFT_2L,
-    DRAFT_HOPELESS,
-    DRAFT_TINY,
-    EXPERTS,
-    MAMBA2,
-    ROPE,
-    TARGET,
-    AnyShape,
-    build,
-    quiet,
-)
+from draftscope.train.students.shapes import ROPE, SHAPES, build, quiet
 
-SHAPES: dict[str, AnyShape] = {  # of the members that are whole models, not heads
-    "target": TARGET,
-    "draft": DRAFT,
-    "draft-2l": DRAFT_2L,
-    "draft-tiny": DRAFT_TINY,
-    "draft-hopeless": DRAFT_HOPELESS,
-    "mamba2": MAMBA2,
-    "experts": EXPERTS,
-    "experts-draft": DRAFT,
-}
 EAGLE3_VOCABULARY = 2048  # tokens that EAGLE-3's own output weights cover
 COUNTED = 64  # tokens are counted in the text of this many steps
 
