@@ -154,7 +154,7 @@ def test_an_error_in_a_hook_ends_the_recording_and_no_answer(name: str, monkeypa
         raise ValueError("on purpose")
 
     plain = StubRunner().texts(5)
-    monkeypatch.setattr(v2.Hooks, name, fail)
+    monkeypatch.setattr(v2.V2Hooks, name, fail)
     runner, kept = watched()
     assert runner.texts(5) == plain
     assert not kept.on and "on purpose" in kept.why

@@ -31,7 +31,7 @@ def rounds_of(step: TakenStep) -> list[tuple[str, Content]]:
 def watch(runner: Any, recorder: RoundRecorder) -> None:
     """Puts the hooks in, all or none. Raises `LookupError` for a vLLM with other functions, `ImportError` for one
     without Triton."""
-    hooks = Hooks(runner, recorder, importlib.import_module(UNIFORMS).uniforms)
+    hooks = V2Hooks(runner, recorder, importlib.import_module(UNIFORMS).uniforms)
     verifier = importlib.import_module(VERIFIER).RejectionSampler
     sampler = importlib.import_module(SAMPLER).Sampler
     put(
@@ -46,7 +46,7 @@ def watch(runner: Any, recorder: RoundRecorder) -> None:
     )
 
 
-class Hooks:
+class V2Hooks:
     """Collects the parts of one step from the functions that are called in it, in this order."""
 
     def __init__(self, runner: Any, recorder: RoundRecorder, uniforms: Any) -> None:

@@ -96,14 +96,15 @@ class TakenStep:
         now, places = time.perf_counter(), torch.tensor(self.places)
         written, counts = self.sampled.cpu()[places], self.counts.cpu()[places]
         mine = self._requests(counts.tolist())
-        last = torch.tensor([each.drafted + 1 for each in mine]).cumsum(0) - 1
-        logits, processed = (torch.cat(some) for some in zip(*(each.logits() for each in mine), strict=True))
+        last = torch.tensor([request.drafted + 1 for request in mine]).cumsum(0) - 1
+        logits, processed = (torch.cat(some) for some in zip(*(request.logits() for request in mine), strict=True))
         rows = torch.ones(len(logits), dtype=torch.bool).index_fill_(0, last, False).nonzero().flatten()
         sampled = any(self.temperature)
         seen = VllmVerification(
-            drafted=torch.cat([each.tokens() for each in mine]).long(), counts=[each.drafted for each in mine],
+            drafted=torch.cat([request.tokens() for request in mine]).long(),
+            counts=[request.drafted for request in mine],
             q=self._q(mine) if sampled else None, processed=processed[rows],
-            u=torch.cat([each.u() for each in mine]) if sampled else None,
+            u=torch.cat([request.u() for request in mine]) if sampled else None,
         )  # fmt: skip
         return VllmStep(
             requests=self.names, temperature=self.temperature, top_k=self.top_k, top_p=self.top_p,
@@ -114,14 +115,14 @@ class TakenStep:
         )  # fmt: skip
 
     def _q(self, mine: list[RequestRows]) -> Tensor | None:
-        found = [each.q(heat) for each, heat in zip(mine, self.temperature, strict=True)]
-        known = [q for q in found if q is not None]
+        laws = [request.q(heat) for request, heat in zip(mine, self.temperature, strict=True)]
+        known = [q for q in laws if q is not None]
         return torch.cat(known) if known else None
 
     def _requests(self, written: list[int]) -> list[RequestRows]:
-        found = {
+        rows_of = {
             number: (part, place, *rows)
             for part in self.parts
             for place, (number, rows) in enumerate(zip(part.requests, part.places(), strict=True))
         }
-        return [RequestRows(*found[number], count) for number, count in zip(self.numbers, written, strict=True)]
+        return [RequestRows(*rows_of[number], count) for number, count in zip(self.numbers, written, strict=True)]
