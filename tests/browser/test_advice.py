@@ -11,6 +11,7 @@ from tests.support.browsers import assert_accessible
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
+MOST_TRIES = 5
 LATE = 600_000  # costs of the models are measured first, on a busy machine
 
 
@@ -87,6 +88,19 @@ def test_a_verdict_is_shown_once_it_was_predicted(visit: Any) -> None:
     assert_accessible(page)
 
 
+def ask_until_measured(page: Any) -> None:
+    """Asks again, as the page says, where costs of rounds cannot be trusted because of other work."""
+    verdict = page.locator("#ds-verdict .ds-verdict")
+    disturbed = page.locator("#ds-advice [role=alert]").filter(has_text="ask again")
+    for _ in range(MOST_TRIES):
+        page.locator("#ds-advice-measure:enabled").click()
+        page.locator("#ds-advice progress").wait_for()
+        verdict.or_(disturbed).first.wait_for()
+        if verdict.is_visible():
+            return
+    pytest.fail(f"no verdict in {MOST_TRIES} tries: {disturbed.inner_text()}")
+
+
 @pytest.mark.slow  # costs of the models are measured first, which takes a minute
 def test_an_answer_is_shown_and_saved(visit: Any) -> None:
     page = opened(visit)
@@ -94,8 +108,7 @@ def test_an_answer_is_shown_and_saved(visit: Any) -> None:
     card = page.locator("#ds-verdict")
     page.locator("#ds-advice-length input").fill("16")
     page.locator("#ds-advice-own textarea").fill("abc\nabcabc\nthe sea")
-    page.locator("#ds-advice-measure").click()
-    card.locator(".ds-verdict").wait_for()
+    ask_until_measured(page)
     assert card.locator(".ds-verdict").get_attribute("data-verdict") in ("turn it on", "leave it off", "cannot tell")
     assert card.locator(".ds-table").first.is_visible()
     card.locator("#ds-advice-map .js-plotly-plot").wait_for()
