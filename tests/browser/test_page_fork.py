@@ -38,6 +38,7 @@ def assert_replays(visit: Any, page: Any, folder: Path, sentence: str) -> None:
     assert [e.lane for e in read.events if e.kind == "run_start"] == ["plain", "speculative", "fork 1", "fork 2"]
     texts = page.ask("e => e.store.lanes.map((l) => l.tokens.map((t) => t.id))")
     other = visit()
+    other.ready()
     load(other, saved)
     other.until("e => e.store.source === 'recorded' && e.store.lanes.length === 4")
     other.painted()
