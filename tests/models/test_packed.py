@@ -13,6 +13,7 @@ from torch import Tensor
 
 import draftscope
 from draftscope.decode.engine import DecodingEngine
+from draftscope.measure.bench.limit import memory_limit
 from draftscope.models.model import ForwardMode, Model
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs
@@ -134,6 +135,19 @@ def test_a_network_gives_the_logits_of_its_weights(kind: Kind) -> None:
     shallow = model.first_layers(2)
     assert shallow.forward_mode is model.forward_mode
     assert_nearer_than_the_modules(shallow)
+
+
+@multiplies
+def test_what_a_token_reads_less_is_counted() -> None:
+    """4 bits with scale and least weight are 20 bytes for 32 weights, of 64 in bfloat16."""
+    network = stored_network(Kind.Q4_0)
+    model, wide = (probed(network, "counted", packed=packed) for packed in (True, False))
+    products = [weight for name, weight in network.named_parameters() if weight.dim() > 1 and "embed" not in name]
+    assert wide.saved_bytes == 0
+    assert model.saved_bytes == sum(weight.numel() // 32 * (64 - 20) for weight in products)
+    limits = [memory_limit(each, 8) for each in (model, wide)]
+    assert limits[0] is not None and limits[1] is not None
+    assert limits[1].weight_bytes - limits[0].weight_bytes == model.saved_bytes
 
 
 def test_products_that_cannot_be_packed_stay_wide() -> None:

@@ -225,6 +225,11 @@ class Model:
         return "" if native else why_not()
 
     @property
+    def saved_bytes(self) -> int:
+        """Bytes that a token reads less than the network's weights have."""
+        return self.run.saved_bytes if isinstance(self.run, NativeDecoder) else 0
+
+    @property
     def widened(self) -> bool:
         """Whether it has weights in bfloat16 that this machine could read as they are stored, in fewer bits."""
         return isinstance(self.run, NativeDecoder) and was_widened(self.weights) and programs().packs

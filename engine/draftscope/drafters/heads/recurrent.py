@@ -138,8 +138,9 @@ class HeadRows:
         self._cache.keep_first(kept, bound)
         last, some = (kept - 1).clamp(min=0)[:, None, None], (kept > 0)[:, None, None]
         ahead = torch.where(some, out.gather(1, last.expand(-1, 1, out.shape[2])), ahead)
-        known = logits is not None and bool(some.all())
-        return ahead, logits.gather(1, last.expand(-1, 1, logits.shape[2])) if logits is not None and known else None
+        if logits is None or not bool(some.all()):
+            return ahead, None
+        return ahead, logits.gather(1, last.expand(-1, 1, logits.shape[2]))
 
     def _begin_write(self, offsets: Tensor, sees: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Prepares the cache for the next rows; returns their positions and mask."""

@@ -55,9 +55,10 @@ def memory_limit(model: Model, context: int) -> MemoryLimit | None:
 
 
 def _read_a_token(model: Model) -> int:
-    """Bytes of all weights, without an embedding that is not the output matrix too: a token reads one row of it."""
+    """Bytes of all weights as they are read, without an embedding that is not the output matrix too: a token reads one
+    row of it."""
     network = model.network
     embedding, head = network.get_input_embeddings(), network.get_output_embeddings()
     separate = head is not None and embedding.weight.data_ptr() != head.weight.data_ptr()
-    read: int = sum(tensor.nbytes for tensor in chain(network.parameters(), network.buffers()))
+    read: int = sum(tensor.nbytes for tensor in chain(network.parameters(), network.buffers())) - model.saved_bytes
     return read - embedding.weight.nbytes if separate else read

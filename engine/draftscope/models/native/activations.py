@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit, types
 
 from draftscope.models.native.memory import floats, from_bits, split_row
-from draftscope.models.native.places import GELU_TANH, SILU
+from draftscope.models.native.places import BLOCK, GELU_TANH, SILU
 
 LOG2_E = np.float32(1.4426950408889634)
 LEAST, MOST = np.float32(-126.0), np.float32(87.0)
@@ -63,15 +63,17 @@ def _loops(function: Any) -> tuple[Any, Any]:
     @unchecked
     def gated(gate, up, first, last, out):  # type: ignore[no-untyped-def]
         one, other = floats(gate), floats(up)
-        for i in range(first, last):
-            one[i] = function(one[i]) * other[i]
+        for start in range(first, last, BLOCK):
+            for i in range(start, start + BLOCK):  # whole vectors, so that bits do not depend on where a part ends
+                one[i] = function(one[i]) * other[i]
         split_row(gate + 4 * first, last - first, out + 4 * first)
 
     @unchecked
     def ungated(x, first, last, out):  # type: ignore[no-untyped-def]
         row = floats(x)
-        for i in range(first, last):
-            row[i] = function(row[i])
+        for start in range(first, last, BLOCK):
+            for i in range(start, start + BLOCK):
+                row[i] = function(row[i])
         split_row(x + 4 * first, last - first, out + 4 * first)
 
     return gated, ungated

@@ -35,6 +35,12 @@ class PackedWeight(NamedTuple):
         """What compiled programs read: the address with the kind in its lowest bits."""
         return int(self.data.data_ptr()) | self.kind
 
+    @property
+    def wide_bytes(self) -> int:
+        """Of the same weight in bfloat16."""
+        panels, blocks, _ = self.data.shape
+        return 2 * panels * LANES * blocks * BLOCK
+
 
 class _Levels(NamedTuple):
     """Levels [O, B, BLOCK], scales and least weights [O, B, 1] of blocks, in float32."""
