@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,17 @@ import torch
 from torch import Tensor
 
 import draftscope
+from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.limit import memory_limit
 from draftscope.models.model import ForwardMode, Model
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs
-from draftscope.models.native.packing import EIGHT, FOUR, PackedWeight, recovered, rounded
+from draftscope.models.native.packing import EIGHT, FOUR, KINDS, PackedWeight, recovered, rounded
 from draftscope.models.probe import probed
+from draftscope_app.cli.options import load
 from tests.conftest import letters
+from tests.models.test_head_steps import head
 from tests.models.test_native import in_float32, llama
 from tests.support import gguf_files
 
@@ -179,3 +183,27 @@ def test_a_file_is_read_as_it_is_stored_if_that_is_wanted(tmp_path: Path) -> Non
         assert engine.target.weights == words
         assert engine.target.widened == (programs().packs and words == widened)
         assert engine.decode("the cat", "plain", max_new_tokens=4).events[0].models[0].compiled
+
+
+@pytest.mark.parametrize("dtype", ["stored", "bfloat16"])
+def test_a_heads_weights_are_rounded_beside_a_target_that_is_read_as_stored(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = head("eagle3")
+    monkeypatch.setattr(import_module("draftscope.decode.load"), "load_head", lambda *_: made)
+    network, tokenizer = llama(**SIZES | {"vocab_size": 288}), gguf_files.tokenizer_with_merges()
+    path = gguf_files.write(tmp_path / "a.gguf", network.float(), tokenizer, Kind.Q4_1)
+    draftscope.load(path, heads=("eagle3:any",), dtype=dtype, threads=1)
+    assert made.step is not None
+    assert (made.step._fixed[at.HEAD] & KINDS == EIGHT) == (dtype == "stored" and programs().packs)
+
+
+@multiplies
+def test_the_command_line_says_how_weights_are_read_as_they_are_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network, tokenizer = llama(**SIZES | {"vocab_size": 288}), gguf_files.tokenizer_with_merges()
+    path = gguf_files.write(tmp_path / "a.gguf", network.float(), tokenizer, Kind.Q4_1)
+    for dtype, said in (("auto", True), ("stored", False)):
+        load(LoadSettings(target=str(path), dtype=dtype, threads=1))
+        assert ("--dtype stored" in capsys.readouterr().err) == said
