@@ -66,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.programs.inside", description=__doc__)
     parser.add_argument("--vllm", type=Path, required=True, help="the program, of an environment with draftscope-vllm")
     parser.add_argument("--tokens", type=int, default=960, help="for each law of each server")
-    parser.add_argument("--repeats", type=int, default=3, help="pairs of each cost")
+    parser.add_argument("--repeats", type=int, default=6, help="pairs of each cost")
     options = parser.parse_args()
     rows = list(audited(options.vllm.absolute(), options.tokens))
     pairs, lost = inside_cost.compared(options.vllm, tokens=96, repeats=options.repeats)

@@ -2,7 +2,7 @@
 
 Two servers with the embedded pair run all the time: one does not load the plugin, the other does. Each repeat asks the
 second one for the same texts in three ways (nothing recorded, one request of them, all of them), each beside
-the first one in a pair, whose order turns. A ratio is of a pair's tokens per second; its interval is that of the mean.
+the first one in a pair, whose order turns. A ratio is of a pair's tokens per second; the interval is of their median.
 Both servers have #55005 mended (tests/inside/mended), so that there is a p to record. They share the last core, and
 this program keeps to the others: threads of a server that wait for each other on a busy core would be all that one
 measures. Run it on an idle machine.
@@ -22,10 +22,8 @@ from pathlib import Path
 from statistics import median
 from uuid import uuid4
 
-import numpy as np
-from scipy import stats
-
 from draftscope.base import markdown
+from draftscope.measure.bench.statistics import LEVEL, bootstrap
 from draftscope.servers.adapter import Request, Server
 from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.inside.recorder import read_state
@@ -36,7 +34,6 @@ from tests.programs.interop import started
 
 WAYS = ("nothing", "one request", "all requests")
 POINTS = (1, 4, 16)  # requests at once
-CONFIDENCE = 0.95
 TASKSET = Path("taskset")
 
 
@@ -121,21 +118,18 @@ def table(pairs: Sequence[Pair]) -> str:
 
 def divided(pairs: Sequence[Pair], lost: int) -> str:
     """What the change is."""
-    each = len(next(iter(grouped(pairs).values())))
+    count = len(next(iter(grouped(pairs).values())))
     return (
         "Cost: tokens per second with the plugin, divided by those of a server without it that was asked for the same "
-        f"right before or after; the mean of {each} such pairs and, of several, its {CONFIDENCE:.0%} interval. "
+        f"right before or after; the median of {count} such pairs and its {LEVEL:.0%} bootstrap interval. "
         f"Steps that the recorder had no time for: {lost}."
     )
 
 
 def change(pairs: Sequence[Pair]) -> str:
-    """Percent of tokens per second, with the interval of the mean; one pair has none."""
-    logs = np.log([pair.loaded / pair.bare for pair in pairs])
-    if len(logs) < 2:
-        return f"{100 * np.expm1(logs.mean()):+.1f} %"
-    wide = stats.t.ppf((1 + CONFIDENCE) / 2, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
-    low, middle, high = 100 * np.expm1(logs.mean() + np.array([-wide, 0.0, wide]))
+    """Percent of tokens per second, with the interval of the median."""
+    ratio = bootstrap([[pair.loaded / pair.bare for pair in pairs]])
+    middle, low, high = (100 * (value - 1) for value in (ratio.median, ratio.low, ratio.high))
     return f"{middle:+.1f} % ({low:+.1f} to {high:+.1f})"
 
 

@@ -81,10 +81,10 @@ class TargetPass:
     def accept(self, logits: Tensor, tree: DraftTree, uniforms: Uniforms) -> tuple[Tensor | None, Verification]:
         """The distributions [B, N + 1, V], None at temperature 0, and the verification."""
         if self._sampling.greedy:
-            best = logits.argmax(-1)
+            highest, best = logits.max(-1)  # a NaN counts as the highest
             verification = verify_greedy(best, tree)
-            finite = logits.gather(-1, best[..., None]).isfinite().all(1)[:, 0]  # a NaN counts as the largest
-            return None, replace(verification, last=verification.last.masked_fill(~finite, TARGET_BROKEN))
+            broken = ~highest.sum(-1).isfinite()
+            return None, replace(verification, last=verification.last.masked_fill(broken, TARGET_BROKEN))
         p = self._sampling.distribution(logits)
         verification = self._verify(p, tree, uniforms)
         return p, replace(verification, last=_marked(verification.last, p, tree))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -45,6 +45,11 @@ class Topology:
     def ranks(self) -> tuple[tuple[Tensor, Tensor], ...]:
         """For each k < K: the slots [S] with more than k children in some tree, and their indices in entry k - 1."""
         return _ranks(self.most or (self.width,) * (self.nodes + 1), self.width, self.parents.device)
+
+    @cached_property
+    def slots(self) -> Tensor:
+        """[B, N] the slot that each node is a child of."""
+        return self.parents + 1
 
     @property
     def nodes(self) -> int:

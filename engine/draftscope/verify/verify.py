@@ -85,31 +85,30 @@ def verify_block(p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification
     """Block verification of a drawn chain of G nodes: p [B, G + 1, V], node i drawn from `distributions[:, i]`."""
     weights, thresholds = block_thresholds(p, tree)
     passed = uniforms.accept < thresholds  # [B, G]; strict, so that a threshold of 0 never passes
-    steps = torch.arange(1, tree.nodes + 1, device=p.device)
-    accepted = (passed * steps).amax(-1)  # [B]: the last position that passes
-    path = torch.where(steps - 1 < accepted[:, None], steps - 1, -1)
+    accepted = (passed * tree.topology.depth[:, 1:]).amax(-1)  # [B]: the last position that passes
     left = _block_residual(p, tree, weights, accepted)
-    return Verification(path, accepted, accepted, draw(left, _at(uniforms.last, accepted)), left, (weights, thresholds))
+    last = draw(left, _at(uniforms.last, accepted))
+    return Verification(_chain_path(tree, accepted), accepted, accepted, last, left, (weights, thresholds))
 
 
 def block_thresholds(p: Tensor, tree: DraftTree) -> tuple[Tensor, Tensor]:
     """Weights p_0 .. p_G [B, G + 1] and thresholds h_1 .. h_G [B, G] of block verification, in fp64.
 
     p_i = min(1, p_{i-1} p(x_i) / q(x_i)), h_i = S_i / (S_i + 1 - p_i) with S_i = sum_x (p_i p(x) - q(x))+, h_G = p_G.
+    Without the minima p_i would be the product R_i of the ratios; with them it is R_i / max(R_0 .. R_i).
     Never-accepted nodes (padding of a shorter chain) end the chain: their weight is 0 and they never pass.
     """
     assert tree.distributions is not None
-    q, never_accepted = tree.distributions, tree.never_accepted
-    ratio = _token_mass(p[:, :-1], tree.tokens).double() / _token_mass(q, tree.tokens).double()
-    ratio = ratio.masked_fill(never_accepted, 0.0)
-    weights = [torch.ones_like(ratio[:, 0])]
-    for i in range(tree.nodes):
-        weights.append((weights[-1] * ratio[:, i]).clamp_(max=1.0))
-    weight = torch.stack(weights, 1)
+    q, never_accepted, tokens = tree.distributions, tree.never_accepted, tree.tokens[:, :, None]
+    ratios = p[:, :-1].gather(2, tokens).double() / q.gather(2, tokens)
+    ratios = ratios[:, :, 0].masked_fill_(never_accepted, 0.0)
+    products = torch.nn.functional.pad(ratios, (1, 0), value=1.0).cumprod(1)
+    weight = products / products.cummax(1).values
+    if tree.nodes == 1:
+        return weight, weight[:, 1:]
     inner = weight[:, 1:-1]  # after the last node there is no q
-    over = (inner[:, :, None] * p[:, 1:-1].double()).sub_(q[:, 1 : tree.nodes]).clamp_(min=0.0).sum(-1)
-    slack = over + 1.0 - inner
-    threshold = torch.where(slack > 0, over / slack.clamp(min=1e-300), torch.ones_like(over))
+    over = (inner.to(p.dtype)[:, :, None] * p[:, 1:-1]).sub_(q[:, 1 : tree.nodes]).clamp_(min=0.0).sum(-1).double()
+    threshold = (over / (over + 1.0 - inner)).nan_to_num_(1.0)  # p_i = 1 and S_i = 0: q = p, so all later drafts pass
     threshold = torch.where(never_accepted[:, 1:], inner, threshold)
     return weight, torch.cat([threshold, weight[:, -1:]], 1)
 
@@ -121,9 +120,9 @@ def _block_residual(p: Tensor, tree: DraftTree, weights: Tensor, accepted: Tenso
     ahead = accepted.clamp(max=tree.nodes - 1)
     q = _rows(tree.distributions, ahead)
     target = _rows(p, accepted)
-    ended = (accepted == tree.nodes) | tree.never_accepted.gather(1, ahead[:, None])[:, 0]
-    left = (_at(weights, accepted)[:, None] * target - q).clamp_(min=0.0)
-    return torch.where((ended | (left.sum(-1) <= 0))[:, None], target.double(), left)
+    ended = (accepted == tree.nodes) | _at(tree.never_accepted, ahead)
+    left = (_at(weights, accepted).to(p.dtype)[:, None] * target).sub_(q).clamp_(min=0.0)
+    return torch.where((ended | (left.sum(-1) <= 0))[:, None], target, left)
 
 
 def verify_lossy(p: Tensor, tree: DraftTree, uniforms: Uniforms, rule: Rule) -> Verification:
@@ -134,12 +133,9 @@ def verify_lossy(p: Tensor, tree: DraftTree, uniforms: Uniforms, rule: Rule) -> 
     assert tree.distributions is not None
     thresholds, passed = lossy_thresholds(p, tree, uniforms.accept, rule)
     accepted = (passed & ~tree.never_accepted).long().cumprod(-1).sum(-1)  # [B]
-    nodes = torch.arange(tree.nodes, device=p.device)
-    path = torch.where(nodes < accepted[:, None], nodes, -1)
     left = _residual_at(p, tree, accepted) if rule.name == "lenient" else _rows(p, accepted)
-    return Verification(
-        path, accepted, accepted, draw(left, _at(uniforms.last, accepted)), left, lossy=(thresholds, passed)
-    )
+    last = draw(left, _at(uniforms.last, accepted))
+    return Verification(_chain_path(tree, accepted), accepted, accepted, last, left, lossy=(thresholds, passed))
 
 
 def lossy_thresholds(p: Tensor, tree: DraftTree, uniforms: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
@@ -216,15 +212,15 @@ def _residual_at(p: Tensor, tree: DraftTree, slot: Tensor) -> Tensor:
 
 def _matches(tree: DraftTree, target_tokens: Tensor) -> Tensor:
     """[B, N] bool: is the node's token the target's token after its parent? target_tokens [B, N + 1], one a slot."""
-    return (tree.tokens == _per_node(tree, target_tokens)) & ~tree.never_accepted
+    after = target_tokens[:, :-1] if tree.topology.is_chain else _per_node(tree, target_tokens)
+    return (tree.tokens == after) & ~tree.never_accepted
 
 
 def _walk(tree: DraftTree, accept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Descends from the root into the first accepted child until there is none: path [B, D], length [B], slot [B]."""
     if tree.topology.is_chain:
-        length = accept.int().cumprod(-1).sum(-1)
-        nodes = torch.arange(tree.nodes, device=accept.device)
-        return torch.where(nodes < length[:, None], nodes, -1), length, length
+        length = accept.cumprod(-1).sum(-1)
+        return _chain_path(tree, length), length, length
     children = tree.topology.children
     slot = torch.zeros(children.shape[0], dtype=torch.long, device=accept.device)
     accept = _padded(accept)
@@ -240,6 +236,11 @@ def _walk(tree: DraftTree, accept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return steps, (steps >= 0).sum(-1), slot
 
 
+def _chain_path(tree: DraftTree, accepted: Tensor) -> Tensor:
+    """[B, N]: the first `accepted` [B] nodes of a chain, then -1."""
+    return torch.where(tree.topology.depth[:, 1:] <= accepted[:, None], tree.topology.slots, -1)
+
+
 def _padded(per_node: Tensor, fill: bool = False) -> Tensor:
     """[B, N] -> [B, N + 1]; the last column means 'no node'."""
     return torch.nn.functional.pad(per_node, (0, 1), value=float(fill))
@@ -247,7 +248,7 @@ def _padded(per_node: Tensor, fill: bool = False) -> Tensor:
 
 def _per_node(tree: DraftTree, per_slot: Tensor) -> Tensor:
     """[B, N + 1] per slot -> [B, N] per node: the value at each node's parent."""
-    return per_slot.gather(1, tree.topology.parents + 1)
+    return per_slot.gather(1, tree.topology.slots)
 
 
 def _at(values: Tensor, index: Tensor) -> Tensor:
