@@ -55,7 +55,7 @@ def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Audit
     from draftscope.servers.audit.audit import audit_without_weights
     from draftscope.servers.audit.greedy import GREEDY_TOKENS
     from draftscope.servers.audit.writer import refuse_without_ids
-    from draftscope.servers.identify import identify
+    from draftscope.servers.programs.registry import identify
 
     if "target" not in loading and chosen.plain is None:
         raise DraftscopeError(
@@ -152,7 +152,7 @@ def _watched(plan: Plan) -> Iterator[Watch]:
 
 def _read(prompts: Path | None) -> Sequence[str]:
     """The prompts, one a line; without a file, our own."""
-    from draftscope.servers.audit.prompts import AUDIT_PROMPTS
+    from draftscope.servers.audit.plan import AUDIT_PROMPTS
 
     if prompts is None:
         return AUDIT_PROMPTS

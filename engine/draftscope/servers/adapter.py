@@ -127,13 +127,8 @@ class Offers:
     ids_out: bool = True  # says which tokens it wrote
     chat: bool = True  # `render`
     seed: bool = True
-    top_k: bool = True
-    min_p: bool = True
     ignore_eos: bool = True
     tokenize: bool = True
-    fresh: bool = True  # can pass over its prefix cache, or has none
-    counters: bool = True  # of the whole server, before and after
-    counts_by_request: bool = False
     bursts_are_chunks: bool = False  # a round's tokens come as one chunk; if not, as several with almost no gap
 
 

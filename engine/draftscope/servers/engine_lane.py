@@ -19,7 +19,7 @@ from draftscope.models.loading.chat import in_template
 from draftscope.servers.adapter import Chunk, Counted, Finish, Identity, Message, Offers, Request, Server
 from draftscope.trace.events import RunStart
 
-OFFERS = Offers(counters=False, counts_by_request=True, bursts_are_chunks=True)
+OFFERS = Offers(bursts_are_chunks=True)
 
 
 class EngineLane(Server):

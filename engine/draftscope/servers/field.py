@@ -28,9 +28,8 @@ from draftscope.servers.adapter import Request
 from draftscope.servers.audit import progress
 from draftscope.servers.audit.audit import AuditReport, Watch, audit, audit_without_weights
 from draftscope.servers.audit.greedy import GREEDY_TOKENS
-from draftscope.servers.audit.plan import Plan
+from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
 from draftscope.servers.audit.progress import AuditProgress
-from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.audit.writer import refuse_without_ids
 from draftscope.servers.curve import LoadCurve
 from draftscope.servers.inside import live

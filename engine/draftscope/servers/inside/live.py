@@ -16,8 +16,7 @@ from draftscope.base.text import Cut
 from draftscope.servers.adapter import Chunk, Request, Server, ServerError
 from draftscope.servers.background import in_background
 from draftscope.servers.inside.audit import ARRIVES_S, PAUSE_S
-from draftscope.servers.inside.recorder import read_state
-from draftscope.servers.inside.recording import RecordedRound
+from draftscope.servers.inside.recording import RecordedRound, read_state
 from draftscope.servers.inside.translation import Raw, Translation
 from draftscope.servers.race import Lane, RacePrompt
 from draftscope.servers.wire import Wire

@@ -70,13 +70,7 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> SGLang | None:
         weights=info.model_path or card.root,
         context=card.max_model_len,
         vocabulary=None,
-        offers=Offers(
-            seed=info.enable_deterministic_inference,
-            chat=False,
-            counters=False,
-            counts_by_request=True,
-            bursts_are_chunks=True,
-        ),
+        offers=Offers(seed=info.enable_deterministic_inference, chat=False, bursts_are_chunks=True),
     )
     return SGLang(wire, about)
 

@@ -17,7 +17,7 @@ from draftscope.servers.programs.program import Program, WantedChain
 from draftscope.servers.programs.web_server import Cards, WebServer, finish, same_prompt
 from draftscope.servers.wire import Wire
 
-OFFERS = Offers(ids_in=False, ids_out=False, chat=False, ignore_eos=False, tokenize=False, counters=False)
+OFFERS = Offers(ids_in=False, ids_out=False, chat=False, ignore_eos=False, tokenize=False)
 ROUTES = {"/load_model", "/v1/responses", "/v1/completions"}  # together only here
 
 

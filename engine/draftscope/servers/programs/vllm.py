@@ -19,7 +19,7 @@ from draftscope.servers.programs.web_server import Cards, WebServer, chat, chose
 from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
 
-OFFERS = Offers(counts_by_request=True, bursts_are_chunks=True)
+OFFERS = Offers(bursts_are_chunks=True)
 
 
 class Version(BaseModel):
