@@ -48,6 +48,17 @@ class Plan:
         if self.tolerance is not None and not 0 <= self.tolerance <= MOST_TOLERANCE:
             raise DraftscopeError(f"tolerance = {self.tolerance:g}: choose 0 to {MOST_TOLERANCE:g} nats a token.")
 
+    @property
+    def waves(self) -> list[range]:
+        """The numbers of the requests that are made at once."""
+        every = range(self.samples)
+        return [every[first : first + self.concurrency] for first in every[:: self.concurrency]]
+
+    @property
+    def allowance(self) -> Allowance:
+        """Where nothing is measured."""
+        return Allowance() if self.tolerance is None else Allowance(self.tolerance)
+
 
 @dataclass(frozen=True)
 class Allowance:
