@@ -28,7 +28,7 @@ class Made(vllm.VLLM):
 
 
 def recognise(wire: Wire, cards: Cards, model: str | None) -> Server | None:
-    about = Identity(wire.url, "made", "1.0", model or cards.data[0].id, None, 512, None, Offers())
+    about = Identity(wire.url, "made", "1.0", model or cards.data[0].id, None, 512, Offers())
     return Made(wire, about)
 
 

@@ -142,7 +142,6 @@ class Identity:
     model: str  # the name that requests carry
     weights: str | None  # the path or hub id that it says it loaded
     context: int | None  # tokens of prompt and answer together
-    vocabulary: int | None
     offers: Offers
 
     @property
@@ -170,9 +169,9 @@ class Server(ABC):
         the stream before its end, or sends what its program does not send.
         """
 
-    @abstractmethod
     def counters(self) -> Counted | None:
         """The server's counters since it started; None where it has none or does not publish them."""
+        return None
 
     @abstractmethod
     def tokenize(self, text: str) -> tuple[int, ...]:

@@ -77,7 +77,6 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> LlamaCpp | None:
         model=card.id,
         weights=props.model_path,
         context=props.default_generation_settings.n_ctx,
-        vocabulary=None,
         offers=Offers(),
     )
     return LlamaCpp(wire, about)

@@ -84,7 +84,6 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> VLLM | None:
         model=card.id,
         weights=card.root,
         context=card.max_model_len,
-        vocabulary=None,
         offers=OFFERS,
     )
     return VLLM(wire, about)
