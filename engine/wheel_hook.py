@@ -1,4 +1,4 @@
-"""Hatchling calls this for a wheel: it puts in the models to begin with, their weights packed (`base/packed.py`)."""
+"""Hatchling calls this for a wheel: it puts in the models to begin with, their weights packed (`base/assets.py`)."""
 
 from __future__ import annotations
 

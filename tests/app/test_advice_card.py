@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.advise.events import Asked
-from draftscope.advise.question import Objective, Question
+from draftscope.advise.question import Asked, Objective, Question
 from draftscope.advise.report import Advised, Stage
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import said

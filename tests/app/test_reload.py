@@ -13,7 +13,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from draftscope.advise.events import Asked
+from draftscope.advise.question import Asked
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine import sessions

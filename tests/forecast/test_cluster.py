@@ -15,12 +15,18 @@ import pytest
 import simpy
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.forecast.cluster.server import SimulatedServer
-from draftscope.forecast.cluster.simulate import least_busy, simulate
+from draftscope.forecast.cluster.simulate import SimulatedRequest, SimulatedServer, Traffic, least_busy, simulate
 from draftscope.forecast.cluster.sizing import cards_needed, latency_curve
-from draftscope.forecast.cluster.speculation import Speculation, chances_of, chances_of_chain, pays_up_to
-from draftscope.forecast.cluster.step_times import StepTimes, drafted_times, in_strides, plain_times
-from draftscope.forecast.cluster.traffic import SimulatedRequest, Traffic
+from draftscope.forecast.cluster.step_times import (
+    Speculation,
+    StepTimes,
+    chances_of,
+    chances_of_chain,
+    drafted_times,
+    in_strides,
+    pays_up_to,
+    plain_times,
+)
 from draftscope.forecast.forecast import ask, forecast
 from draftscope_app.cli.main import main
 from tests.programs.cluster import between, in_turn, line

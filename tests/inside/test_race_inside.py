@@ -12,7 +12,7 @@ import pytest
 
 from draftscope.base.steps import said
 from draftscope.servers.adapter import Request, ServerError
-from draftscope.servers.identify import identify
+from draftscope.servers.programs.registry import identify
 from draftscope.servers.race import Lane, Race, RacePrompt
 from draftscope.servers.traced import Traced, traced
 from draftscope.trace import files

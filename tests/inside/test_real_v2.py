@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from draftscope.servers.audit.prompts import AUDIT_PROMPTS
+from draftscope.servers.audit.plan import AUDIT_PROMPTS
 from draftscope.servers.inside.audit import InsidePlan
 from draftscope.verify.sampling import Sampling
 from tests.inside.test_real_inside import (

@@ -122,4 +122,3 @@ def test_named_shapes_have_the_published_sizes() -> None:
     }
     for name, values in published.items():
         assert ballast.SHAPES[name].values == pytest.approx(values, rel=0.01), name
-    assert ballast.modelled_ms(ballast.SHAPES["8b"], torch.bfloat16, copy_gb_s=15.0) == pytest.approx(1000, rel=0.01)

@@ -24,11 +24,8 @@ import numpy as np
 
 from draftscope.base import markdown
 from draftscope.base.assets import assets
-from draftscope.forecast.cluster.server import SimulatedServer
-from draftscope.forecast.cluster.simulate import ClusterRun, simulate
-from draftscope.forecast.cluster.speculation import Speculation, chances_of
-from draftscope.forecast.cluster.step_times import StepTimes
-from draftscope.forecast.cluster.traffic import SimulatedRequest, Traffic
+from draftscope.forecast.cluster.simulate import ClusterRun, SimulatedRequest, SimulatedServer, Traffic, simulate
+from draftscope.forecast.cluster.step_times import Speculation, StepTimes, chances_of
 from draftscope.servers.adapter import Request, Server, ServerError
 from draftscope.servers.programs.program import ServedPair
 from draftscope.servers.programs.registry import find_start

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from draftscope.base import markdown
-from draftscope.servers.audit.prompts import AUDIT_PROMPTS
+from draftscope.servers.audit.plan import AUDIT_PROMPTS
 from draftscope.servers.inside.audit import InsidePlan, InsideReport, audit_inside
 from draftscope.verify.sampling import Sampling
 from tests.inside.vllm_cpu import MENDED_TOO, PORT, RECORDED, command

@@ -25,8 +25,8 @@ from uuid import uuid4
 from draftscope.base import markdown
 from draftscope.measure.bench.statistics import LEVEL, bootstrap
 from draftscope.servers.adapter import Request, Server
-from draftscope.servers.audit.prompts import AUDIT_PROMPTS
-from draftscope.servers.inside.recorder import read_state
+from draftscope.servers.audit.plan import AUDIT_PROMPTS
+from draftscope.servers.inside.recording import read_state
 from draftscope.servers.programs.program import Command
 from draftscope.servers.wire import Wire
 from tests.inside.vllm_cpu import MENDED_TOO, PORT, command

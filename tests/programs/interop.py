@@ -33,9 +33,8 @@ from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.peers import gguf as peer
 from draftscope.servers.adapter import Counted, Request, Server, ServerError
 from draftscope.servers.engine_lane import EngineLane
-from draftscope.servers.identify import identify
 from draftscope.servers.programs.program import Command, ServedPair
-from draftscope.servers.programs.registry import find_start
+from draftscope.servers.programs.registry import find_start, identify
 from draftscope.servers.race import Answer, Lane, Race, RacePrompt, Standing, race
 from draftscope.train.data import prompts
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from draftscope.servers.identify import identify
+from draftscope.servers.programs.registry import identify
 from draftscope.servers.race import Lane
 from draftscope.servers.wire import WireLimits
 from tests.servers.stubs import Habits, Starts, stub

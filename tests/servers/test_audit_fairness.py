@@ -137,7 +137,7 @@ def test_the_bet_on_two_servers_is_fair_given_any_past(past: str) -> None:
     """Either order of two texts is as likely; with an allowance of d, up to (1 + d) / 2."""
     texts = sorted({text.tokens for _, text in outcomes(2, Sampling())})
     for allowance in (EXACT, ALLOWED):
-        state = Compared(Plan(tokens=2), allowance)
+        state = Compared(Plan(tokens=2), allowance=allowance)
         for number, text in enumerate(PASTS[past]):
             state.take(0, text, texts[number % 3])
         d = allowance.eta * math.sqrt(state.plan.tokens / 2)

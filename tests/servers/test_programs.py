@@ -12,9 +12,9 @@ from draftscope.advise.candidates import Candidate
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.adapter import Identity, Offers, Request, Server
 from draftscope.servers.audit.writer import refuse_without_ids
-from draftscope.servers.identify import identify
 from draftscope.servers.programs import registry, vllm
 from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain, needs_model
+from draftscope.servers.programs.registry import identify
 from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Wire
 from draftscope_app.cli.commands import servers as servers_command
@@ -28,7 +28,7 @@ class Made(vllm.VLLM):
 
 
 def recognise(wire: Wire, cards: Cards, model: str | None) -> Server | None:
-    about = Identity(wire.url, "made", "1.0", model or cards.data[0].id, None, 512, None, Offers())
+    about = Identity(wire.url, "made", "1.0", model or cards.data[0].id, None, 512, Offers())
     return Made(wire, about)
 
 

@@ -14,10 +14,9 @@ import pytest
 
 from draftscope.servers.adapter import Message, Request, Server, ServerError
 from draftscope.servers.audit.audit import audit_without_weights
-from draftscope.servers.audit.plan import Plan
-from draftscope.servers.audit.prompts import AUDIT_PROMPTS
-from draftscope.servers.identify import identify
+from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
 from draftscope.servers.load import LoadPlan, load
+from draftscope.servers.programs.registry import identify
 from draftscope.servers.race import Lane, Race, RacePrompt, Standing, race, same_tokenizers
 from draftscope.servers.summary import summaries
 

@@ -17,8 +17,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.servers import lanes as entries
 from draftscope.servers.adapter import Request
 from draftscope.servers.audit.audit import audit
-from draftscope.servers.audit.plan import Plan
-from draftscope.servers.audit.prompts import AUDIT_PROMPTS
+from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
 from draftscope.servers.curve import stops
 from draftscope.servers.load import LoadPlan
 from draftscope.servers.load import load as put_under_load

@@ -16,7 +16,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.servers.adapter import Chunk, Request
 from draftscope.servers.bursts import Bursts
 from draftscope.servers.engine_lane import EngineLane
-from draftscope.servers.identify import identify
+from draftscope.servers.programs.registry import identify
 from draftscope.servers.race import Lane, Race, RacePrompt
 from draftscope.servers.traced import Traced, traced
 from draftscope.servers.wire import WireLimits

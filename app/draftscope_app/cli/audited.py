@@ -49,13 +49,9 @@ class Options(BaseModel):
 
 def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> AuditReport:
     """Audits a server. Raises `DraftscopeError` where it cannot be tested."""
-    from draftscope.decode.prompt import read_prompt
-    from draftscope.models.loading.chat import Chat
-    from draftscope.servers.audit.audit import audit as audit_server
-    from draftscope.servers.audit.audit import audit_without_weights
-    from draftscope.servers.audit.greedy import GREEDY_TOKENS
+    from draftscope.servers.audit.audit import audit_servers
     from draftscope.servers.audit.writer import refuse_without_ids
-    from draftscope.servers.identify import identify
+    from draftscope.servers.programs.registry import identify
 
     if "target" not in loading and chosen.plain is None:
         raise DraftscopeError(
@@ -71,17 +67,9 @@ def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Audit
         for writer in (server, other):
             refuse_without_ids(writer)
         terminal.print_note(_cost(plan, chosen))
-        watch, name = opened.enter_context(_watched(plan)), server.identity.sentence
-        if "target" not in loading:
-            assert other is not None
-            ids = [server.tokenize(text) for text in texts]
-            return audit_without_weights(
-                server, other, texts, ids, plan, watch, name, other.identity.url, server.detokenize
-            )
-        engine = options.load(options.models(loading)[0])
-        most, chat = max(plan.tokens, GREEDY_TOKENS), Chat(raw=not chosen.chat)
-        read = [read_prompt(engine, text, most, chat)[1] for text in texts]
-        return audit_server(server, server.identity.kind, engine, texts, read, plan, other, watch, name)
+        watch = opened.enter_context(_watched(plan))
+        engine = options.load(options.models(loading)[0]) if "target" in loading else None
+        return audit_servers(server, other, engine, plan, texts, chosen.chat, watch)
 
 
 def audited_inside(url: str, chosen: Options, sampling: Given) -> InsideReport:
@@ -152,7 +140,7 @@ def _watched(plan: Plan) -> Iterator[Watch]:
 
 def _read(prompts: Path | None) -> Sequence[str]:
     """The prompts, one a line; without a file, our own."""
-    from draftscope.servers.audit.prompts import AUDIT_PROMPTS
+    from draftscope.servers.audit.plan import AUDIT_PROMPTS
 
     if prompts is None:
         return AUDIT_PROMPTS

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from draftscope.advise.events import Asked
+from draftscope.advise.question import Asked
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.fork import ForkPoint
 from draftscope.drafters.settings import Settings

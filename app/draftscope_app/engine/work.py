@@ -92,7 +92,7 @@ def steps_of(engine: DecodingEngine, job: AnyJob, watch: Watch = lambda: None) -
 
 
 def _steps(engine: DecodingEngine, job: AnyJob, watch: Watch) -> Steps[Said, None]:
-    from draftscope.advise.events import advised
+    from draftscope.advise.advise import advised
     from draftscope.measure.check import checked
     from draftscope.measure.compare import compare
 

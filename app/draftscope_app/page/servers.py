@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.drafters.settings import Settings
 from draftscope.servers.addresses import named, permitted
-from draftscope.servers.inside.recorder import recorded
+from draftscope.servers.inside.recording import recorded
 from draftscope.servers.programs.registry import asked_programs, titles
 from draftscope.servers.wire import Wire, WireLimits
 from draftscope_app.engine.admission import refuse_long

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, zip_longest
@@ -21,7 +22,7 @@ from draftscope.advise.fitted import fitted, noise, prefill
 from draftscope.advise.model import Predicted, PrefillTimes, predict, steady_ratio
 from draftscope.advise.observed import Observed, conditional_alpha
 from draftscope.advise.probe import Probed, Watch, able, nobody, probe
-from draftscope.advise.question import Objective, Question
+from draftscope.advise.question import Asked, Objective, Question
 from draftscope.advise.report import AdviceReport, Advised, Stage
 from draftscope.advise.surface import Surface, surface
 from draftscope.advise.verdict import AdviceDecision, AtTemperature, Measured, Verdict, clear, decide
@@ -98,7 +99,8 @@ def advising(
     notes: Sequence[str] = (),
     watch: Watch = nobody,
 ) -> Steps[Advised, AdviceReport]:
-    """The same step by step. `watch` is called every round and may raise `Cancelled`."""
+    """The same step by step. A timed run is never interrupted for others: within one `watch` is called every round, and
+    may raise `Cancelled`."""
     infos = able(engine, names)
     if not infos:
         raise DraftscopeError("No drafter can run on these models, so there is nothing to decide; load a draft model.")
@@ -139,6 +141,20 @@ def advising(
     others = yield from _at_other_temperatures(engine, question, predicted, measured, many, until, watch)
     all_notes = [*notes, *unusable, *failed, *busy, *looping, *more, *_without_drafter(engine)]
     return _reported(engine, question, predicted, measured, others, evidence, all_notes)
+
+
+def advised(engine: DecodingEngine, request: Asked, watch: Watch) -> Iterator[Advised | None]:
+    """`advising` as events for a page; None where there is nothing new to say. The last one has the report."""
+    prompts = {kind: [Prompt(kind, text) for text in texts] for kind, texts in request.prompts.items()}
+    before = Advised()
+
+    def unless_said(now: Advised) -> Advised | None:
+        nonlocal before
+        same, before = (before.stage, before.done) == (now.stage, now.done), now
+        return None if same else now
+
+    report = yield from mapped(advising(engine, request.question, prompts, request.drafters, watch=watch), unless_said)
+    yield Advised(report=json.loads(report.as_json()))
 
 
 def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question) -> Steps[Advised, Calibration]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from draftscope.base.errors import DraftscopeError
@@ -46,3 +47,12 @@ class Question:
             raise DraftscopeError("--objective cost needs --price-per-hour, the price of an hour of this machine.")
         if self.price_per_hour is not None and not 0 < self.price_per_hour < float("inf"):
             raise DraftscopeError(f"price_per_hour = {self.price_per_hour:g}: choose a price above 0.")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, prompts by kind, and the drafters to compare; all that can run if none is named."""
+
+    question: Question = field(default_factory=Question)
+    prompts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    drafters: tuple[str, ...] = ()

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import AnyPrompt
 from draftscope.drafters.settings import Settings
@@ -56,12 +55,10 @@ def paired_table(runs: Sequence[DrafterRun], baseline: str) -> pd.DataFrame:
     `ratio` is the geometric mean over prompts of tokens/s over the baseline's on the same prompt and seed; `tau` all
     tokens over all rounds; `tau_difference` tau less the baseline's. Seeds of one prompt are no independent samples, so
     prompts are drawn, or seeds if there is one prompt. `equal_texts` is the share of runs with the baseline's tokens,
-    which above temperature 0 need not be equal. Raises `DraftscopeError` if pandas is not installed.
+    which above temperature 0 need not be equal.
     """
-    try:
-        import pandas as pd
-    except ModuleNotFoundError:
-        raise DraftscopeError("Tables need pandas; install it with: pip install 'draftscope[export]'") from None
+    import pandas as pd
+
     by_lane: dict[str, list[DrafterRun]] = {}
     for run in runs:
         by_lane.setdefault(run.drafter, []).append(run)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import last
 from draftscope.models.cache.masks import Reach, attention_mask, common_of, reaches, with_common
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache, SlotTable
 from draftscope.models.counter import Capabilities, ForwardCounter, Pulse
@@ -328,12 +329,7 @@ class Model:
 
     def read(self, cache: SlotCache, prompts: list[list[int]], layers: tuple[int, ...] = ()) -> Tensor | None:
         """`reading` to its end: the prompts' features [B, T, F], or None if `layers` is empty."""
-        reading = self.reading(cache, prompts, layers)
-        while True:
-            try:
-                next(reading)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
+        return last(self.reading(cache, prompts, layers))
 
     def reading(
         self, cache: SlotCache, prompts: list[list[int]], layers: tuple[int, ...] = ()

@@ -127,13 +127,8 @@ class Offers:
     ids_out: bool = True  # says which tokens it wrote
     chat: bool = True  # `render`
     seed: bool = True
-    top_k: bool = True
-    min_p: bool = True
     ignore_eos: bool = True
     tokenize: bool = True
-    fresh: bool = True  # can pass over its prefix cache, or has none
-    counters: bool = True  # of the whole server, before and after
-    counts_by_request: bool = False
     bursts_are_chunks: bool = False  # a round's tokens come as one chunk; if not, as several with almost no gap
 
 
@@ -147,7 +142,6 @@ class Identity:
     model: str  # the name that requests carry
     weights: str | None  # the path or hub id that it says it loaded
     context: int | None  # tokens of prompt and answer together
-    vocabulary: int | None
     offers: Offers
 
     @property
@@ -175,9 +169,9 @@ class Server(ABC):
         the stream before its end, or sends what its program does not send.
         """
 
-    @abstractmethod
     def counters(self) -> Counted | None:
         """The server's counters since it started; None where it has none or does not publish them."""
+        return None
 
     @abstractmethod
     def tokenize(self, text: str) -> tuple[int, ...]:

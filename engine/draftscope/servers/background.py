@@ -16,8 +16,9 @@ class _Over(Generic[Item]):
         self.error = error
 
 
-def in_background(work: Callable[[Callable[[Item], None]], None], patience: float) -> Iterator[Item | None]:
-    """What `work` puts, as it comes; None whenever nothing came for `patience` seconds. Raises what `work` raises.
+def in_background(work: Callable[[Callable[[Item], None]], None], patience: float = 0.05) -> Iterator[Item | None]:
+    """What `work` puts, as it comes. Raises what it raises. None whenever nothing came for `patience` seconds: moments
+    at which it may be stopped.
 
     Whoever stops iterating leaves the thread behind: `work` must end by itself soon after.
     """

@@ -21,7 +21,6 @@ from draftscope.servers.race import Lane
 from draftscope.trace.events import Record
 
 ALMOST = 0.1  # of the drafted tokens for each written one that a server had at fewer requests at once
-PATIENCE = 0.05  # seconds between two moments at which it may be stopped
 
 
 class PredictedPoint(Record):
@@ -105,7 +104,7 @@ def watched(lanes: Sequence[Lane], plan: LoadPlan) -> Iterator[LoadPoint | None]
                 put(point)
 
     try:
-        yield from in_background(work, PATIENCE)
+        yield from in_background(work)
     finally:
         stop.set()
 

@@ -19,7 +19,7 @@ from draftscope.models.loading.chat import in_template
 from draftscope.servers.adapter import Chunk, Counted, Finish, Identity, Message, Offers, Request, Server
 from draftscope.trace.events import RunStart
 
-OFFERS = Offers(counters=False, counts_by_request=True, bursts_are_chunks=True)
+OFFERS = Offers(bursts_are_chunks=True)
 
 
 class EngineLane(Server):
@@ -44,7 +44,6 @@ class EngineLane(Server):
             model=settings.drafter,
             weights=engine.target.name,
             context=engine.target.context,
-            vocabulary=engine.target.vocabulary,
             offers=OFFERS,
         )
 
@@ -88,9 +87,6 @@ class EngineLane(Server):
             if step is None:
                 return
             yield step
-
-    def counters(self) -> Counted | None:
-        return None
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         return tuple(self._lab.tokenizer.encode(text, add_special_tokens=False))

@@ -19,18 +19,14 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps
 from draftscope.decode.engine import DecodingEngine
-from draftscope.decode.prompt import read_prompt
 from draftscope.drafters.settings import Settings
-from draftscope.models.loading.chat import Chat
 from draftscope.models.model import Model
 from draftscope.servers import curve, lanes
 from draftscope.servers.adapter import Request
 from draftscope.servers.audit import progress
-from draftscope.servers.audit.audit import AuditReport, Watch, audit, audit_without_weights
-from draftscope.servers.audit.greedy import GREEDY_TOKENS
+from draftscope.servers.audit.audit import audit_servers
 from draftscope.servers.audit.plan import Plan
 from draftscope.servers.audit.progress import AuditProgress
-from draftscope.servers.audit.prompts import AUDIT_PROMPTS
 from draftscope.servers.audit.writer import refuse_without_ids
 from draftscope.servers.curve import LoadCurve
 from draftscope.servers.inside import live
@@ -144,31 +140,14 @@ class Field:
         """The first server against the target here, or without an engine against the second server, as it proceeds."""
         for why in self.missing.values():
             raise DraftscopeError(why)
-        about, other = self.lanes[0].server.identity, self.lanes[1] if len(self.lanes) > 1 else None
-        against = f"{other.name}, a server" if other is not None else f"{self._engine().target.name}, loaded here"
+        server, plain = self.lanes[0].server, self.lanes[1].server if len(self.lanes) > 1 else None
+        for each in (server, plain):
+            refuse_without_ids(each)
+        engine, about = self.engine if plain is not None else self._engine(), server.identity
+        against = f"{self.lanes[1].name}, a server" if engine is None or plain else f"{engine.target.name}, loaded here"
         program = " ".join(filter(None, (about.kind, about.version)))
         start = progress.initial(self.lanes[0].name, program, against, plan)
-        yield from progress.stream_audit(start, lambda watch: self.report(plan, watch=watch))
-
-    def report(
-        self, plan: Plan, texts: Sequence[str] = AUDIT_PROMPTS, chat: bool = False, watch: Watch = lambda _: None
-    ) -> AuditReport:
-        """The audit itself. With an engine here and a second server, that one writes the greedy texts.
-
-        Raises `DraftscopeError` where it is impossible.
-        """
-        server, plain = self.lanes[0].server, self.lanes[1].server if len(self.lanes) > 1 else None
-        for writer in (server, plain):
-            refuse_without_ids(writer)
-        name = server.identity.sentence
-        if self.engine is None and plain is not None:
-            ids = [server.tokenize(text) for text in texts]
-            return audit_without_weights(
-                server, plain, texts, ids, plan, watch, name, plain.identity.url, server.detokenize
-            )
-        engine, most = self._engine(), max(plan.tokens, GREEDY_TOKENS)
-        ids = [tuple(read_prompt(engine, text, most, Chat(raw=not chat))[1]) for text in texts]
-        return audit(server, server.identity.kind, engine, texts, ids, plan, plain, watch, name)
+        yield from progress.stream_audit(start, lambda watch: audit_servers(server, plain, engine, plan, watch=watch))
 
     def _engine(self) -> DecodingEngine:
         """The models here, against which a server is audited."""

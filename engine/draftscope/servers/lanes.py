@@ -13,7 +13,7 @@ from draftscope.models.loading.chat import Chat
 from draftscope.servers.adapter import HERE, Message, Server, ServerError
 from draftscope.servers.addresses import LISTED, from_environment, named
 from draftscope.servers.engine_lane import EngineLane
-from draftscope.servers.identify import identify
+from draftscope.servers.programs.registry import identify
 from draftscope.servers.race import Lane, RacePrompt
 from draftscope.servers.wire import WireLimits
 

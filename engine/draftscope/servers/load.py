@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -97,7 +98,7 @@ def load(lanes: Sequence[Lane], plan: LoadPlan) -> Iterator[LoadPoint]:
 
 
 def _point(lane: Lane, concurrency: int, plan: LoadPlan) -> LoadPoint:
-    before, began = _counters(lane), time.monotonic()
+    before, began = lane.counters(), time.monotonic()
     end = began + plan.seconds
     race = Race(
         plan.prompts, plan.request, jitter=plan.jitter, cancelled=lambda: plan.cancelled() or time.monotonic() > end
@@ -125,7 +126,10 @@ def _point(lane: Lane, concurrency: int, plan: LoadPlan) -> LoadPoint:
 
     with ThreadPoolExecutor(concurrency) as pool:
         done = [call for worker in [pool.submit(work) for _ in range(concurrency)] for call in worker.result()]
-    return _folded(lane, concurrency, plan, done, time.monotonic() - began, _between(lane, before))
+    seconds, counted = time.monotonic() - began, None
+    with suppress(DraftscopeError):  # it was started anew
+        counted = lane.counted_since(before)
+    return _folded(lane, concurrency, plan, done, seconds, counted)
 
 
 def _arrivals(plan: LoadPlan, began: float, end: float) -> Iterator[tuple[int, float]]:
@@ -172,18 +176,3 @@ def _good(done: _Done, plan: LoadPlan) -> bool:
 
 def _percentile(values: Sequence[float], which: float) -> float | None:
     return float(np.percentile(values, which)) if values else None
-
-
-def _counters(lane: Lane) -> Counted | None:
-    try:
-        return lane.server.counters()
-    except DraftscopeError:
-        return None
-
-
-def _between(lane: Lane, before: Counted | None) -> Counted | None:
-    after = _counters(lane) if before is not None else None
-    try:
-        return after - before if after is not None and before is not None and after.drafted else None
-    except DraftscopeError:
-        return None

@@ -69,6 +69,18 @@ class Lane:
     name: str
     server: Server
 
+    def counters(self) -> Counted | None:
+        """None where the server does not count, or does not answer."""
+        try:
+            return self.server.counters()
+        except DraftscopeError:
+            return None
+
+    def counted_since(self, before: Counted | None) -> Counted | None:
+        """None also where nothing was drafted. Raises `DraftscopeError` where the server was started anew."""
+        after = None if before is None else self.counters()
+        return None if before is None or after is None or not after.drafted else after - before
+
 
 @dataclass(frozen=True)
 class Race:
@@ -123,7 +135,7 @@ def race(lanes: Sequence[Lane], plan: Race, standing: Standing) -> Iterator[Answ
             warm = answered(lane, plan, plan.prompts[0], 0, -1)
             if warm.failure:
                 standing.dropped[lane.name] = warm.failure
-    before = {lane.name: _counters(lane) for lane in lanes if lane.name not in standing.dropped}
+    before = {lane.name: lane.counters() for lane in lanes if lane.name not in standing.dropped}
     failures = dict.fromkeys(before, 0)
     for repeat in range(plan.repeats):
         for number, prompt in enumerate(plan.prompts):
@@ -135,7 +147,12 @@ def race(lanes: Sequence[Lane], plan: Race, standing: Standing) -> Iterator[Answ
                 failures[answer.lane] = failures[answer.lane] + 1 if answer.failure else 0
                 if answer.failure and failures[answer.lane] == GIVEN_UP:
                     standing.dropped[answer.lane] = answer.failure
-    standing.counted.update(_since(lanes, before, standing))
+    for lane in lanes:
+        try:
+            if (counted := lane.counted_since(before.get(lane.name))) is not None:
+                standing.counted[lane.name] = counted
+        except DraftscopeError as error:
+            standing.dropped.setdefault(lane.name, str(error))
 
 
 def _answers(lanes: Sequence[Lane], plan: Race, prompt: RacePrompt, number: int, repeat: int) -> Iterator[Answer]:
@@ -175,24 +192,3 @@ def answered(lane: Lane, plan: Race, prompt: RacePrompt, number: int, repeat: in
     return Answer(
         lane.name, number, repeat, tuple(ids), text, tuple(arrivals), times, finish, counted, written, failure
     )  # fmt: skip
-
-
-def _counters(lane: Lane) -> Counted | None:
-    try:
-        return lane.server.counters()
-    except DraftscopeError:
-        return None
-
-
-def _since(lanes: Sequence[Lane], before: Mapping[str, Counted | None], standing: Standing) -> dict[str, Counted]:
-    """What each lane's counters say of the counted requests. One that was started anew in between has none."""
-    counts = {}
-    for lane in lanes:
-        first, last = before.get(lane.name), _counters(lane) if before.get(lane.name) else None
-        if first is None or last is None or not last.drafted:  # one that never drafted is plain
-            continue
-        try:
-            counts[lane.name] = last - first
-        except DraftscopeError as error:
-            standing.dropped.setdefault(lane.name, str(error))
-    return counts

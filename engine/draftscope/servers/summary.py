@@ -149,8 +149,6 @@ def _notes(
         notes.append("sends no token ids: tokens are counted as events, and p is not computed.")
     if not offers.seed and plan.request.temperature:
         notes.append("takes no seed.")
-    if not offers.fresh and plan.request.fresh:
-        notes.append("its prefix cache is on: TTFT falls with every repeat.")
     return notes
 
 

@@ -9,23 +9,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TypeAlias
 
 import numpy as np
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.machine import own_version
 from draftscope.base.steps import Cancelled
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import EncodedPrompt
 from draftscope.models.model import Model
-from draftscope.servers.adapter import Chunk, Counted, Finish, Identity, ServerError
+from draftscope.servers.adapter import Chunk, Counted, Identity, ServerError
 from draftscope.servers.background import in_background
 from draftscope.servers.bursts import UNKNOWN, Bursts
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import Forced, forced
-from draftscope.servers.inside.live import SERVER, RecordedAnswer, pieces
+from draftscope.servers.inside.live import RecordedAnswer, pieces, reason_of, start_of
 from draftscope.servers.inside.translation import Translation
 from draftscope.servers.latency import Arrival, near_gap
 from draftscope.servers.race import Answer, Lane, Race, Standing, race
@@ -33,8 +31,6 @@ from draftscope.servers.summary import LaneSummary, added, summaries
 from draftscope.trace import events as trace
 from draftscope.trace.events import AnyEvent, EndReason, RunStart, Served, ServerInfo
 from draftscope.verify.sampling import Sampling
-
-PATIENCE = 0.05  # seconds between two moments at which it may be stopped
 
 Known: TypeAlias = dict[tuple[str, int, int], Forced]  # by lane, prompt and repeat
 _Heard: TypeAlias = tuple[str, int, int, Chunk, float]
@@ -102,7 +98,7 @@ def _raced(task: Traced, stop: threading.Event) -> Iterator[Answer | _Heard | No
         for answer in race(task.lanes, plan, task.standing):
             put(answer)
 
-    return in_background(work, PATIENCE)
+    return in_background(work)
 
 
 class _Live:
@@ -181,7 +177,7 @@ class _Live:
         self.over = True
         yield from self._watched(self._bursts().end())
         wrong = answer.failure or self.wrong
-        reason = "error" if wrong else _reason(answer.finish, bool(self.task.plan.request.stop))
+        reason = "error" if wrong else reason_of(answer.finish, self.task.plan.request)
         yield _end(self.task, self.lane.name, self.bursts, reason, wrong)
 
     def left(self, dropped: Mapping[str, str]) -> list[AnyEvent]:
@@ -192,10 +188,6 @@ class _Live:
         left = [] if isinstance(self.bursts, RecordedAnswer) or self.bursts is None else self.bursts.end()
         why = dropped.get(self.lane.name, "")
         return [*left, _end(self.task, self.lane.name, self.bursts, "error" if why else "cancelled", why)]
-
-
-def _reason(finish: Finish | None, stops: bool) -> EndReason:
-    return "length" if finish == "length" else "stop" if stops else "eos"
 
 
 def _first(task: Traced, lane: Lane) -> RunStart:
@@ -212,19 +204,13 @@ def _first(task: Traced, lane: Lane) -> RunStart:
 
 
 def _start(task: Traced, lane: str, about: Identity | None) -> RunStart:
-    request, prompt = task.plan.request, task.plan.prompts[0]
-    settings: dict[str, int | float | str | bool | list[int] | list[float] | list[str] | None] = {
-        "drafter": SERVER, "temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p,
-        "min_p": request.min_p, "seed": request.seed, "max_new_tokens": request.max_tokens,
-        "stop": list(request.stop), "repeats": task.plan.repeats,
+    request = task.plan.request
+    settings = {
+        "temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p, "min_p": request.min_p,
+        "seed": request.seed, "max_new_tokens": request.max_tokens, "stop": list(request.stop),
+        "repeats": task.plan.repeats,
     }  # fmt: skip
-    return RunStart(
-        run=task.run, lane=lane, draftscope=own_version(), torch="", transformers="", device="", dtype="",
-        threads=0, models=[], drafter=SERVER, exact=True, rule="", seed=request.seed, settings=settings,
-        prompt=prompt.text, rendered=prompt.rendered if prompt.rendered != prompt.text else "",
-        prompt_tokens=len(prompt.ids), server=_info(task, about),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-    )  # fmt: skip
+    return start_of(task.run, lane, task.plan.prompts[0], settings, _info(task, about))
 
 
 def _info(task: Traced, about: Identity | None) -> ServerInfo:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from draftscope.advise.events import Asked
-from draftscope.advise.question import Objective, Question
+from draftscope.advise.question import Asked, Objective, Question
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine.admission import text_of

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.forecast.cluster.server import PROMPT_TOKENS
-from draftscope.forecast.cluster.simulate import simulate
+from draftscope.forecast.cluster.simulate import PROMPT_TOKENS, Traffic, simulate
 from draftscope.forecast.cluster.step_times import StepTimes, drafted_times, in_strides, plain_times
-from draftscope.forecast.cluster.traffic import Traffic
 from draftscope.forecast.forecast import COST_SPREAD, Scenario, tokens_a_round
 
 IN_TIME = 90  # percent of the answers

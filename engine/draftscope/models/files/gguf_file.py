@@ -129,12 +129,10 @@ def _described(path: Path, reader: Any) -> GgufFile:
 
 
 def _read(path: Path) -> Any:
-    try:
-        from gguf import GGUFReader
+    from gguf import GGUFReader
 
-        from draftscope.models.files.gguf_header import refuse_claims
-    except ModuleNotFoundError:
-        raise DraftscopeError(f"'{path}' needs the package gguf; install it with 'pip install gguf'.") from None
+    from draftscope.models.files.gguf_header import refuse_claims
+
     refuse_claims(path)
     try:
         return GGUFReader(path)
@@ -143,8 +141,9 @@ def _read(path: Path) -> Any:
 
 
 def _damaged(path: Path, error: Exception) -> DraftscopeError:
-    reason = str(error).split("\n")[0][:120].rstrip(".")
-    return DraftscopeError(f"'{path}' is damaged or incomplete ({reason}); download it again.")
+    from draftscope.models.files.gguf_header import damaged
+
+    return damaged(path, str(error).split("\n")[0][:120].rstrip("."))
 
 
 def _value(reader: Any, key: str) -> Any:

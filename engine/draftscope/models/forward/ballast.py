@@ -89,11 +89,6 @@ def pair_of(name: str) -> tuple[BallastShape, BallastShape]:
     return SHAPES[target], SHAPES[draft]
 
 
-def modelled_ms(shape: BallastShape, dtype: torch.dtype, copy_gb_s: float) -> float:
-    """A lower bound for one token's forward if memory bandwidth is the limit: its weights at the measured copy rate."""
-    return shape.read_values * dtype.itemsize / 1e6 / copy_gb_s
-
-
 class Ballast:
     """Side layers of `shape` on a residual stream of width `width`. Called with the stream, returns zeros like it."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -38,28 +38,9 @@ class Output:
     )  # by number: the input of each layer and the output of the final norm, if requested
 
 
-class Weights(NamedTuple):
-    """The weights of one decoder layer, fused."""
-
-    norm: Tensor
-    qkv: Tensor  # [(H + 2 K) D, hidden]
-    out: Tensor
-    mlp_norm: Tensor
-    gate_up: Tensor  # [2 M, hidden]
-    down: Tensor
-    qkv_bias: Tensor | None = None  # [(H + 2 K) D]
-    query_norm: Tensor | None = None  # [D], of every head
-    key_norm: Tensor | None = None  # [D]
-
-    @property
-    def extras(self) -> tuple[Tensor | None, ...]:
-        """What a Llama does not have."""
-        return self.qkv_bias, self.query_norm, self.key_norm
-
-
 @dataclass(frozen=True)
 class Layer:
-    """One decoder layer: its weights as matmuls."""
+    """One decoder layer: its weights as matmuls, fused."""
 
     norm: Tensor
     qkv: Product  # hidden -> (H + 2 K) D
@@ -67,8 +48,8 @@ class Layer:
     mlp_norm: Tensor
     gate_up: Product  # hidden -> 2 M
     down: Product
-    query_norm: Tensor | None
-    key_norm: Tensor | None
+    query_norm: Tensor | None  # [D], of every head
+    key_norm: Tensor | None  # [D]
 
 
 def _padded(x: Tensor, value: float = 0.0) -> Tensor:
@@ -104,10 +85,10 @@ def _biased(layer: Any) -> bool:
 class LeanLlama:
     """Called by `Model.forward` like a transformers model; reads and writes the same `SlotCache`.
 
-    `packed` requests another copy of the weights in the matmul kernels' own layout, if the model is small.
+    Of a small model it keeps another copy of the weights, in the matmul kernels' own layout.
     """
 
-    def __init__(self, network: Any, packed: bool = True) -> None:
+    def __init__(self, network: Any) -> None:
         config, body = network.config, network.model
         self._heads: int = config.num_attention_heads
         self._kv_heads: int = config.num_key_value_heads
@@ -116,14 +97,12 @@ class LeanLlama:
         self._embed = body.embed_tokens  # called as a module, because ballast is a hook on it
         self._embedding: Tensor = body.embed_tokens.weight
         self._norm: Tensor = body.norm.weight
-        packed = packed and network.num_parameters() <= MOST_PACKED
-        self._head_weight: Tensor = network.lm_head.weight
-        self._head = product(self._head_weight, packed)
+        packed = network.num_parameters() <= MOST_PACKED
+        self._head = product(network.lm_head.weight, packed)
         self._rotary = body.rotary_emb
         self._angles = self._tables(0)
         with torch.no_grad():
-            self._weights = [_fused(layer) for layer in body.layers]
-        self._layers = [_ready(weights, packed) for weights in self._weights]
+            self._layers = [_fused(layer, packed) for layer in body.layers]
 
     def first(self, count: int) -> LeanLlama:
         """The first `count` layers with the norm and the head; shares the weights."""
@@ -200,34 +179,18 @@ class LeanLlama:
         return cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], -1)
 
 
-def _fused(layer: Any) -> Weights:
+def _fused(layer: Any, packed: bool) -> Layer:
     attention, mlp = layer.self_attn, layer.mlp
     first = [attention.q_proj, attention.k_proj, attention.v_proj]
-    norms = [getattr(attention, name, None) for name in ("q_norm", "k_norm")]
-    query_norm, key_norm = (None if norm is None else norm.weight for norm in norms)
-    return Weights(
+    bias = None if first[0].bias is None else torch.cat([projection.bias for projection in first])
+    query_norm, key_norm = (getattr(getattr(attention, name, None), "weight", None) for name in ("q_norm", "k_norm"))
+    return Layer(
         norm=layer.input_layernorm.weight,
-        qkv=joined(first),
-        out=attention.o_proj.weight,
+        qkv=product(joined(first), packed, bias),
+        out=product(attention.o_proj.weight, packed),
         mlp_norm=layer.post_attention_layernorm.weight,
-        gate_up=joined([mlp.gate_proj, mlp.up_proj]),
-        down=mlp.down_proj.weight,
-        qkv_bias=None if first[0].bias is None else torch.cat([product.bias for product in first]),
+        gate_up=product(joined([mlp.gate_proj, mlp.up_proj]), packed),
+        down=product(mlp.down_proj.weight, packed),
         query_norm=query_norm,
         key_norm=key_norm,
-    )
-
-
-def _ready(weights: Weights, packed: bool) -> Layer:
-    out, gate_up, down = (product(w, packed) for w in (weights.out, weights.gate_up, weights.down))
-    qkv = product(weights.qkv, packed, weights.qkv_bias)
-    return Layer(
-        weights.norm,
-        qkv,
-        out,
-        weights.mlp_norm,
-        gate_up,
-        down,
-        query_norm=weights.query_norm,
-        key_norm=weights.key_norm,
     )

@@ -1,8 +1,9 @@
-"""DFlash (2602.06036): drafts a whole block of tokens in one forward.
+"""DFlash (2602.06036) and DSpark (2607.05147): draft a whole block of tokens in one forward.
 
 The block is the last committed token followed by mask tokens. In every layer its rows attend to each other, in both
 directions, and to keys and values computed from the target's fused features of the text before it, which stay in the
-cache. Row k's logits are about token k of the block itself.
+cache. Row k's logits are about token k of the block itself. DSpark adds a bias that depends on the token drafted before
+it, by a low-rank table: its tokens are drawn one after the other, at the cost of two small products each.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.heads.head import SHARES_ALL, Head, OwnWeights, SharedWeights
 from draftscope.models.heads.layer import DecoderLayer, HeadShape, Rotary
+from draftscope.models.native.linear import linear
 
 
 @dataclass(frozen=True)
@@ -73,3 +75,39 @@ class Block(Head):
         for layer, store in zip(self.stack, stores, strict=True):
             rows = layer(rows, angles, mask, store, context)
         return self.norm(rows)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class DSparkConfig(BlockConfig):
+    """`rank`: the width of the table."""
+
+    rank: int = 256
+
+
+class MarkovHead(nn.Module):
+    """The table: a row of `rank` numbers for each of the target's tokens, and one for each token that is drafted.
+
+    Modules have the published names. It adds nothing at first.
+    """
+
+    def __init__(self, read: int, drafted: int, rank: int) -> None:
+        super().__init__()
+        self.markov_w1 = nn.Embedding(read, rank)
+        self.markov_w2 = nn.Linear(rank, drafted, bias=False)
+        nn.init.zeros_(self.markov_w2.weight)
+
+
+class DSpark(Block):
+    """Drafts up to `config.size` - 1 tokens."""
+
+    def __init__(self, config: DSparkConfig, shared: SharedWeights) -> None:
+        super().__init__(config, shared)
+        self.markov_head = MarkovHead(shared.vocabulary, self.vocabulary, config.rank)
+
+    def read(self, before: Tensor) -> Tensor:
+        """Tokens [...] of the target's vocabulary -> [..., rank], for `bias`."""
+        return self.markov_head.markov_w1(before)  # type: ignore[no-any-return]
+
+    def bias(self, read: Tensor) -> Tensor:
+        """[..., rank] -> [..., D]: what the token before adds to the logits."""
+        return linear(read, self.markov_head.markov_w2.weight, exact=True)

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from draftscope.models.head_kinds import HeadNetwork
-from draftscope.models.heads.block import Block, BlockConfig
-from draftscope.models.heads.dspark import DSpark, DSparkConfig
+from draftscope.models.heads.block import Block, BlockConfig, DSpark, DSparkConfig
 from draftscope.models.heads.eagle import Eagle1, Eagle1Config, Eagle3, Eagle3Config, default_layers
 from draftscope.models.heads.formats import format_block, format_eagle, format_medusa, format_mtp
 from draftscope.models.heads.head import Head, OwnWeights, SharedWeights

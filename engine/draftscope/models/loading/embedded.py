@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from draftscope.base.assets import model_folder
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.packed import model_folder
 
 PAIR = "embedded"  # as a target: the pair that `load` takes without a name, with its heads
 RECORD = "training.json"  # in every folder: how the weights beside it were trained

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from draftscope.base.assets import model_folder
 from draftscope.base.load_settings import LoadSettings
-from draftscope.base.packed import model_folder
 from draftscope.models.files.wheel import WheelFile
 
 

@@ -8,12 +8,16 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.prompt import read_prompt
 from draftscope.measure.ties import Rounding
+from draftscope.models.loading.chat import Chat
+from draftscope.servers.adapter import Server
 from draftscope.servers.audit.greedy import GREEDY_TOKENS, GreedyResult, decoded_by, greedy, written_by
 from draftscope.servers.audit.missed import missed
 from draftscope.servers.audit.pairs import END, Compared, NoTarget, compared, least_accuracy, pairs_sentence
-from draftscope.servers.audit.plan import LEAST_TOLERANCE, Allowance, Plan
+from draftscope.servers.audit.plan import AUDIT_PROMPTS, LEAST_TOLERANCE, Allowance, Plan
 from draftscope.servers.audit.reported import REPORTED_TOKENS, ReportedResult, reported
 from draftscope.servers.audit.rounds import Audited, sampled
 from draftscope.servers.audit.target import LabTarget
@@ -44,7 +48,7 @@ class AuditReport:
     created: str  # ISO 8601, UTC
     settings: dict[str, Any]
     tolerance: float  # nats a token
-    greedy: dict[str, Any] | None
+    greedy: dict[str, Any]
     reported: dict[str, Any] | None  # log-probabilities; None without weights
     sampled: dict[str, Any] | None
     example: dict[str, str] | None  # the prompt, and of all texts written after it the one the target finds strangest
@@ -56,6 +60,27 @@ class AuditReport:
 
     def as_json(self) -> dict[str, Any]:
         return {"different": self.different, **asdict(self)}
+
+
+def audit_servers(
+    server: Server,
+    plain: Server | None,
+    engine: DecodingEngine | None,
+    plan: Plan,
+    texts: Sequence[str] = AUDIT_PROMPTS,
+    chat: bool = False,
+    watch: Watch = lambda _: None,
+) -> AuditReport:
+    """Audits a server against the target of `engine`, or without one against `plain`, a server of the same model."""
+    name = server.identity.sentence
+    if engine is not None:
+        most, form = max(plan.tokens, GREEDY_TOKENS), Chat(raw=not chat)
+        read = [read_prompt(engine, text, most, form)[1] for text in texts]
+        return audit(server, server.identity.kind, engine, texts, read, plan, plain, watch, name)
+    if plain is None:
+        raise DraftscopeError("An audit needs the target's weights, or a plain server of the same model.")
+    ids = [server.tokenize(text) for text in texts]
+    return audit_without_weights(server, plain, texts, ids, plan, watch, name, plain.identity.url, server.detokenize)
 
 
 def audit(
@@ -86,10 +111,9 @@ def audit(
     if not plan.sampling.greedy:
         for state in sampled(writer, target, tokens, left, allowance, find(kind).sampling_order):
             watch(state)
-    return report(
-        server, engine.target.name, plan, allowance, compared, logprobs, state,
-        lambda n, text: {"prompt": prompts[n], "text": engine.tokenizer.decode(list(text))},
-    )  # fmt: skip
+    return _report(
+        server, engine.target.name, plan, allowance, compared, logprobs, state, prompts, engine.tokenizer.decode
+    )
 
 
 def audit_without_weights(
@@ -107,43 +131,11 @@ def audit_without_weights(
     began, nothing = time.monotonic(), NoTarget()
     expected = [written_by(plain, nothing)(prompt) for prompt in tokens]
     greedy_texts = greedy(writer, tokens, expected, nothing, None)
-    state, sentences = None, []
+    state = None
     if not plan.sampling.greedy:
         for state in compared(writer, plain, tokens, _left(plan, began)):
             watch(state)
-    if state is not None:
-        sentences.append(pairs_sentence(state))
-    return AuditReport(
-        verdict=joined(*sentences, greedy_sentence(greedy_texts), *([failures_sentence(state)] if state else [])),
-        differences=_named(bool(greedy_texts.differs), False, state),
-        incomplete=bool(state and state.ended == "failures"),
-        undecided=state is not None and least_accuracy(state) is None,
-        server=server,
-        target=target,
-        created=_now(),
-        settings=asdict(plan),
-        tolerance=Allowance().nats if plan.tolerance is None else plan.tolerance,
-        greedy=asdict(greedy_texts),
-        reported=None,
-        sampled=None if state is None else _of_pairs(state),
-        example=None
-        if state is None or state.example is None
-        else {"prompt": prompts[state.example[0]], "text": decode([t for t in state.example[1] if t != END])},
-        failures=[] if state is None else state.failures,
-    )
-
-
-def _of_pairs(state: Compared) -> dict[str, Any]:
-    return {
-        "different": state.different,
-        "ended": state.ended,
-        "seconds": round(state.seconds, 1),
-        "pairs": state.pairs,
-        "pairs_told_apart": state.right,
-        "pairs_guessed": state.guessed,
-        "evidence": state.total,
-        "least_share_told_apart": least_accuracy(state),
-    }
+    return _report(server, target, plan, plan.allowance, greedy_texts, None, state, prompts, decode)
 
 
 def always_asked(prompts: int) -> int:
@@ -151,18 +143,9 @@ def always_asked(prompts: int) -> int:
     return prompts * (GREEDY_TOKENS + REPORTED_TOKENS)
 
 
-def _named(greedy_differs: bool, logprobs_differ: bool, state: Audited | Compared | None) -> list[str]:
-    tests = {"greedy": greedy_differs, "log-probabilities": logprobs_differ, "sampled": bool(state and state.different)}
-    return [name for name, differs in tests.items() if differs]
-
-
 def _left(plan: Plan, began: float) -> Plan:
     """The plan with the seconds that are left of its own."""
     return replace(plan, seconds=max(plan.seconds - (time.monotonic() - began), 1e-3))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _tolerance(plan: Plan, target: LabTarget, texts: Sequence[tuple[list[int], list[int]]]) -> float:
@@ -171,62 +154,90 @@ def _tolerance(plan: Plan, target: LabTarget, texts: Sequence[tuple[list[int], l
     return LEAST_TOLERANCE if plan.sampling.greedy else target.measured_tolerance(texts, plan.sampling)
 
 
-def report(
+def _report(
     server: str,
     target: str,
     plan: Plan,
     allowance: Allowance,
-    compared: GreedyResult | None,
+    compared: GreedyResult,
     logprobs: ReportedResult | None,
-    state: Audited | None,
-    example: Callable[[int, Sequence[int]], dict[str, str]],
+    state: Audited | Compared | None,
+    prompts: Sequence[str],
+    decode: Callable[[Sequence[int]], str],
 ) -> AuditReport:
-    sentences, least = [], None if state is None else missed(state.evidence, plan.false_alarm)
-    if state is not None and least is not None:
-        sentences.append(sampled_sentence(state, least))
-    if compared is not None:
-        sentences.append(greedy_sentence(compared))
-    if logprobs is not None and logprobs.differs:
-        sentences.append(reported_sentence(logprobs))
+    tests = {
+        "greedy": bool(compared.differs),
+        "log-probabilities": logprobs is not None and bool(logprobs.differs),
+        "sampled": state is not None and state.different,
+    }
+    sentence, undecided, numbers, example = "", False, None, None
     if state is not None:
-        sentences.append(failures_sentence(state))
+        sentence, undecided, numbers = _of_samples(state) if isinstance(state, Audited) else _of_pairs(state)
+        numbers = {"different": state.different, "ended": state.ended, "seconds": round(state.seconds, 1)} | numbers
+        if state.example is not None:
+            number, text = state.example
+            example = {"prompt": prompts[number], "text": decode([token for token in text if token != END])}
     return AuditReport(
-        verdict=joined(*sentences),
-        differences=_named(bool(compared and compared.differs), bool(logprobs and logprobs.differs), state),
-        incomplete=bool(state and state.ended == "failures"),
-        undecided=least is not None and (least.variation is None or least.nats is None),
+        verdict=joined(
+            sentence,
+            greedy_sentence(compared),
+            reported_sentence(logprobs) if logprobs is not None and logprobs.differs else "",
+            "" if state is None else failures_sentence(state),
+        ),
+        differences=[name for name, differs in tests.items() if differs],
+        incomplete=state is not None and state.ended == "failures",
+        undecided=undecided,
         server=server,
         target=target,
-        created=_now(),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
         settings=asdict(plan),
         tolerance=allowance.nats,
-        greedy=None if compared is None else asdict(compared),
+        greedy=asdict(compared),
         reported=None if logprobs is None else asdict(logprobs),
-        sampled=None if state is None else _numbers(state),
-        example=None if state is None or state.example is None else example(*state.example),
+        sampled=numbers,
+        example=example,
         failures=[] if state is None else state.failures,
     )
 
 
-def _numbers(state: Audited) -> dict[str, Any]:
+def _of_pairs(state: Compared) -> tuple[str, bool, dict[str, Any]]:
+    """Its sentence, whether a large difference would have been missed, and its numbers."""
+    least = least_accuracy(state)
+    return (
+        pairs_sentence(state),
+        least is None,
+        {
+            "pairs": state.pairs,
+            "pairs_told_apart": state.right,
+            "pairs_guessed": state.guessed,
+            "evidence": state.total,
+            "least_share_told_apart": least,
+        },
+    )
+
+
+def _of_samples(state: Audited) -> tuple[str, bool, dict[str, Any]]:
+    """The same for samples of which the target's probabilities are known."""
     evidence = state.evidence
+    least = missed(evidence, state.plan.false_alarm)
     (score, z), (statistic, freedom, p_value) = evidence.scored(), evidence.chi_square
     place = first_position(evidence)
-    return {
-        "different": state.different,
-        "ended": state.ended,
-        "seconds": round(state.seconds, 1),
-        "samples": evidence.texts,
-        "tokens": evidence.counted,
-        "excluded_tokens": evidence.outside,
-        "tokens_at_an_edge": evidence.at_edge,
-        "evidence": evidence.total,
-        "evidence_by_test": evidence.parts,
-        "from_token": place.position if place else None,
-        "score": {"nats": score, "z": z},
-        "positions": [asdict(position) for position in evidence.positions],
-        "ranks": {"histogram": evidence.histogram, "chi_square": statistic, "freedom": freedom, "p_value": p_value},
-        "identical_pairs": evidence.repetition.identical,
-        "identical_pairs_expected": evidence.repetition.expected,
-        "missed": asdict(missed(evidence, state.plan.false_alarm)),
-    }
+    return (
+        sampled_sentence(state, least),
+        least.variation is None or least.nats is None,
+        {
+            "samples": evidence.texts,
+            "tokens": evidence.counted,
+            "excluded_tokens": evidence.outside,
+            "tokens_at_an_edge": evidence.at_edge,
+            "evidence": evidence.total,
+            "evidence_by_test": evidence.parts,
+            "from_token": place.position if place else None,
+            "score": {"nats": score, "z": z},
+            "positions": [asdict(position) for position in evidence.positions],
+            "ranks": {"histogram": evidence.histogram, "chi_square": statistic, "freedom": freedom, "p_value": p_value},
+            "identical_pairs": evidence.repetition.identical,
+            "identical_pairs_expected": evidence.repetition.expected,
+            "missed": asdict(least),
+        },
+    )

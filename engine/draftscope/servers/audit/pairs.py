@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from scipy.optimize import brentq
@@ -28,14 +28,13 @@ from draftscope.servers.adapter import ServerError
 from draftscope.servers.audit.bets import mean_wealth
 from draftscope.servers.audit.missed import DEVIATIONS
 from draftscope.servers.audit.plan import Allowance, Plan
-from draftscope.servers.audit.rounds import Ended, request_of
+from draftscope.servers.audit.rounds import Standing, request_of
 from draftscope.servers.audit.writer import Writer, write
 
 END = 2**31 - 1  # stands for whatever token ends a text
 SHARES = (0.25, 1.0)  # of the guess that is bet on
 TRUST = 4.0  # tokens seen before a ratio is believed half
 MOST = 0.95  # of the wealth that is bet at most
-MOST_FAILURES, FEWEST_PAIRS = 0.1, 10
 
 Tokens: TypeAlias = tuple[int, ...]
 
@@ -51,19 +50,15 @@ class NoTarget:
 
 
 @dataclass
-class Compared:
+class Compared(Standing):
     """Two servers compared, as far as it is."""
 
-    plan: Plan
-    allowance: Allowance
+    allowance: Allowance = field(kw_only=True)
     pairs: int = 0
     right: int = 0  # pairs whose order was guessed right, before it was known
     guessed: int = 0
-    ended: Ended | None = None
-    seconds: float = 0.0
-    failures: list[str] = field(default_factory=list)
-    example: tuple[int, Tokens] | None = None  # a prompt's number, and the text least like the other server's
     logs: np.ndarray = field(default_factory=lambda: np.zeros((3, len(SHARES))))
+    fewest: ClassVar[int] = 10
     _seen: tuple[Counter[Hashable], Counter[Hashable]] = field(default_factory=lambda: (Counter(), Counter()))
     _strangest: float = 0.0
 
@@ -73,12 +68,7 @@ class Compared:
 
     @property
     def total(self) -> float:
-        """log of a test supermartingale, nats."""
         return float(mean_wealth(self.logs.ravel()))
-
-    @property
-    def different(self) -> bool:
-        return self.total >= math.log(1 / self.plan.false_alarm)
 
     def take(self, number: int, ours: Tokens, other: Tokens) -> None:
         """A text of the audited server and one of the other, after the same prompt."""
@@ -124,12 +114,10 @@ def compared(
 ) -> Iterator[Compared]:
     """Yields the state after each wave; the last one has `ended`. The two servers' seeds differ: with equal seeds equal
     servers might write equal texts, which says nothing."""
-    allowance = Allowance() if plan.tolerance is None else Allowance(plan.tolerance)
-    state, began, requested, wave = Compared(plan, allowance), clock(), 0, 0
+    state, began = Compared(plan, allowance=plan.allowance), clock()
     with ThreadPoolExecutor(2 * plan.concurrency) as pool:
-        while state.ended is None:
+        for wave, numbers in enumerate(plan.waves):
             number = wave % len(prompts)
-            numbers = range(requested, min(requested + plan.concurrency, plan.samples))
             both = [
                 [pool.submit(write, side, request_of(plan, prompts[number], start + n)) for n in numbers]
                 for side, start in ((writer, 0), (other, plan.samples))
@@ -141,23 +129,10 @@ def compared(
                     state.failures.append(str(error))
                 else:
                     state.take(number, *texts)
-            requested, wave = requested + len(numbers), wave + 1
-            state.seconds = clock() - began
-            state.ended = _ended(state, requested)
+            state.close(numbers.stop, clock() - began)
             yield state
-
-
-def _ended(state: Compared, requested: int) -> Ended | None:
-    failed = len(state.failures)
-    if state.different:
-        return "difference"
-    if failed == requested:
-        raise ServerError(state.failures[-1])
-    if requested >= FEWEST_PAIRS and failed > MOST_FAILURES * requested:
-        return "failures"
-    if requested >= state.plan.samples:
-        return "samples"
-    return "time" if state.seconds >= state.plan.seconds else None
+            if state.ended is not None:
+                return
 
 
 def least_accuracy(state: Compared) -> float | None:

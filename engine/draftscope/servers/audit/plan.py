@@ -11,6 +11,13 @@ from draftscope.verify.sampling import Sampling
 SAMPLED = Sampling()  # temperature 1, nothing truncated
 LEAST_TOLERANCE = 5e-4  # nats a token: logits that are off by a normal error of .03
 MOST_TOLERANCE = 0.1
+# What a server continues: texts of which some repeat themselves, so that n-grams draft too.
+AUDIT_PROMPTS = (
+    "The old man walked down to the sea. The old man",
+    '{"name": "Ada", "age": 31, "city": "Paris"}\n{"name": "Ben", "age": 27, "city": "Rome"}\n{"name": "',
+    "Question: What is 2 + 3?\nAnswer: 5\nQuestion: What is 4 + 4?\nAnswer: 8\nQuestion: What is",
+    "def add(a, b):\n    return a + b\n\ndef sub(a, b):\n    return a - b\n\ndef",
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,17 @@ class Plan:
             raise DraftscopeError(f"seconds = {self.seconds:g}: choose a time above 0.")
         if self.tolerance is not None and not 0 <= self.tolerance <= MOST_TOLERANCE:
             raise DraftscopeError(f"tolerance = {self.tolerance:g}: choose 0 to {MOST_TOLERANCE:g} nats a token.")
+
+    @property
+    def waves(self) -> list[range]:
+        """The numbers of the requests that are made at once."""
+        every = range(self.samples)
+        return [every[first : first + self.concurrency] for first in every[:: self.concurrency]]
+
+    @property
+    def allowance(self) -> Allowance:
+        """Where nothing is measured."""
+        return Allowance() if self.tolerance is None else Allowance(self.tolerance)
 
 
 @dataclass(frozen=True)

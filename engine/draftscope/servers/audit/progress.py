@@ -18,8 +18,6 @@ from draftscope.servers.audit.rounds import Audited
 from draftscope.servers.background import in_background
 from draftscope.trace.events import Record
 
-PATIENCE = 0.05  # seconds between two moments at which it may be stopped
-
 
 class AuditProgress(Record):
     """How an audit stands; `verdict` is empty until it is over. Evidence is in nats."""
@@ -67,7 +65,7 @@ def stream_audit(start: AuditProgress, run: Callable[[Watch], AuditReport]) -> I
 
     yield start
     try:
-        yield from in_background(work, PATIENCE)
+        yield from in_background(work)
     finally:
         stop.set()
 

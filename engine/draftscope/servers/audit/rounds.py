@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -21,20 +22,54 @@ from draftscope.servers.programs.program import Step
 
 Ended: TypeAlias = Literal["difference", "samples", "time", "failures"]
 MOST_FAILURES = 0.1  # share of all requests; with more, an audit would judge the rest by what a server let through
-FEWEST_REQUESTS = 20  # before that share is looked at
 
 
 @dataclass
-class Audited:
-    """An audit above temperature 0, as far as it is."""
+class Standing(ABC):
+    """How far an audit above temperature 0 is."""
 
     plan: Plan
-    evidence: Evidence
     ended: Ended | None = None  # None: it goes on
     failures: list[str] = field(default_factory=list)  # requests that the server did not answer
     example: tuple[int, tuple[int, ...]] | None = None  # a prompt's number, and the strangest text written after it
-    lowest: float = math.inf  # its score
     seconds: float = 0.0
+    fewest: ClassVar[int]  # requested before the share of failures is looked at
+
+    @property
+    @abstractmethod
+    def texts(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def total(self) -> float:
+        """log of a test supermartingale, nats."""
+
+    @property
+    def different(self) -> bool:
+        return self.total >= math.log(1 / self.plan.false_alarm)
+
+    def close(self, requested: int, seconds: float) -> None:
+        """Closes a wave: after so many requests, does it end? Raises `ServerError` where none of them was answered."""
+        self.seconds, failed = seconds, len(self.failures)
+        if self.different:
+            self.ended = "difference"
+        elif failed == requested:
+            raise ServerError(self.failures[-1])
+        elif requested >= self.fewest and failed > MOST_FAILURES * requested:
+            self.ended = "failures"
+        elif requested >= self.plan.samples:
+            self.ended = "samples"
+        elif seconds >= self.plan.seconds:
+            self.ended = "time"
+
+
+@dataclass
+class Audited(Standing):
+    """An audit with the target's weights."""
+
+    evidence: Evidence = field(kw_only=True)
+    lowest: float = math.inf  # the score of the example
+    fewest: ClassVar[int] = 20
 
     @property
     def texts(self) -> int:
@@ -43,10 +78,6 @@ class Audited:
     @property
     def total(self) -> float:
         return self.evidence.total
-
-    @property
-    def different(self) -> bool:
-        return self.total >= math.log(1 / self.plan.false_alarm)
 
 
 def request_of(plan: Plan, prompt: Sequence[int], number: int) -> Request:
@@ -72,19 +103,17 @@ def sampled(
 
     A wave asks for `concurrency` texts of one prompt at once, so that reused randomness shows as repetition.
     """
-    audited = Audited(plan, Evidence(allowance, plan.tokens + 1))
+    audited = Audited(plan, evidence=Evidence(allowance, plan.tokens + 1))
     dice, began = np.random.default_rng(plan.seed), clock()
     with ThreadPoolExecutor(plan.concurrency) as pool:
-        requested, wave = 0, 0
-        while audited.ended is None:
+        for wave, numbers in enumerate(plan.waves):
             number = wave % len(prompts)
-            count = min(plan.concurrency, plan.samples - requested)
-            texts = _wave(pool, writer, plan, prompts[number], range(requested, requested + count), audited.failures)
-            requested, wave = requested + count, wave + 1
+            texts = _wave(pool, writer, plan, prompts[number], numbers, audited.failures)
             _add(audited, target, number, prompts[number], texts, allowance, order, dice)
-            audited.seconds = clock() - began
-            audited.ended = _ended(audited, requested)
+            audited.close(numbers.stop, clock() - began)
             yield audited
+            if audited.ended is not None:
+                return
 
 
 def _wave(
@@ -127,16 +156,3 @@ def _add(
         score = float(facts.score.sum()) - 1e6 * int(facts.outside.sum())
         if score < audited.lowest:
             audited.lowest, audited.example = score, (number, ids)
-
-
-def _ended(audited: Audited, requested: int) -> Ended | None:
-    if audited.different:
-        return "difference"
-    failed = len(audited.failures)
-    if failed == requested:
-        raise ServerError(audited.failures[-1])
-    if requested >= FEWEST_REQUESTS and failed > MOST_FAILURES * requested:
-        return "failures"
-    if requested >= audited.plan.samples:
-        return "samples"
-    return "time" if audited.seconds >= audited.plan.seconds else None

@@ -13,8 +13,7 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 from draftscope.servers.inside.decisions import FALSE_ALARM, TensorFinding, examine
-from draftscope.servers.inside.recorder import read_state
-from draftscope.servers.inside.recording import RecordedRound
+from draftscope.servers.inside.recording import RecordedRound, read_state
 from draftscope.servers.programs.web_server import Cards, chosen
 from draftscope.servers.wire import Wire
 from draftscope.verify.sampling import Sampling

@@ -8,22 +8,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 from uuid import uuid4
 
 from draftscope.base.machine import own_version
 from draftscope.base.steps import Cancelled, Steps
 from draftscope.base.text import Cut
-from draftscope.servers.adapter import Chunk, Request, Server, ServerError
+from draftscope.servers.adapter import Chunk, Finish, Request, Server, ServerError
 from draftscope.servers.background import in_background
 from draftscope.servers.inside.audit import ARRIVES_S, PAUSE_S
-from draftscope.servers.inside.recorder import read_state
-from draftscope.servers.inside.recording import RecordedRound
+from draftscope.servers.inside.recording import RecordedRound, read_state
 from draftscope.servers.inside.translation import Raw, Translation
 from draftscope.servers.race import Lane, RacePrompt
 from draftscope.servers.wire import Wire
 from draftscope.trace.events import AnyEvent, EndReason, Round, RunEnd, RunStart, ServerInfo
 
-PATIENCE = 0.05  # seconds between two moments at which it may be stopped
 SERVER = "server"  # the drafter's name of such a lane
 LACKS = "The server's recorder lacks the next round of this answer; ask again when the server has less to do."
 
@@ -64,7 +63,7 @@ def written(
                 return
 
     try:
-        for chunk in in_background(ask, PATIENCE):
+        for chunk in in_background(ask):
             yield from live.flush() if chunk is None else live.take(chunk)
             yield None
         yield from live.end()
@@ -140,7 +139,7 @@ class RecordedAnswer:
         if at is not None and not self.answer:
             self.translation.first = 1e3 * at
         self.answer += chunk.ids
-        self.reason = _reason(self.request, chunk)
+        self.reason = None if chunk.finish is None else reason_of(chunk.finish, self.request)
         yield from self.flush()
 
     def flush(self) -> Iterator[Round]:
@@ -177,20 +176,24 @@ class RecordedAnswer:
             )
 
 
-def _reason(request: Request, chunk: Chunk) -> Cut | None:
-    if chunk.finish is None:
-        return None
-    return "length" if chunk.finish == "length" else "stop" if request.stop else "eos"
+def reason_of(finish: Finish | None, request: Request) -> Cut:
+    """Why an answer ended, by the server's word for it."""
+    return "length" if finish == "length" else "stop" if request.stop else "eos"
 
 
-def _start(lane: Lane, run: str, prompt: RacePrompt, translation: Translation, settings: dict[str, float]) -> RunStart:
+def _start(lane: Lane, run: str, prompt: RacePrompt, translation: Translation, settings: dict[str, Any]) -> RunStart:
     about = lane.server.identity
+    server = ServerInfo(program=about.kind, version=about.version or "", model=about.model, inside=True)
+    start = start_of(run, lane.name, prompt, settings, server)
+    return start.model_copy(update={"prompt_last_raw": translation.raw(prompt.ids[-1]) if prompt.ids else ""})
+
+
+def start_of(run: str, lane: str, prompt: RacePrompt, settings: dict[str, Any], server: ServerInfo) -> RunStart:
+    """The start of a lane that another program writes."""
     return RunStart(
-        run=run, lane=lane.name, draftscope=own_version(), torch="", transformers="", device="", dtype="", threads=0,
-        models=[], drafter=SERVER, exact=True, rule="", seed=int(settings.get("seed", 0)),
+        run=run, lane=lane, draftscope=own_version(), torch="", transformers="", device="", dtype="", threads=0,
+        models=[], drafter=SERVER, exact=True, rule="", seed=settings.get("seed", 0),
         settings={"drafter": SERVER, **settings}, prompt=prompt.text,
         rendered=prompt.rendered if prompt.rendered != prompt.text else "", prompt_tokens=len(prompt.ids),
-        prompt_last_raw=translation.raw(prompt.ids[-1]) if prompt.ids else "",
-        server=ServerInfo(program=about.kind, version=about.version or "", model=about.model, inside=True),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        server=server, created=datetime.now(UTC).isoformat(timespec="seconds"),
     )  # fmt: skip

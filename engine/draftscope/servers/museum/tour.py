@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.servers.audit.audit import AuditReport, audit
-from draftscope.servers.audit.plan import Plan
-from draftscope.servers.audit.prompts import AUDIT_PROMPTS
+from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
 from draftscope.servers.museum.exhibits import EXHIBITS, Exhibit
 from draftscope.servers.museum.picture import Picture, picture
 from draftscope.servers.museum.server import Kept, MuseumServer, Reporter, Verify

@@ -18,7 +18,6 @@ from draftscope.servers.programs.web_server import Cards, WebServer, chat, chose
 from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
 
-OFFERS = Offers(counts_by_request=True)
 RANDOM_SEED = 2**32 - 1  # the seed that means "a random one"
 SAMPLERS = ("temperature", "top_k", "top_p", "min_p")  # in the order that the other servers apply them
 
@@ -78,8 +77,7 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> LlamaCpp | None:
         model=card.id,
         weights=props.model_path,
         context=props.default_generation_settings.n_ctx,
-        vocabulary=None,
-        offers=OFFERS,
+        offers=Offers(),
     )
     return LlamaCpp(wire, about)
 

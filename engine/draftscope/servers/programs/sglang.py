@@ -69,14 +69,7 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> SGLang | None:
         model=card.id,
         weights=info.model_path or card.root,
         context=card.max_model_len,
-        vocabulary=None,
-        offers=Offers(
-            seed=info.enable_deterministic_inference,
-            chat=False,
-            counters=False,
-            counts_by_request=True,
-            bursts_are_chunks=True,
-        ),
+        offers=Offers(seed=info.enable_deterministic_inference, chat=False, bursts_are_chunks=True),
     )
     return SGLang(wire, about)
 
@@ -120,9 +113,6 @@ class SGLang(WebServer):
         salt = {"extra_key": uuid4().hex} if request.fresh else {}
         logprobs = {"return_logprob": True} if request.logprobs else {}
         return {"input_ids": list(request.ids), "sampling_params": sampling, "stream": True, **salt, **logprobs}
-
-    def counters(self) -> Counted | None:
-        return None  # only averages; what a request did comes with its last chunk
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         body = {"model": self.identity.model, "prompt": text, "add_special_tokens": False}

@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from draftscope.servers.adapter import Chunk, Counted, Identity, Offers, Request, ServerError
+from draftscope.servers.adapter import Chunk, Identity, Offers, Request, ServerError
 from draftscope.servers.programs.program import Program, WantedChain
 from draftscope.servers.programs.web_server import Cards, WebServer, finish, same_prompt
 from draftscope.servers.wire import Wire
 
-OFFERS = Offers(ids_in=False, ids_out=False, chat=False, ignore_eos=False, tokenize=False, counters=False)
+OFFERS = Offers(ids_in=False, ids_out=False, chat=False, ignore_eos=False, tokenize=False)
 ROUTES = {"/load_model", "/v1/responses", "/v1/completions"}  # together only here
 
 
@@ -55,7 +55,6 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> TransformersServe 
         model=name,
         weights=None,
         context=None,
-        vocabulary=None,
         offers=OFFERS,
     )
     return TransformersServe(wire, about)
@@ -86,9 +85,6 @@ class TransformersServe(WebServer):
             "stream": True,
             **({"stop": list(request.stop)} if request.stop else {}),
         }
-
-    def counters(self) -> Counted | None:
-        return None
 
 
 def _settings(wanted: WantedChain) -> str:

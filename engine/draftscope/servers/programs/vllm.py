@@ -19,7 +19,7 @@ from draftscope.servers.programs.web_server import Cards, WebServer, chat, chose
 from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
 
-OFFERS = Offers(counts_by_request=True, bursts_are_chunks=True)
+OFFERS = Offers(bursts_are_chunks=True)
 
 
 class Version(BaseModel):
@@ -84,7 +84,6 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> VLLM | None:
         model=card.id,
         weights=card.root,
         context=card.max_model_len,
-        vocabulary=None,
         offers=OFFERS,
     )
     return VLLM(wire, about)

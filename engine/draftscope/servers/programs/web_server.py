@@ -60,13 +60,8 @@ class WebServer(Server):
     def _refuse(self, request: Request) -> None:
         """Raises `ServerError` if the request needs what this server would silently leave out."""
         offers, where = self.identity.offers, f"{self.identity.url} ({self.identity.kind})"
-        needs = {
-            "top_k": request.top_k and not offers.top_k,
-            "min_p": request.min_p and not offers.min_p,
-            "ignore_eos": request.ignore_eos and not offers.ignore_eos,
-        }
-        if missing := [name for name, is_missing in needs.items() if is_missing]:
-            raise ServerError(f"{where} does not take {', '.join(missing)}; leave it off for all servers.")
+        if request.ignore_eos and not offers.ignore_eos:
+            raise ServerError(f"{where} does not take ignore_eos; leave it off for all servers.")
         if not offers.ids_in and not request.text:
             raise ServerError(f"{where} takes text, not token ids; {HERE}, so that the ids can be written out.")
         context = self.identity.context

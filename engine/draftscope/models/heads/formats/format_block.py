@@ -11,8 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from draftscope.models.heads.block import Block, BlockConfig
-from draftscope.models.heads.dspark import DSpark, DSparkConfig
+from draftscope.models.heads.block import Block, BlockConfig, DSpark, DSparkConfig
 from draftscope.models.heads.formats.head_files import Checkpoint, Published
 from draftscope.models.heads.formats.published import (
     built,

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from draftscope.models.heads.block import Block
-from draftscope.models.heads.dspark import DSpark
+from draftscope.models.heads.block import Block, DSpark
 from draftscope.models.heads.lessons.lesson import DepthPair, Distillation, TargetOutput, identity
 from draftscope.models.heads.medusa import Medusa
 
