@@ -50,36 +50,35 @@ def address(long_winded: tuple[Path, Path], tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="package")
-def somebody(browser: Any) -> Any:
-    """A visitor who comes again and again: the page's files are fetched once. One window stays open for all tabs."""
-    context = visitor(browser)
-    context.new_page()
-    return context
+def regulars(browser: Any) -> list[Any]:
+    """Visitors who come again and again and have the page's files. One window of each stays open for all tabs."""
+    contexts = [visitor(browser) for _ in range(2)]
+    for context in contexts:
+        context.new_page()
+    return contexts
 
 
 @pytest.fixture
-def functions(somebody: Any) -> Any:
+def functions(regulars: list[Any]) -> Any:
     """The window that stays open, which no page was loaded in: for scripts that need the instrument's functions only.
     To load the page takes a second."""
-    return somebody.pages[0]
+    return regulars[0].pages[0]
 
 
 @pytest.fixture
-def visit(browser: Any, somebody: Any, address: str) -> Iterator[Callable[..., Visit]]:
-    """Opens pages, each for another visitor; at the end none had an error or asked for anything outside."""
+def visit(regulars: list[Any], address: str) -> Iterator[Callable[..., Visit]]:
+    """Opens pages, each for another visitor, without motion unless the `looks` say so: what moves keeps a core busy. At
+    the end none had an error or asked for anything outside."""
     opened: list[Visit] = []
-    forget(somebody, address)
 
-    def opens(query: str = "", wait: bool = True, **options: Any) -> Visit:
-        context = visitor(browser, **options) if opened or options else somebody
-        opened.append(Visit(context, address, query, wait))
+    def opens(query: str = "", wait: bool = True, **looks: Any) -> Visit:
+        forget(context := regulars[len(opened)], address)
+        opened.append(Visit(context, address, query, wait, **{"reduced_motion": "reduce"} | looks))
         return opened[-1]
 
     yield opens
     for page in opened:
         page.close()
-        if page.context is not somebody:
-            page.context.close()
 
 
 @pytest.fixture

@@ -11,27 +11,12 @@ from tests.support.browsers import assert_accessible
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-MOST_TRIES = 5
-LATE = 600_000  # costs of the models are measured first, on a busy machine
-
-
 EXPLAINED = """() => {
     const answer = document.querySelector("#ds-advice-answer p").cloneNode();
     answer.innerHTML = "tokens, τ / (γ c) <code>c</code>";
     Draftscope.explain(answer);
     return [[...answer.querySelectorAll(".symbol")].map((each) => each.textContent), answer.lastChild.innerHTML];
 }"""
-
-
-def opened(visit: Any) -> Any:
-    """The page on Decide."""
-    shown = visit()
-    shown.door("decide")
-    shown.page.wait_for_selector("#ds-advice-s", state="visible")
-    shown.painted(4)  # see `Visit.open`
-    page = shown.page
-    page.locator("#ds-advice-s input[type=number]").fill("5")
-    return page
 
 
 def test_three_stages_are_seen_without_scrolling(visit: Any) -> None:
@@ -54,8 +39,12 @@ def test_three_stages_are_seen_without_scrolling(visit: Any) -> None:
     assert page.page.locator("#ds-calculator").bounding_box()["y"] < 200
 
 
-def test_a_question_is_refused_in_a_sentence_measured_and_stopped(visit: Any) -> None:
-    page = opened(visit)
+def test_a_question_is_refused_in_a_sentence_stopped_and_answered_and_the_answer_saved(visit: Any) -> None:
+    shown = visit()
+    page = shown.page
+    shown.door("decide")
+    page.wait_for_selector("#ds-advice-s", state="visible")
+    shown.painted(4)  # see `Visit.open`
     card, measure = page.locator("#ds-advice"), page.locator("#ds-advice-measure")
     page.locator("#ds-advice-length input").fill("0")
     measure.click()
@@ -66,7 +55,20 @@ def test_a_question_is_refused_in_a_sentence_measured_and_stopped(visit: Any) ->
     assert_accessible(page)
     page.locator("#ds-advice-stop").click()
     card.get_by_text("Stopped before there was an answer").wait_for()
-    page.locator("#ds-advice-measure:enabled").wait_for()
+    verdict = page.locator("#ds-verdict")
+    page.locator("#ds-advice-s input[type=number]").fill("5")
+    page.locator("#ds-advice-own textarea").fill("abc\nabcabc\nthe sea")
+    measure.click()
+    verdict.locator(".ds-verdict").wait_for()
+    assert verdict.locator(".ds-verdict").get_attribute("data-verdict") in ("turn it on", "leave it off", "cannot tell")
+    assert verdict.locator(".ds-table").first.is_visible()
+    verdict.locator("#ds-advice-map .js-plotly-plot").wait_for()
+    for _ in ("light", "dark"):
+        assert_accessible(page)
+        page.evaluate("Draftscope.flipTheme()")
+    with page.expect_download() as download:
+        page.locator("#ds-advice-save").click()
+    assert "Should it speculate?" in Path(download.value.path()).read_text(encoding="utf-8")
 
 
 def test_a_verdict_is_shown_once_it_was_predicted(visit: Any) -> None:
@@ -86,35 +88,3 @@ def test_a_verdict_is_shown_once_it_was_predicted(visit: Any) -> None:
     drawer.get_by_role("button", name="Show all verdicts").click()
     drawer.locator(".ds-found[hidden]").first.wait_for(state="detached")
     assert_accessible(page)
-
-
-def ask_until_measured(page: Any) -> None:
-    """Asks again, as the page says, where costs of rounds cannot be trusted because of other work."""
-    verdict = page.locator("#ds-verdict .ds-verdict")
-    disturbed = page.locator("#ds-advice [role=alert]").filter(has_text="ask again")
-    for _ in range(MOST_TRIES):
-        page.locator("#ds-advice-measure:enabled").click()
-        page.locator("#ds-advice progress").wait_for()
-        verdict.or_(disturbed).first.wait_for()
-        if verdict.is_visible():
-            return
-    pytest.fail(f"no verdict in {MOST_TRIES} tries: {disturbed.inner_text()}")
-
-
-@pytest.mark.slow  # costs of the models are measured first, which takes a minute
-def test_an_answer_is_shown_and_saved(visit: Any) -> None:
-    page = opened(visit)
-    page.set_default_timeout(LATE)
-    card = page.locator("#ds-verdict")
-    page.locator("#ds-advice-length input").fill("16")
-    page.locator("#ds-advice-own textarea").fill("abc\nabcabc\nthe sea")
-    ask_until_measured(page)
-    assert card.locator(".ds-verdict").get_attribute("data-verdict") in ("turn it on", "leave it off", "cannot tell")
-    assert card.locator(".ds-table").first.is_visible()
-    card.locator("#ds-advice-map .js-plotly-plot").wait_for()
-    for _ in ("light", "dark"):
-        assert_accessible(page)
-        page.evaluate("Draftscope.flipTheme()")
-    with page.expect_download() as download:
-        page.locator("#ds-advice-save").click()
-    assert "Should it speculate?" in Path(download.value.path()).read_text(encoding="utf-8")

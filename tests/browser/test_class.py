@@ -14,6 +14,7 @@ from draftscope_app.classroom.rooms import Rooms
 from tests.support.browsers import assert_accessible
 from tests.support.classroom import served_class
 from tests.support.framed import free_port
+from tests.support.visit import forget
 
 pytestmark = pytest.mark.browser
 
@@ -216,10 +217,12 @@ def test_a_phone_that_wanders_opens_any_lesson_and_comes_back(open_page: Any) ->
 
 
 @pytest.mark.slow
-def test_phones_follow_a_lesson_wander_come_back_and_answer_about_a_live_round(browser: Any, address: str) -> None:
-    contexts = [browser.new_context(viewport={"width": 1920, "height": 1080})]
-    contexts += [browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark") for _ in range(2)]
-    presenter, phone, late = (context.new_page() for context in contexts)
+def test_phones_follow_a_lesson_wander_come_back_and_answer_about_a_live_round(
+    browser: Any, regulars: list[Any], address: str
+) -> None:
+    contexts = [browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark") for _ in range(2)]
+    phone, late = (context.new_page() for context in contexts)
+    presenter = tab(regulars[0], address, 1920, 1080)
     presenter.goto(f"{address}class")
     presenter.get_by_role("button", name="Open a room").click()
     code = presenter.locator(".lobby .code").inner_text()
@@ -256,8 +259,18 @@ def test_phones_follow_a_lesson_wander_come_back_and_answer_about_a_live_round(b
     presenter.get_by_text("about a live run").wait_for()
     presenter.keyboard.press("Space")
     presenter.get_by_text("question 1 of 11").wait_for()
+    presenter.close()
     for context in contexts:
         context.close()
+
+
+def tab(who: Any, address: str, width: int, height: int) -> Any:
+    """Another visitor's page, of this size and without motion."""
+    forget(who, address)
+    page = who.new_page()
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(reduced_motion="reduce")
+    return page
 
 
 def run_and_show(presenter: Any, address: str, round_: int, query: str = "") -> int:
@@ -307,10 +320,9 @@ HELD_UP = f"e => {{ const late = {LATE}; {ROUNDS}.slice(late.index).forEach((rou
     ],
 )
 def test_a_question_about_a_live_run_is_answered_by_the_run_and_told_at_the_reveal(
-    browser: Any, address: str, question: str, truth: str, said: str
+    regulars: list[Any], address: str, question: str, truth: str, said: str
 ) -> None:
-    contexts = [browser.new_context(viewport={"width": width, "height": 844}) for width in (1440, 390)]
-    presenter, phone = (context.new_page() for context in contexts)
+    presenter, phone = (tab(who, address, width, 844) for who, width in zip(regulars, (1440, 390), strict=True))
     presenter.goto(f"{address}class")
     presenter.get_by_role("button", name="Open a room").click()
     phone.goto(f"{address}join?{presenter.locator('.lobby .code').inner_text()}")
@@ -335,5 +347,4 @@ def test_a_question_about_a_live_run_is_answered_by_the_run_and_told_at_the_reve
     phone.get_by_role("heading", name=f"You said {options[wrong]}. It was {true}.").wait_for()
     for page in (presenter, phone):
         page.get_by_text(said).wait_for()
-    for context in contexts:
-        context.close()
+        page.close()

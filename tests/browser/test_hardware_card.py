@@ -28,7 +28,7 @@ def choose(card: Any, field: str, option: str) -> None:
     card.page.locator("ul[role=listbox] li", has_text=option).first.click()
 
 
-def test_another_card_is_forecast_with_its_interval_and_its_curve(visit: Any) -> None:
+def test_another_card_is_forecast_with_its_curve_and_a_traffic_is_answered_in_cards_or_refused(visit: Any) -> None:
     page = opened(visit).page
     card, answer = page.locator("#ds-hardware"), page.locator("#ds-hardware-answer")
     first = answer.inner_text()
@@ -44,11 +44,6 @@ def test_another_card_is_forecast_with_its_interval_and_its_curve(visit: Any) ->
     card.locator(".js-plotly-plot .xtitle").get_by_text("tokens of context").wait_for()
     assert "median error" in card.inner_text()
     assert_accessible(page)
-
-
-def test_a_traffic_is_answered_in_cards_or_refused_in_a_sentence(visit: Any) -> None:
-    page = opened(visit).page
-    card, answer = page.locator("#ds-hardware"), page.locator("#ds-hardware-answer")
     traffic = card.get_by_label("Requests a second")
     traffic.fill("2")
     answer.get_by_text(re.compile(r"Without speculation: \d+ cards? \(\d+ server")).wait_for()

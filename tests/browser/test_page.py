@@ -16,7 +16,7 @@ import pytest
 from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import files
 from draftscope_app.page.host import qr_rows
-from tests.support.browsers import ARTIFACTS, VIEWS
+from tests.support.browsers import ARTIFACTS, VIEWS, assert_accessible
 from tests.support.raced import hostile, race_of
 from tests.support.visit import ENDLESS, EVIL, UNFOLDS, load, record
 
@@ -40,7 +40,7 @@ def test_it_opens_on_a_recorded_run(visit: Any) -> None:
     assert said and float(said[1]) == pytest.approx(rates[1] / rates[0], abs=0.02)
 
 
-def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
+def test_greedy_lanes_are_counted_equal_and_changed_settings_are_named(visit: Any) -> None:
     page = visit("?max_new_tokens=24")
     page.run(alone=True)
     assert page.text(".badge") == "live"
@@ -52,12 +52,16 @@ def test_greedy_lanes_are_counted_equal(visit: Any) -> None:
     )
     page.until("e => e.store.lanes.every((l) => l.solo && l.solo.seconds.length === 3)")
     assert "median of 3 whole runs [" in page.figure("speed")
+    page.until("e => e.lead.changed.hidden")
+    page.page.click("#ds-settings")
+    page.fill("seed", "99")
+    page.until("e => e.lead.changed.textContent === 'changed: seed; press Run'")
 
 
 @pytest.mark.slow
 def test_stop_freezes_the_picture_and_keeps_what_was_measured(visit: Any) -> None:
     """The engine had finished; the slowed replay went on for seconds, and the solo runs were lost."""
-    page = visit("?max_new_tokens=24&temperature=1")
+    page = visit("?max_new_tokens=24&temperature=1", reduced_motion="no-preference")
     page.ready()
     before = json.dumps(page.ask("e => e.store.run"))
     page.ask("e => { e.transport.speed = 100; }")
@@ -77,7 +81,7 @@ def test_stop_freezes_the_picture_and_keeps_what_was_measured(visit: Any) -> Non
 
 
 def test_stop_ends_the_run_at_once_and_freezes_the_picture(visit: Any) -> None:
-    page = visit(ENDLESS + "&temperature=1")
+    page = visit(ENDLESS + "&temperature=1", reduced_motion="no-preference")
     page.ready()
     before = json.dumps(page.ask("e => e.store.run"))
     page.ask("e => { e.transport.speed = 100; }")
@@ -214,18 +218,24 @@ def test_a_refused_clipboard_shows_the_link_and_a_teachers_is_offered(visit: Any
     page.until("e => /seed=5.*teach=1/.test(e.message.field.value) && e.message.offer.hidden")
 
 
-def test_a_run_is_saved_and_replayed_and_bad_files_change_nothing(visit: Any, tmp_path: Path) -> None:
+def test_a_run_is_saved_as_a_page_too_and_replayed_and_bad_files_change_nothing(visit: Any, tmp_path: Path) -> None:
     page = visit("?temperature=1&max_new_tokens=24&seed=9")
     page.run()
     sentence = page.text("h2:visible")
-    page.menu("share")
-    with page.page.expect_download() as download:
-        page.page.click("#ds-save")
-    saved = tmp_path / "draftscope-run.jsonl.gz"
-    download.value.save_as(saved)
-    read = files.read(saved)
+    read = files.read(saved := record(page, tmp_path))
     assert not read.warning
     assert {event.lane for event in read.events} == {"plain", "speculative"}
+    page.until("e => !e.message.offer.hidden")
+    with page.page.expect_download() as download:
+        page.element.get_by_role("button", name="Save as a page that plays offline").click()
+    assert download.value.suggested_filename == "draftscope-run.html"
+    download.value.save_as(tmp_path / "run.html")
+    alone = page.context.new_page()
+    alone.goto((tmp_path / "run.html").as_uri())
+    alone.wait_for_function("() => document.querySelector('draftscope-instrument').store.lanes.length > 1")
+    tokens = "e => e.store.lanes.map((l) => l.end.token_ids)"
+    assert alone.locator("draftscope-instrument").evaluate(tokens) == page.ask(tokens)
+    alone.close()
 
     other = visit()
     before = other.text("h2:visible")
@@ -265,9 +275,15 @@ def test_one_lane_alone_is_a_run_too(visit: Any, pair: DecodingEngine, tmp_path:
 
 
 def test_controls_fill_and_ask_and_bad_input_is_one_sentence(visit: Any) -> None:
-    """Presets fill the prompt, only what the drafter reads is asked for, and after bad input the shown run stays."""
-    page = visit()
+    """A scene covers them. Presets fill the prompt, only what the drafter reads is asked for, and after bad input the
+    shown run stays."""
+    page = visit("?scene=4")
+    box = page.ask("e => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; }")
+    assert box == [0, 0, 1440, 1000]
+    assert page.page.evaluate("document.elementFromPoint(20, 980).tagName") == "DRAFTSCOPE-INSTRUMENT"
+    page.page.keyboard.press("Escape")
     page.ready()
+    assert "scene" not in page.page.url
     before = page.text("h2:visible")
     page.more()
     page.page.wait_for_selector("#ds-gamma", state="visible")
@@ -416,35 +432,7 @@ def test_the_rules_in_the_page_are_those_of_the_engine(functions: Any) -> None:
     assert counts["lengths"] == pytest.approx([0.375, 0.375, 0.25])
 
 
-# Why this fast, and is it still the target.
-
-
-def test_a_narrow_page_shows_the_run_before_the_settings(visit: Any) -> None:
-    page = visit(viewport={"width": 390, "height": 844})
-    page.page.wait_for_selector("#ds-drafter", state="hidden")
-    page.page.click("#ds-settings")
-    page.page.wait_for_selector("#ds-drafter", state="visible")
-    assert page.page.get_attribute("#ds-settings", "aria-expanded") == "true"
-
-
 # For a room, and to take away: what the page adds to scenes, lessons and files that tests/alone.py opens by themselves.
-
-
-def test_a_saved_run_is_offered_as_a_page(visit: Any, tmp_path: Path) -> None:
-    page = visit("?max_new_tokens=16")
-    page.run()
-    record(page, tmp_path)
-    page.until("e => !e.message.offer.hidden")
-    with page.page.expect_download() as download:
-        page.element.get_by_role("button", name="Save as a page that plays offline").click()
-    assert download.value.suggested_filename == "draftscope-run.html"
-    download.value.save_as(tmp_path / "run.html")
-    alone = page.context.new_page()
-    alone.goto((tmp_path / "run.html").as_uri())
-    alone.wait_for_function("() => document.querySelector('draftscope-instrument').store.lanes.length > 1")
-    tokens = "e => e.store.lanes.map((l) => l.end.token_ids)"
-    assert alone.locator("draftscope-instrument").evaluate(tokens) == page.ask(tokens)
-    alone.close()
 
 
 @pytest.mark.slow
@@ -477,24 +465,20 @@ def test_an_address_opens_a_lesson_which_can_be_saved_and_tried(visit: Any, tmp_
     assert {event.run for event in files.read(record(page, tmp_path)).events} == {"first"}
 
 
-def test_a_scene_covers_the_page(visit: Any) -> None:
-    page = visit("?scene=4&max_new_tokens=16")
-    box = page.ask("e => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; }")
-    assert box == [0, 0, 1440, 1000]
-    assert page.page.evaluate("document.elementFromPoint(20, 980).tagName") == "DRAFTSCOPE-INSTRUMENT"
-    page.page.keyboard.press("Escape")
-    page.run()
-    assert "scene" not in page.page.url
-
-
 # How it looks: nothing overflows, axe finds no violation, and every view is there to be looked at.
 
 
 @pytest.mark.parametrize(("width", "theme"), VIEWS)
 def test_screens(visit: Any, width: int, theme: str) -> None:
     ARTIFACTS.mkdir(exist_ok=True)
-    phone = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2} if width == 390 else {}
+    phone = {"viewport": {"width": 390, "height": 844}} if width == 390 else {}
     page = visit(f"?__theme={theme}&temperature=1&max_new_tokens=24&drafter=sampled-tree&shape=3,2,1&seed=5", **phone)
+    if phone:
+        page.page.wait_for_selector("#ds-drafter", state="hidden")
+        page.page.click("#ds-settings")
+        page.page.wait_for_selector("#ds-drafter", state="visible")
+        assert page.page.get_attribute("#ds-settings", "aria-expanded") == "true"
+        page.page.click("#ds-settings")
     page.run()
     assert page.ask("e => e.store.lanes[1].rounds.length") > 5
     top = page.ask("e => e.getBoundingClientRect().top")
@@ -506,8 +490,5 @@ def test_screens(visit: Any, width: int, theme: str) -> None:
     page.page.screenshot(path=str(ARTIFACTS / f"run-{width}-{theme}.png"), full_page=True)
     assert page.ask("e => e.dataset.theme") == theme
     assert page.page.evaluate("document.documentElement.scrollWidth") <= width
-    from axe_playwright_python.sync_playwright import Axe
-
-    violations = Axe().run(page.page).response["violations"]
-    assert not [(found["impact"], found["help"], node["target"]) for found in violations for node in found["nodes"]]
+    assert_accessible(page.page)
     assert page.element.locator(".outline" if width == 390 else ".tree-svg").count() == 1

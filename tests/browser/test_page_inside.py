@@ -54,7 +54,7 @@ def test_rounds_of_a_server_are_drawn_saved_and_opened_again(visit: Any, tmp_pat
         remove(page, "own")
 
 
-def test_a_server_that_records_itself_races_beside_a_plain_one(visit: Any) -> None:
+def test_a_server_that_records_itself_races_beside_a_plain_one_which_says_how_to_get_a_recorder(visit: Any) -> None:
     with recorded_by() as (url, server), stub(Habits()) as plainly:
         page = opened(visit, "?max_new_tokens=24&temperature=1&prompt=w1%20w2")
         add(page, f"plain={plainly}", "plain")
@@ -81,14 +81,8 @@ def test_a_server_that_records_itself_races_beside_a_plain_one(visit: Any) -> No
         assert_accessible(page.page)
         page.page.set_viewport_size({"width": 390, "height": 844})
         page.page.wait_for_function("document.documentElement.scrollWidth <= 390")
+        page.door("servers")
+        page.element.get_by_role("button", name="Inside plain").click()
+        page.until("e => !e.message.box.hidden && e.message.text.textContent.includes('install draftscope-vllm there')")
         remove(page, "plain")
         remove(page, "fast")
-
-
-def test_a_server_without_a_recorder_says_how_to_give_it_one(visit: Any) -> None:
-    with stub(Habits()) as url:
-        page = opened(visit)
-        add(page, f"bare={url}", "bare")
-        page.element.get_by_role("button", name="Inside bare").click()
-        page.until("e => !e.message.box.hidden && e.message.text.textContent.includes('install draftscope-vllm there')")
-        remove(page, "bare")

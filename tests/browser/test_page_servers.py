@@ -42,7 +42,7 @@ def add(page: Any, written: str, name: str) -> None:
     page.until(f"e => e.servers.known.servers.some((server) => server.name === '{name}')")
 
 
-def test_servers_are_added_raced_as_lanes_and_removed(visit: Any, urls: list[str]) -> None:
+def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any, urls: list[str]) -> None:
     page = opened(visit, "?max_new_tokens=16&temperature=0")
     field = page.element.get_by_label("Name and address of a server")
     field.fill("far=http://169.254.169.254")
@@ -65,6 +65,14 @@ def test_servers_are_added_raced_as_lanes_and_removed(visit: Any, urls: list[str
     assert_accessible(page.page)
     page.page.set_viewport_size({"width": 390, "height": 844})
     page.page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    page.element.get_by_role("button", name="Audit one").click()  # which cannot be made
+    page.until("e => !e.message.box.hidden && e.message.text.textContent.includes('another tokenizer than the target')")
+    page.until("e => !e.servers.running")
+    page.element.get_by_role("button", name="Load test", exact=True).click()
+    page.until(SHOWS.format(selector=".loaded", words="one and two under load"))
+    page.element.locator(".loaded").get_by_role("button", name="Stop", exact=True).click()
+    page.until("e => !e.servers.running")
+    page.until(SHOWS.format(selector=".loaded", words="stopped after"))
     for name in ("one", "two"):
         page.element.get_by_role("button", name=f"Remove {name}").click()
         page.until(f"e => !e.servers.known.servers.some((server) => server.name === '{name}')")
@@ -89,18 +97,6 @@ def test_the_pages_engine_races_beside_a_server(visit: Any) -> None:
         assert_accessible(page.page)
         page.element.get_by_role("button", name="Remove one").click()
         page.until("e => !e.servers.known.servers.some((server) => server.name === 'one')")
-
-
-def test_the_point_from_which_a_server_stops_drafting_is_drawn(visit: Any) -> None:
-    page = opened(visit)
-    page.page.evaluate(LOADED, {"running": False, **stopping().model_dump(mode="json")})
-    page.until("e => e.shadowRoot.querySelectorAll('.loaded line.stops').length === 2")
-    assert "fast: drafts nothing from 4 requests at once on" in page.text(".loaded")
-    at = "e => { const svg = e.shadowRoot.querySelector('.loaded svg'); const line = svg.querySelector('line.stops');"
-    words = page.ask(
-        f"{at} return [...svg.querySelectorAll('text')].find((t) => t.textContent === '4').getAttribute('x'); }}"
-    )
-    assert page.ask(f"{at} return line.getAttribute('x1'); }}") == words
 
 
 LOADED = """({ running, measuring, ...event }) => {
@@ -147,16 +143,6 @@ def test_the_card_says_what_an_audit_found_in_words_shape_and_colour(visit: Any)
     page.until("e => !e.shadowRoot.querySelector('.audit')")
 
 
-def test_an_audit_that_cannot_be_made_is_refused_in_a_sentence(visit: Any, urls: list[str]) -> None:
-    page = opened(visit, "?temperature=1")
-    add(page, f"other={urls[0]}", "other")
-    page.element.get_by_role("button", name="Audit other").click()
-    page.until("e => !e.message.box.hidden && e.message.text.textContent.includes('another tokenizer than the target')")
-    page.until("e => !e.servers.running")
-    page.element.get_by_role("button", name="Remove other").click()
-    page.until("e => !e.servers.known.servers.length")
-
-
 def test_a_load_test_is_drawn_beside_its_prediction_saved_and_opened_again(visit: Any, tmp_path: Path) -> None:
     page = opened(visit)
     assert not page.element.get_by_role("button", name="Open load test").is_visible()  # no server is listed
@@ -192,18 +178,11 @@ def test_a_load_test_is_drawn_beside_its_prediction_saved_and_opened_again(visit
     (wrong := tmp_path / "wrong.json").write_text("[]")
     page.element.locator("input[type=file]").set_input_files(wrong)
     page.until("e => !e.message.box.hidden && e.message.text.textContent.includes('“wrong.json” is no load test')")
+    page.page.evaluate(LOADED, {"running": False, **stopping().model_dump(mode="json")})
+    page.until(SHOWS.format(selector=".loaded", words="fast: drafts nothing from 4 requests at once on"))
+    at = "e => { const svg = e.shadowRoot.querySelector('.loaded svg'); const line = svg.querySelector('line.stops');"
+    words = page.ask(
+        f"{at} return [...svg.querySelectorAll('text')].find((t) => t.textContent === '4').getAttribute('x'); }}"
+    )
+    assert page.ask(f"{at} return line.getAttribute('x1'); }}") == words
     assert page.page.evaluate("window.pwned") is None
-
-
-def test_a_load_test_runs_until_it_is_stopped(visit: Any, urls: list[str]) -> None:
-    page = opened(visit, "?max_new_tokens=16&temperature=0")
-    for name, url in zip(("one", "two"), urls, strict=True):
-        add(page, f"{name}={url}", name)
-    page.element.get_by_role("button", name="Load test", exact=True).click()
-    page.until(SHOWS.format(selector=".loaded", words="one and two under load"))
-    page.element.locator(".loaded").get_by_role("button", name="Stop", exact=True).click()
-    page.until("e => !e.servers.running")
-    page.until(SHOWS.format(selector=".loaded", words="stopped after"))
-    for name in ("one", "two"):
-        page.element.get_by_role("button", name=f"Remove {name}").click()
-        page.until(f"e => !e.servers.known.servers.some((server) => server.name === '{name}')")

@@ -19,7 +19,7 @@ KEEP_BEACON = "() => { navigator.sendBeacon = (url, token) => localStorage.setIt
 def test_five_of_six_tabs_run_at_once(browser: Any, address: str) -> None:
     """Each tab's heartbeat held a connection: with six tabs none of the runs began, and the sixth did not load."""
     context = visitor(browser)
-    tabs = [Visit(context, address, "?temperature=1&max_new_tokens=160") for _ in range(OPEN)]
+    tabs = [Visit(context, address, "?temperature=1&max_new_tokens=160", reduced_motion="reduce") for _ in range(OPEN)]
     for tab in tabs:
         tab.ready()
     for tab in tabs[:RUNNING]:

@@ -48,9 +48,20 @@ MORE = """() => {
 class Visit:
     """One open page and the instrument on it."""
 
-    def __init__(self, context: Any, address: str, query: str = "", wait: bool = True) -> None:
+    def __init__(
+        self,
+        context: Any,
+        address: str,
+        query: str = "",
+        wait: bool = True,
+        viewport: dict[str, int] | None = None,
+        **media: str,
+    ) -> None:
         self.context = context
         self.page = context.new_page()
+        self.page.emulate_media(**media)
+        if viewport:
+            self.page.set_viewport_size(viewport)
         self.page.set_default_timeout(SLOW_MS)
         self.requests: list[str] = []
         self.errors: list[str] = []
