@@ -112,6 +112,11 @@ def test_every_stage_is_told_and_the_report_comes_last(events: list[dict[str, An
     assert "1.20x so far; nothing is decided yet." in view.partial([{"so_far": "1.20x so far"}])
 
 
+def test_costs_that_take_longer_than_the_chosen_seconds_have_their_own_time_and_share() -> None:
+    shown = view.progress({"stage": "costs", "done": 25, "left_s": 320.0}, 20.0)
+    assert "About 300 s left, then the 20 s that were chosen." in shown and 'value="0.250"' in shown
+
+
 def test_the_interval_closes_as_runs_come_in(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     def advising(*_: Any, **__: Any) -> Iterator[Advised]:
         ratio = {"median": 1.2, "low": 1.1, "high": 1.3}

@@ -72,26 +72,28 @@ def test_a_class_predicts_and_sees_what_happened(open_page: Any) -> None:
         choose(phone, 4 * option)
         assert_accessible(phone)
     projector.get_by_text("2 of 2").wait_for()
-    assert "16 rows" not in projector.locator("h1").inner_text() and not projector.locator(".truth").count()
+    assert "16 tokens" not in projector.locator("h1").inner_text() and not projector.locator(".truth").count()
     projector.keyboard.press("Space")
     projector.locator(".truth").wait_for()
-    phones[1].get_by_role("heading", name="You said 16 rows. It was 16 rows.").wait_for()
-    phones[0].get_by_role("heading", name="You said 1 row. It was 16 rows.").wait_for()
+    phones[1].get_by_role("heading", name="You said 16 tokens a pass. It was 16 tokens a pass.").wait_for()
+    phones[0].get_by_role("heading", name="You said 1 token a pass. It was 16 tokens a pass.").wait_for()
     for page in (projector, *phones):
         assert_accessible(page)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     phones[0].reload()  # whoever reloads is where the class is, with the answer given before
-    phones[0].get_by_role("heading", name="You said 1 row. It was 16 rows.").wait_for()
+    phones[0].get_by_role("heading", name="You said 1 token a pass. It was 16 tokens a pass.").wait_for()
     projector.reload()
     projector.locator(".truth").wait_for()
     projector.get_by_role("button", name="End the class").click()
+    phones[1].get_by_role("heading", name="It was 16 tokens a pass.").wait_for()  # one press ends nothing
+    projector.get_by_role("button", name="End it for everybody?").click()
     projector.get_by_text("of 1: the class, by its most frequent answer").wait_for()
     phones[1].get_by_role("heading", name="You were right 1 of 1 times.").wait_for()
 
 
 def test_a_phone_without_a_code_is_asked_for_it_and_hints_come_one_by_one(open_page: Any) -> None:
     phone = open_page("/join?QQ", 390, 844, "light")
-    phone.get_by_text("Four letters stand on the projector.").wait_for()
+    phone.get_by_text("The projector shows four letters.").wait_for()
     assert_accessible(phone)
     projector = open_page("/class", 1440, 900, "dark")
     projector.get_by_role("button", name="Open a room").click()
@@ -155,7 +157,7 @@ def test_a_broken_network_and_a_restarted_server(open_page: Any) -> None:
     rooms.find(code).turn("next")  # the class goes on meanwhile
     with served_class(rooms, port):
         phone.clock.fast_forward(5_000)
-        phone.get_by_role("heading", name="You said 16 rows. It was 16 rows.").wait_for()
+        phone.get_by_role("heading", name="You said 16 tokens a pass. It was 16 tokens a pass.").wait_for()
         projector.locator(".truth").wait_for()
         assert not phone.get_by_role("alert").count() and not projector.get_by_role("alert").count()
     with served_class(port=port):

@@ -30,6 +30,9 @@ def test_servers_lead_to_the_museum_and_back_and_each_exhibit_shows_its_record(v
         for side, name in zip(sides.all(), ("wrong", "mended"), strict=True):
             assert side.locator(".verdict-sentence").inner_text() == told[name]["verdict"]
             assert side.locator(".bar-row").count() == len(told["picture"]["rows"])
+        samples = told["wrong"]["evidence"] >= told["wrong"]["needed"]
+        words = "✗ differs from its target" if samples else "✗ differs, but not in its samples"
+        assert sides.nth(0).locator(".verdict").inner_text() == words
         assert sides.nth(0).locator(".bar-row.far").count() > sides.nth(1).locator(".bar-row.far").count() == 0
     assert page.page.get_by_label("Not reproduced").locator("tbody tr").count() == len(NOT_REPRODUCED)
     page.page.go_back()

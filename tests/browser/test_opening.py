@@ -62,6 +62,21 @@ def test_lanes_timeline_tree_and_decision_are_the_first_screen(page: Alone) -> N
     assert tree["y"] + tree["height"] <= 900
 
 
+def test_the_steps_of_the_opening_keep_their_numbers_and_stand_beside_their_own_round_alone(page: Alone) -> None:
+    page.ask("e => { e.opening.offer(true); e.opening.start(); }")
+    for at in range(4):
+        page.ask("(e, at) => { e.opening.paused = true; e.opening.show(at); }", at)
+        assert page.ask("e => e.opening.root.querySelector('.now').value") == at + 1
+    page.ask("e => e.opening.end()")
+    words = page.element.locator(".opening ol")
+    for further in (0, 1, 0):
+        page.ask("(e, further) => e.cursor.select(e.opening.lane, e.opening.round.index + further)", further)
+        page.painted()
+        assert words.is_visible() == (further == 0)
+    page.ask("e => { e.opening.offer(false); e.transport.toEnd(); }")
+    page.painted()
+
+
 def test_every_judged_node_carries_its_ratio_its_draw_and_its_outcome(page: Alone, events: list[AnyEvent]) -> None:
     rounds = [event for event in events if isinstance(event, Round) and event.lane == "speculative"]
     for index in (0, len(rounds) // 2, page.ask("e => e.cursor.at.round")):

@@ -84,7 +84,7 @@ def test_the_pages_engine_races_beside_a_server(visit: Any) -> None:
     with stub(Habits(encode=lambda text: bytes_of.encode(text, add_special_tokens=False))) as url:
         page = opened(visit, "?max_new_tokens=16&temperature=0&drafter=draft&gamma=3&prompt=abc")
         add(page, f"one={url}", "one")
-        for lane in ("plain decoding", "the drafter of the controls"):
+        for lane in ("plain decoding", "the drafter chosen on Watch"):
             page.element.get_by_role("checkbox", name=lane).check()
         page.element.get_by_role("button", name="Race these servers").click()
         page.until("e => e.store.lanes.length === 3 && e.state === 'done'")

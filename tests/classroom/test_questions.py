@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def test_the_fastest_lane_and_the_longest_gap_are_those_of_the_recording() -> No
     question = make_question(Spec(kind="faster", lanes=names), when)
     rates = [sum(len(r.emitted) for r in when[name].rounds) / when[name].rounds[-1].end for name in names]
     assert question.truth == rates.index(max(rates))
+    assert not any(re.search(r"\d{4}\.\d", shown.said) for shown in deck.shipped().questions)
     gap = make_question(Spec(kind="gap", lane="speculative"), when)
     took = [f"{r.end - r.start:.0f} ms" for r in when["speculative"].rounds[1:]]
     waits = gap.said.removeprefix("The waits were ").split(".")[0].split(", ")

@@ -67,6 +67,20 @@ def test_a_question_that_was_answered_is_shown_again_and_not_asked_again() -> No
         room.answer(phone, 0, 1)
 
 
+def test_the_step_that_would_end_a_class_is_told_before() -> None:
+    _, room, _ = open_room()
+    told = []
+    while room.phase != "end":
+        told.append(room.state()["endsNext"])
+        room.turn("next")
+    assert told == [False] * (len(told) - 1) + [True]
+    _, room, _ = open_room()
+    room.phase = "drafted"
+    assert not room.state()["endsNext"]
+    room.writing.ended = True
+    assert room.state()["endsNext"]
+
+
 TAKEN = Question(ask="How many?", options=("0", "1"), truth=1, said="One.")
 
 

@@ -230,7 +230,8 @@ def _faster(spec: Spec, lanes: dict[str, Lane]) -> Question:
     speeds = [sum(len(r.emitted) for r in lane.rounds) / (lane.rounds[-1].end / 1e3) for lane in compared]
     first = speeds.index(max(speeds))
     names = [spec.lanes.get(lane.name, lane.name) for lane in compared]
-    rates = ", ".join(f"{name} {speed:.1f}" for name, speed in zip(names, speeds, strict=True))
+    digits = 0 if max(speeds) >= 1000 else 1
+    rates = "; ".join(f"{name} {speed:.{digits}f}" for name, speed in zip(names, speeds, strict=True))
     return Question(
         lesson=spec.lesson,
         ask="Which of these writes most tokens a second here?",

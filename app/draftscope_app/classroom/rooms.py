@@ -180,12 +180,19 @@ class Room:
             self.revealed.add(self.number)
         elif self.phase == "draft":
             self.phase = "verify"
-        elif self.phase == "drafted" and not self.writing.ended:
-            self._draft()
-        elif self.phase != "drafted" and self._following() < len(self.deck.questions):
-            self._ask(self._following())
-        else:
+        elif self.ends_next:
             self.phase = "end"
+        elif self.phase == "drafted":
+            self._draft()
+        else:
+            self._ask(self._following())
+
+    @property
+    def ends_next(self) -> bool:
+        """`next` would end the class: its text has ended, or the deck's last question is answered."""
+        if self.phase == "drafted":
+            return self.writing.ended
+        return self.phase in ("reveal", "lesson") and self._following() >= len(self.deck.questions)
 
     def _following(self) -> int:
         """The deck's next question: the one that a lesson or a live run has interrupted, or the one after it."""
@@ -237,6 +244,7 @@ class Room:
             "answered": self.answered(),
             "joined": sum(phone.connected > 0 for phone in self.phones.values()),
             "drafts": self.drafts,
+            "endsNext": self.ends_next,
             "writing": self.writing.shown(self.phase == "drafted") if self.phase in DRAFTING else None,
             "tally": self._tally() if self.phase == "reveal" else None,
             "scores": self._scores() if self.phase == "end" else None,

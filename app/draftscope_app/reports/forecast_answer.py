@@ -27,18 +27,19 @@ def sentences(scenario: Scenario, result: Forecast) -> list[str]:
     what = f"{target.name}, {target.parameters / 1e9:.1f} billion weights ({target.source})"
     where = f"{on.cards} x {on.card.name} with {on.engine.name}"
     how = f"{plan.kind.name}, {count(plan.steps, 'draft step')}, {count(plan.rows, 'token')} to check at once"
-    load = f"{count(scenario.concurrency, 'concurrent request')}, {scenario.context:,.0f} tokens behind each"
+    load = f"{count(scenario.concurrency, 'concurrent request')}, {scenario.context:,.0f} tokens of context each"
     whole = f" of answers of {count(scenario.answer, 'token')} with reading their prompts" if scenario.answer else ""
-    prior = "" if scenario.tau else " by the prior"
+    estimated = "" if scenario.tau else ", estimated"
     rest = result.round_ms - result.drafting_ms - result.verify_ms
     rates = f"{result.tokens_s.middle:,.0f} [{result.tokens_s.low:,.0f}, {result.tokens_s.high:,.0f}]"
     cost = result.round_ms / result.plain_ms
     return [
         f"{what}, on {where}; {how}; {load}.",
-        f"Speedup{whole}: {result.speedup}. tau is {result.tau}{prior}, a round costs {cost:.2f} steps.",
+        f"Speedup{whole}: {result.speedup}. A round writes {result.tau} tokens (tau{estimated}) and costs as much as "
+        f"{cost:.2f} steps of plain decoding.",
         f"A step of plain decoding takes {result.plain_ms:.2f} ms and a round {result.round_ms:.2f}: drafting "
         f"{result.drafting_ms:.2f}, verifying {result.verify_ms:.2f}, the engine {rest:.2f}.",
-        f"Tokens a second of all: {result.plain_tokens_s:,.0f} plain, {rates}.",
+        f"Tokens a second, all requests together: {result.plain_tokens_s:,.0f} plain, {rates} with {plan.kind.name}.",
         f"It stops paying at {at} concurrent requests."
         if at
         else f"It does not stop paying within {MOST:,} concurrent requests, the most that were looked at.",

@@ -298,4 +298,4 @@ const code = decodeURIComponent(location.search.slice(1))
   .replace(/[^A-Z]/g, "")
   .slice(0, LETTERS);
 if (code.length === LETTERS) new Phone(code).join();
-else askForCode("Four letters stand on the projector.");
+else askForCode("The projector shows four letters.");

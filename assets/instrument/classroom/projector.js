@@ -97,7 +97,7 @@ class Projector {
     if (count) setText(count, `${state.answered} of ${state.joined}`);
   }
 
-  sideOf({ phase, question, tally, scores, writing, drafts }) {
+  sideOf({ phase, question, tally, scores, writing, drafts, endsNext }) {
     const parts = [];
     if (phase === "ask") parts.push(h("p.large", { id: "answered" }), h("p", "have answered"));
     if (phase === "reveal") {
@@ -112,19 +112,25 @@ class Projector {
       parts.push(h("button", { type: "button", on: { click: desk } }, "See and hide words"));
     }
     if (writing?.kept.length) parts.push(...scoresOf(writing));
-    const word = phase === "ask" && question.hintsLeft ? "Next hint" : ONWARD[phase];
+    const word = endsNext ? "End the class" : phase === "ask" && question.hintsLeft ? "Next hint" : ONWARD[phase];
     if (word)
       parts.push(h("button.onward", { type: "button", on: { click: (e) => this.onward(e) } }, word, h("kbd", "space")));
     if (phase !== "end") parts.push(h("a.button", { href: "./?door=learn" }, "Lessons"));
-    if (phase !== "lobby" && phase !== "end") {
-      if (question) parts.push(h("button", { type: "button", on: { click: () => this.turn("back") } }, "Back"));
-      parts.push(h("button", { type: "button", on: { click: () => this.turn("end") } }, "End the class"));
-    }
+    if (question) parts.push(h("button", { type: "button", on: { click: () => this.turn("back") } }, "Back"));
     if (drafts && !writing && phase !== "end") {
       parts.push(h("button", { type: "button", on: { click: () => this.turn("draft") } }, "The class drafts"));
     }
+    if (phase !== "lobby" && phase !== "end" && !endsNext) parts.push(this.ending());
     if (phase === "end") parts.push(h("button", { type: "button", on: { click: open } }, "Open another room"));
     return parts;
+  }
+
+  /** Two presses: a room that has ended does not come back. */
+  ending() {
+    const sure = "End it for everybody?";
+    const end = h("button", { type: "button" }, "End the class");
+    end.addEventListener("click", () => (end.textContent === sure ? this.turn("end") : setText(end, sure)));
+    return end;
   }
 }
 

@@ -11,6 +11,7 @@ import { speedup } from "../run/speed.js";
 
 const MOST_LEVELS = 6; // drawn, unless more were run
 const MOST_REQUESTS = 64;
+const RARE = 0.001; // of an acceptance that is as good as none
 
 /** What a finished run with a plain lane gives; null for any other. */
 export function termsOf(store) {
@@ -155,8 +156,11 @@ export function flips(terms, set) {
     if (pays({ acceptance })) high = acceptance;
     else low = acceptance;
   }
-  const least = `where the first drafted token is accepted in less than ${formatProb(high)} of rounds`;
-  return requests > MOST_REQUESTS
-    ? `It pays with ${MOST_REQUESTS} concurrent requests too; it stops paying ${least}.`
-    : `It stops paying at ${requests} concurrent requests, or ${least}.`;
+  const atAnyLoad = requests > MOST_REQUESTS;
+  const load = atAnyLoad
+    ? `It pays with ${MOST_REQUESTS} concurrent requests too`
+    : `It stops paying at ${requests} concurrent requests`;
+  if (pays({ acceptance: RARE }))
+    return `${load}, ${atAnyLoad ? "and" : "but pays"} however few drafted tokens are accepted.`;
+  return `${load}${atAnyLoad ? "; it stops paying" : ", or"} where the first drafted token is accepted in less than ${formatProb(high)} of rounds.`;
 }

@@ -449,6 +449,7 @@ export class Instrument extends HTMLElement {
   paintRound(selection, known) {
     const { store, cursor } = this;
     const narrow = this.clientWidth < NARROW;
+    this.opening.beside(selection);
     this.round.paint(selection, known, narrow, cursor, this.colours);
     this.beside.paint(store, selection, known, narrow, cursor.shown, this.round.tall, this.colours);
     this.decision.paint(selection, known);

@@ -58,7 +58,7 @@ export class Opening {
     this.root.hidden = !this.round;
     if (!this.round) return;
     const words = openingWords(this.round, plainLane(store));
-    const step = ([what, much]) => h("li", h("b", what), " ", h("span.note", much));
+    const step = ([what, much], i) => h("li", { value: i + 1 }, h("b", what), " ", h("span.note", much));
     this.steps.replaceChildren(...words.map(step));
     setText(this.pace, `slowed ${Math.round((STEP_MS * STAGES.length) / (this.round.end - this.round.start))}×`);
     if (recall("opening", () => true) || this.host.transport.quiet.matches) this.still();
@@ -109,6 +109,11 @@ export class Opening {
 
   left(event) {
     if (!event.composedPath().includes(this.root)) this.end();
+  }
+
+  /** Its words are about one round: they keep their place, and are not told beside another. */
+  beside(selection) {
+    this.steps.classList.toggle("away", selection?.lane.rounds[selection.round] !== this.round);
   }
 
   paint() {

@@ -7,7 +7,7 @@ import { formatProb, visible } from "../base/format.js";
 import { callServer } from "../base/host.js";
 import { shareBars } from "../draw/shares.js";
 import { scrollable, table } from "../draw/tables.js";
-import { RESULTS, betRows, resultOf } from "../servers/audit.js";
+import { betRows, resultOf, resultWords } from "../servers/audit.js";
 
 const WHAT =
   "Each of these servers ran, and looked right: the text is fluent, greedy texts are identical, the speed is as it should be. Here each is a small server of our own with the wrong mechanism. The audit of “Servers” convicts it, and finds no difference once it is mended. “draftscope museum” does all this again.";
@@ -103,7 +103,7 @@ function sideOf(words, audit, picture, side) {
     h("h4", words),
     shareBars(`${words}: the target's and this server's`, rowsOf(picture, side), "the target's"),
     picture.kind === "written" && h("p.note", distanceWords(picture, side)),
-    h("p.verdict", RESULTS[result]),
+    h("p.verdict", resultWords(audit, result)),
     h("p.verdict-sentence", audit.verdict),
     h("p.note", `Evidence in nats; a difference is clear from ${audit.needed.toFixed(1)} on.`),
     h("div.bets", betRows(audit)),

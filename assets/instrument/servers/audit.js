@@ -22,13 +22,17 @@ export function resultOf(audit, running) {
   return audit.incomplete ? "incomplete" : "same";
 }
 
-export const RESULTS = {
+const RESULTS = {
   running: "? undecided so far",
   stopped: "? undecided: stopped",
   incomplete: "? undecided: the server failed",
   differs: "✗ differs from its target",
   same: "✓ no difference found",
 };
+
+/** A difference may be in greedy texts, or in what is reported, alone. */
+export const resultWords = (audit, result) =>
+  result === "differs" && audit.evidence < audit.needed ? "✗ differs, but not in its samples" : RESULTS[result];
 
 export class AuditCard {
   constructor(stop, remove) {
@@ -58,7 +62,7 @@ export class AuditCard {
     const result = resultOf(audit, running);
     this.root.dataset.result = result;
     setText(this.title, `${audit.server} against ${audit.against}`);
-    setText(this.result, RESULTS[result]);
+    setText(this.result, resultWords(audit, result));
     setText(this.sentence, audit.verdict || "");
     this.sentence.hidden = !audit.verdict;
     setText(this.progress, progressWords(audit, answer, running));

@@ -10,7 +10,7 @@ import { readCurve } from "./curve.js";
 import { LoadCard } from "./load.js";
 
 const WHAT =
-  "A race sends this page's prompt and sampling settings to each, in turns, and to this page's own engine if you like. A load test sends many such requests at once. An audit asks whether a server's texts still follow its target's distribution.";
+  "A race sends the prompt and the sampling settings of Watch to each, in turns, and to this page's own engine if you like. A load test sends many such requests at once. An audit asks whether a server's texts still follow its target's distribution. Inside shows the rounds of a vLLM that records them.";
 const START = "draftscope servers MODEL"; // what prints how to start them
 const ABSENT =
   "This page asks no servers: it was not started on an address of this computer alone. Run Draftscope on your own, or name servers in DRAFTSCOPE_SERVERS.";
@@ -19,7 +19,7 @@ const POINT_S = 5; // of each point of a load test
 const MOST = [1, 2, 4, 8, 16, 32, 64]; // requests at once
 const USUAL = 8;
 const LOAD = Symbol("load"); // in place of the name of an audited server
-const LOCAL_LANES = { plain: "plain decoding", drafter: "the drafter of the controls" }; // lanes that the engine here decodes
+const LOCAL_LANES = { plain: "plain decoding", drafter: "the drafter chosen on Watch" }; // lanes that the engine here decodes
 const WEIGHTS = { value: "", text: "the target loaded here" };
 
 const museumRow = (open) =>
@@ -94,7 +94,7 @@ export class ServersView {
       h("b", "No server is listed yet."),
       h("p", "Start one that decodes plainly and one that speculates; this prints both commands for your model:"),
       h("div.controls", h("code", START), (this.copy = button("Copy", () => this.copyStart()))),
-      h("p", "Then add their addresses here, a name before each, and race, load or audit them:"),
+      h("p", "Then add their addresses here, a name before each, and race, load-test or audit them:"),
     );
   }
 

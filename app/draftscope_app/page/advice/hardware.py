@@ -20,9 +20,9 @@ from draftscope_app.reports.traffic_answer import HOW, traffic_sentences
 
 MOST_CARDS, MOST_TOKENS, MOST_REQUESTS = 64, 10_000_000, 4096
 VALIDATED = (
-    "Held to the 555 of 681 published speedups that it can predict, its median error is 10.9% where the tokens a round "
-    "are known and 22.0% where nothing is (2026-11-24, on the half of the sources that chose no constant). Its "
-    "intervals should hold nine of ten speedups; they held 98% and 90%. No card was at hand to check it on."
+    "Compared with the 555 of 681 published speedups that it can predict, its median error is 10.9% where the tokens a "
+    "round are known and 22.0% where they are not (2026-11-24, on the half of the sources that no constant was fitted "
+    "to). Of ten speedups, nine should be within their interval; 98% and 90% were. It was not checked on a card."
 )
 
 
@@ -83,12 +83,12 @@ def fields() -> dict[str, gr.components.Component]:
         "drafter": gr.Dropdown(names("drafters"), value="eagle3", label="Drafter"),
         "card": gr.Dropdown(names("cards"), value="H100 SXM", label="Card"),
         "engine": gr.Dropdown(names("engines"), value="vLLM", label="Server"),
-        "tp": number("Cards for each layer (0: enough)", 0, MOST_CARDS),
+        "tp": number("Cards (0: as many as it needs)", 0, MOST_CARDS),
         "concurrency": number("Concurrent requests", 1, MOST_REQUESTS, least=1),
         "context": number("Tokens of context", 1024, MOST_TOKENS, least=1),
         "answer": number("Tokens of an answer (0: decoding only)", 0, MOST_TOKENS),
-        "tau": number("Tokens a round, tau (0: the prior)", 0, 64, precision=2),
-        "price": number("Price of a card and hour (0: none)", 0, 1e6, precision=2),
+        "tau": number("Tokens a round, tau (0: estimated)", 0, 64, precision=2),
+        "price": number("Price of a card, per hour (0: none)", 0, 1e6, precision=2),
         "traffic": number("Requests a second (0: none)", 0, 1e6, precision=2),
         "axis": gr.Dropdown(list(AXES), value=LOAD, label="Curve along"),
     }  # fmt: skip

@@ -35,12 +35,15 @@ def waiting(place: int) -> str:
 
 
 def progress(event: Report, seconds: float) -> str:
-    """How far it is, of `seconds`."""
+    """How far it is: of the costs, which come first, or of `seconds`."""
     words, counted = STAGES[event["stage"]]
-    done = f": {count(event['done'], counted)} so far" if counted and event["done"] else ""
     left = event.get("left_s")
     if left is None:
         return notes.progress(f"{words}.", None)
+    if not counted:
+        then = f"About {max(left - seconds, 0):.0f} s left, then the {seconds:g} s that were chosen."
+        return notes.progress(f"{words}. {then}", event["done"] / 100)
+    done = f": {count(event['done'], counted)} so far" if event["done"] else ""
     return notes.progress(f"{words}{done}. About {left:.0f} s left.", 1 - left / seconds if seconds else None)
 
 

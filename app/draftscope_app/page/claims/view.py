@@ -18,7 +18,10 @@ from draftscope_app.reports.render import render
 Values = Mapping[str, Any]
 
 CHOICES = (ClaimVerdict.HOLDS, ClaimVerdict.ONLY_IF, ClaimVerdict.FAILS)
-SHORT = {ClaimVerdict.ONLY_IF: "holds only sometimes"}  # where no condition follows
+SHORT = {  # where no condition follows, and beside figures that decide nothing
+    ClaimVerdict.ONLY_IF: "holds only sometimes",
+    ClaimVerdict.UNTESTED: "no verdict here",
+}
 OPEN = (ClaimVerdict.UNMEASURED, ClaimVerdict.UNTESTED)
 ON_PRESS = """element.addEventListener("click", (event) => {
     const button = event.target.closest("button");
