@@ -50,7 +50,7 @@ def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_text_its_token_ids_and_a_chat_are_prompts(engine: Engine) -> None:
     run = engine.decode("hello", **SHORT)
     ids = engine.encode("hello")
-    for prompt in (ids, tuple(ids), torch.tensor(ids), np.array(ids)):
+    for prompt in (ids, tuple(ids), torch.tensor(ids), np.array(ids), list(np.array(ids))):
         assert engine.decode(prompt, **SHORT).token_ids == run.token_ids
     assert engine.decode(ids, **SHORT).start.prompt == "hello"
     chats = copy(engine)
@@ -72,7 +72,11 @@ def test_a_text_its_token_ids_and_a_chat_are_prompts(engine: Engine) -> None:
         (3, "prompt = 3: give a text, a list of messages"),
         ([3.5], "prompt = 3.5: give a text"),
         ([-1, 4], "token = -1: token ids begin at 0"),
-        ([1, 999], "The tokenizer writes token 999"),
+        ([1, 999], "The prompt has token 999, but 'byte-target' knows only 0 to 257"),
+        (CHAT[0], r"prompt = \{'role': 'user', 'content': 'hello'\}: give a text, a list of messages"),
+        ({"input_ids": [[1, 2]]}, r"prompt = \{'input_ids': \[\[1, 2\]\]\}: give a text"),
+        (b"hello", "prompt = b'hello': give a text"),
+        ("a\udcff", r"prompt = a\\udcff: it holds half a character"),
         (CHAT, "A list of messages needs a chat template, but this model has no chat template"),
         (["hello", ""], "The prompt is empty"),
     ],
@@ -122,6 +126,14 @@ def test_a_batch_says_what_each_run_of_it_did(engine: Engine, tmp_path: Path) ->
     assert "<table" in trace._repr_html_()
     unrecorded = engine.decode(PROMPTS, "draft", False, temperature=1.0, gamma=3, seed=9, progress=False, **SHORT)
     assert unrecorded.texts == trace.texts and not unrecorded.round_events
+    assert "12 tokens, not recorded" in repr(unrecorded) and "not recorded" in unrecorded._repr_html_()
+    for ask in (lambda: unrecorded.runs, lambda: unrecorded[0].metrics):
+        with pytest.raises(DraftscopeError, match="record = False: this run has no recorded rounds"):
+            ask()
+    assert trace[np.int64(1)].text == trace[1].text
+    for batch in (0, "3"):
+        with pytest.raises(DraftscopeError, match=f"batch = {batch!r}: choose a whole number"):
+            engine.decode(PROMPTS, batch=batch)  # type: ignore[call-overload]
 
 
 # Results.
@@ -170,6 +182,7 @@ def test_every_round_is_called_back_and_may_end_the_run(engine: Engine) -> None:
         engine.decode("hello", "plain", on_round=watch, **SHORT)
     assert seen == [0, 1, 2]
     seen.clear()
+    assert engine.decode("hello", "plain", on_round=None, **SHORT).round_events
     engine.decode(["a", "b"], "plain", on_round=lambda event: seen.append(event.round), progress=False, **SHORT)
     assert sorted(seen) == sorted([*range(12)] * 2)
 
@@ -214,6 +227,31 @@ def test_a_misspelt_argument_gets_a_hint(engine: Engine) -> None:
         draftscope.load(draf="x")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"target": 5}, "target = 5: give a hub id, a folder"),
+        ({"target": ""}, "target = '': give a hub id"),
+        ({"draft": ["a"]}, r"draft = \['a'\]: give a hub id"),
+        ({"threads": "2"}, "threads = '2': this machine has"),
+        ({"heads": "eagle3:x"}, "heads = 'eagle3:x': give a list"),
+    ],
+)
+def test_what_names_no_model_is_one_sentence(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DraftscopeError, match=sentence):
+        draftscope.load(**arguments)
+
+
+def test_a_wrong_list_of_values_is_one_sentence(engine: Engine) -> None:
+    for settings, sentence in (
+        ({"shape": "3,2"}, "shape = '3,2': should be a list"),
+        ({"arms": []}, r"arms = \[\]: should have at least 1\."),
+        ({"stop": ["a"] * 20}, r"should have at most 16\."),
+    ):
+        with pytest.raises(DraftscopeError, match=sentence):
+            engine.decode("hello", **settings)  # type: ignore[call-overload]
+
+
 def test_everything_exported_says_what_it_is() -> None:
     for name in draftscope.__all__:
         assert len(inspect.getdoc(getattr(draftscope, name)) or "") > 20, name
@@ -239,6 +277,11 @@ def test_a_race_is_a_trace_of_its_lanes(engine: Engine) -> None:
     assert [run.start.lane for run in trace] == ["plain", "ngram", "draft"]
     assert len({tuple(run.token_ids) for run in trace}) == 1
     assert "iframe" in trace.show()._repr_html_()
+    assert [run.start.lane for run in engine.race("abcabc", "ngram", repeats=0, **SHORT)] == ["plain", "ngram"]
+    with pytest.raises(DraftscopeError, match="repeats = -1: choose a whole number"):
+        engine.race("abcabc", "ngram", repeats=-1)
+    with pytest.raises(DraftscopeError, match="drafters names the drafters of all lanes; give no drafter"):
+        engine.race("abcabc", drafter="ngram")  # type: ignore[call-arg]
 
 
 def test_a_comparison_is_paired_by_prompt(engine: Engine) -> None:
@@ -251,6 +294,9 @@ def test_a_comparison_is_paired_by_prompt(engine: Engine) -> None:
     assert draft.tau_difference == pytest.approx(draft.tau - 1)
     with pytest.raises(DraftscopeError, match="seeds names the seeds of all runs"):
         engine.compare(PROMPTS, ["draft"], seed=3)
+    for seeds, sentence in ((3, "seeds names the seeds"), (("a",), "seed = 'a': should be"), ((-1,), "seed = -1:")):
+        with pytest.raises(DraftscopeError, match=sentence):
+            engine.compare(PROMPTS, "draft", seeds)  # type: ignore[arg-type]
 
 
 def test_paired_intervals_do_not_widen_where_prompts_differ() -> None:
@@ -272,6 +318,14 @@ def test_a_check_is_a_report(engine: Engine) -> None:
     assert isinstance(report, Report) and "no difference was found" in report.summary
     assert report.table.passed.all() and len(report.table) == len(report.value)
     assert report.summary in repr(report) and "<table" in report._repr_html_()
+    for samples in (0, 64, "2048"):
+        with pytest.raises(DraftscopeError, match=f"samples = {samples!r}: too few"):
+            engine.check("ngram", samples=samples)  # type: ignore[arg-type]
+
+
+def test_a_check_of_one_text_tells_no_difference(engine: Engine) -> None:
+    report = engine.check("ngram", samples=600, prompts=["hello"], progress=False)
+    assert report.table.passed.all() and not report.table.error.any()
 
 
 @pytest.fixture
@@ -302,5 +356,12 @@ def test_a_benchmark_takes_a_list_kinds_or_a_file(calibrated: Engine, tmp_path: 
     both = calibrated.bench({"short": PROMPTS[:1], "long": PROMPTS[2:3]}, ["draft"], **once)
     assert set(both.table.kind) == {"short", "long"}
     assert set(calibrated.bench(PROMPTS[:1], ["draft"], **once).table.kind) == {"prompts"}
-    with pytest.raises(DraftscopeError, match="prompt = 3: a dataset holds texts"):
-        calibrated.bench([3])  # type: ignore[list-item]
+    for prompts, sentence in (
+        ([3], "prompt = 3: a dataset holds texts"),
+        (3, "prompt = 3: a dataset holds texts"),
+        ([" "], "prompt = ' ': a dataset holds texts"),
+        ([], "The list of prompts is empty"),
+        ({"k": []}, "The list of prompts is empty"),
+    ):
+        with pytest.raises(DraftscopeError, match=sentence):
+            calibrated.bench(prompts)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from draftscope import drafters as registry
 from draftscope.base import prompts as prompt_files
 from draftscope.base.costs import NOT_KEPT
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.base.prompts import Prompt
 from draftscope.base.steps import last, said
 from draftscope.decode.availability import default_drafter
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PLAIN = "plain"
+SomeDrafters = AnyDrafter | Sequence[AnyDrafter]
 Texts = str | Path | Iterable[str] | Mapping[str, Iterable[str]]  # a JSONL file, a list, or lists by kind of text
 
 
@@ -62,7 +63,7 @@ class Engine(DecodingEngine):
     def race(
         self,
         prompt: AnyPrompt,
-        drafters: Sequence[AnyDrafter] = (),
+        drafters: SomeDrafters = (),
         *,
         repeats: int = 3,
         **settings: Unpack[SettingValues],
@@ -74,7 +75,9 @@ class Engine(DecodingEngine):
         """
         from draftscope.decode.race import race, solo_runs
 
-        lanes = self._lanes([PLAIN, *(drafters or [default_drafter(self)])], settings)
+        if not isinstance(repeats, int) or repeats < 0:
+            raise DraftscopeError(f"repeats = {repeats!r}: choose a whole number, 0 or more.")
+        lanes = self._lanes([PLAIN, *(_names(drafters) or [default_drafter(self)])], settings)
         runs = [self.start(prompt, chosen, lane=name) for name, chosen in lanes.items()]
         return Trace((*race(runs), *said(solo_runs(self, prompt, lanes, repeats=repeats))))
 
@@ -82,7 +85,7 @@ class Engine(DecodingEngine):
     def compare(
         self,
         prompts: AnyPrompt | Iterable[AnyPrompt],
-        drafters: Sequence[AnyDrafter],
+        drafters: SomeDrafters,
         seeds: Sequence[int] = (0,),
         *,
         baseline: AnyDrafter = PLAIN,
@@ -98,9 +101,11 @@ class Engine(DecodingEngine):
 
         every = listed_prompts(prompts)
         inputs: list[Any] = [prompts] if every is None else every
-        if "seed" in settings or not seeds:
-            raise DraftscopeError("seeds names the seeds of all runs; give at least one there, and no seed.")
-        lanes = self._lanes([baseline, *drafters], settings)
+        if "seed" in settings or not isinstance(seeds, Sequence) or not seeds:
+            raise DraftscopeError("seeds names the seeds of all runs in a list; give at least one there, and no seed.")
+        for seed in seeds:
+            Settings.of(seed=seed)
+        lanes = self._lanes([baseline, *_names(drafters)], settings)
         runs = drafter_runs(self, inputs, lanes, seeds)
         total = len(inputs) * len(seeds) * len(lanes)
         done = list(tqdm(runs, total=total, desc="compare", unit="run", leave=False, disable=not progress))
@@ -113,7 +118,7 @@ class Engine(DecodingEngine):
         samples: int = 2048,
         seed: int = 0,
         rule: str | None = None,
-        prompts: Sequence[str] = (),
+        prompts: str | Sequence[str] = (),
         progress: bool = True,
     ) -> Report:
         """Is the drafter's output still the target's? Compares it with plain decoding, and `samples` runs above
@@ -125,14 +130,16 @@ class Engine(DecodingEngine):
         import pandas as pd
 
         from draftscope.measure import check as checks
-        from draftscope.measure.findings import Finding, verdict
+        from draftscope.measure.findings import Finding, refuse_few, verdict
         from draftscope.measure.greedy import PROMPTS
 
-        name = registry.adopt(drafter or default_drafter(self))
+        refuse_few(samples)
+        name = registry.adopt(default_drafter(self) if drafter is None else drafter)
         chosen = Settings.of(drafter=name, temperature=1.0, seed=seed, **({} if rule is None else {"rule": rule}))
+        texts = tuple(_several(prompts)) or PROMPTS
         findings: list[Finding] = []
         with tqdm(total=1.0, desc="check", leave=False, disable=not progress, bar_format="{l_bar}{bar}|") as bar:
-            for step in checks.steps(self, name, samples, seed, rule, chosen, tuple(prompts) or PROMPTS):
+            for step in checks.steps(self, name, samples, seed, rule, chosen, texts):
                 if isinstance(step, Finding):
                     findings.append(step)
                     continue
@@ -162,7 +169,7 @@ class Engine(DecodingEngine):
     def advise(
         self,
         prompts: Texts | None = None,
-        drafters: Sequence[AnyDrafter] = (),
+        drafters: SomeDrafters = (),
         *,
         objective: str = "latency",
         temperature: float = 0.0,
@@ -187,7 +194,7 @@ class Engine(DecodingEngine):
         if objective not in list(Objective):
             raise DraftscopeError(f"objective = '{objective}': choose {', '.join(Objective)}.")
         question = Question(Objective(objective), temperature, length, concurrency, context, price_per_hour, seconds)
-        names = [registry.adopt(drafter) for drafter in drafters]
+        names = _names(drafters)
         texts, notes = self._texts(prompts)
         with tqdm(total=0, desc="advise", leave=False, disable=not progress, bar_format="{desc}") as bar:
             report = advise(self, question, texts, names, notes, lambda now: bar.set_description(now.words))
@@ -207,7 +214,7 @@ class Engine(DecodingEngine):
     def bench(
         self,
         prompts: Texts | None = None,
-        drafters: Sequence[AnyDrafter] = (),
+        drafters: SomeDrafters = (),
         *,
         gammas: Sequence[int] = (4,),
         temperatures: Sequence[float] = (0.0,),
@@ -231,7 +238,7 @@ class Engine(DecodingEngine):
         from draftscope.measure.bench.systems import refuse_unknown
 
         plan = BenchPlan(
-            drafters=tuple(registry.adopt(drafter) for drafter in drafters), gammas=tuple(gammas), rules=tuple(rules),
+            drafters=tuple(_names(drafters)), gammas=tuple(gammas), rules=tuple(rules),
             temperatures=tuple(temperatures), batches=tuple(batches), tokens=tokens, repeats=repeats, seconds=seconds,
             peers=peers,
         )  # fmt: skip
@@ -249,6 +256,8 @@ class Engine(DecodingEngine):
 
     def _lanes(self, drafters: Iterable[AnyDrafter], settings: SettingValues) -> dict[str, Settings]:
         """The settings of each drafter by its name, a drafter that is named twice once."""
+        if "drafter" in settings:
+            raise DraftscopeError("drafters names the drafters of all lanes; give no drafter.")
         names = dict.fromkeys(map(registry.adopt, drafters))
         return {name: Settings.of(drafter=name, **settings) for name in names}
 
@@ -261,13 +270,24 @@ class Engine(DecodingEngine):
         if isinstance(prompts, Path) or (isinstance(prompts, str) and Path(prompts).suffix == ".jsonl"):
             read, notes = prompt_files.read(Path(prompts))
             return prompt_files.select(read), notes
-        texts = [prompts] if isinstance(prompts, str) else prompts
-        kinds = texts if isinstance(texts, Mapping) else {"prompts": texts}
-        by_kind = {kind: [Prompt(kind, text) for text in several] for kind, several in kinds.items()}
-        for prompt in (prompt for several in by_kind.values() for prompt in several):
-            if not isinstance(prompt.text, str):
-                raise DraftscopeError(f"prompt = {prompt.text!r:.80}: a dataset holds texts; give a list of them.")
+        kinds = prompts if isinstance(prompts, Mapping) else {"prompts": prompts}
+        by_kind = {kind: [Prompt(kind, text) for text in _several(texts)] for kind, texts in kinds.items()}
+        every = [prompt.text for several in by_kind.values() for prompt in several]
+        if not every:
+            raise DraftscopeError("The list of prompts is empty; give at least one.")
+        for text in every:
+            if not isinstance(text, str) or not text.strip():
+                raise DraftscopeError(f"prompt = {quoted(repr(text))}: a dataset holds texts; give a list of them.")
         return by_kind, []
+
+
+def _several(given: Any) -> list[Any]:
+    """The members of a list; a single text or drafter needs none."""
+    return list(given) if isinstance(given, Iterable) and not isinstance(given, str | type) else [given]
+
+
+def _names(drafters: SomeDrafters | None) -> list[str]:
+    return [] if drafters is None else [registry.adopt(drafter) for drafter in _several(drafters)]
 
 
 def _columns(name: str, interval: Any) -> dict[str, float | None]:
@@ -283,7 +303,8 @@ def load(settings: LoadCall) -> Engine:
     by their names ('draft-2l'), and the pair by 'embedded'. `draft` may name several models with commas between them:
     the first is the draft model, and in a cascade each drafts for the one before it. A draft with another tokenizer
     than the target's drafts through text (see `Engine.limits`). `heads` are drafters that read the target's features,
-    each as 'kind:folder or hub id' (kinds: `draftscope.models.heads.KINDS`).
+    each as 'kind:folder or hub id' (kinds: `draftscope.models.head_kinds.KINDS`). `dtype` is auto, float32, bfloat16,
+    float16 or stored (quantised weights as they are), `device` auto, cpu or cuda.
 
     `device_map` spreads the target over all devices ('auto'); the draft lies where the target's inputs go. `revision`
     and `draft_revision` (of the first draft) are branches, tags or commits on the hub. `progress` shows bars. `ballast`

@@ -34,6 +34,7 @@ from draftscope_app.cli.main import COMMANDS
 from draftscope_app.engine.config import Environment
 from draftscope_app.reports import lanes
 from draftscope_app.serve import server
+from tests.conftest import made_calibration
 from tests.support.command import Cli, Ran, command_line, instead_of_loading
 
 METRICS = {
@@ -270,6 +271,44 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
 def test_bad_input_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: str) -> None:
     monkeypatch.delenv("DRAFTSCOPE_CORPUS", raising=False)
     assert expected in refused(cli(*words))
+
+
+def test_decode_and_check_take_the_drafter_that_can_run(
+    cli: Cli, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target without a draft model drafts n-grams, as in Python."""
+    instead_of_loading(monkeypatch, DecodingEngine(pair.target, None, pair.tokenizer))
+    assert cli("decode", "hello", "--max-new-tokens", "4", "--json").json["drafter"] == "ngram"
+    checked: list[str] = []
+    monkeypatch.setattr("draftscope.measure.check.check", lambda _, name, *more: checked.append(name) or [])
+    assert cli("check").code == 0 and checked == ["ngram"]
+
+
+@pytest.mark.usefixtures("loaded")
+def test_decode_says_which_options_the_drafter_does_not_read(cli: Cli) -> None:
+    ran = cli("decode", "hello", "--max-new-tokens", "4", "--drafter", "ngram", "--rule", "token", "--gamma", "2")
+    assert ran.code == 0 and "draftscope: 'ngram' does not read --rule." in ran.err
+    assert "does not read" not in cli("decode", "hello", "--max-new-tokens", "4", "--rule", "token").err
+
+
+def test_an_empty_prompt_loads_no_model(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "load", lambda _: pytest.fail("loaded"))
+    assert "The prompt is empty" in refused(cli("decode", " "))
+
+
+@pytest.mark.usefixtures("loaded")
+def test_advice_on_a_busy_machine_is_undecided(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = made_calibration(doubts=["While rounds were timed, other processes kept 2 cores busy."])
+    monkeypatch.setattr(DecodingEngine, "calibrated", lambda *_: iter_of(busy))
+    for more in ((), ("--alpha", ".5")):
+        ran = cli("advise", *more)
+        assert ran.code == 3 and "kept 2 cores busy" in ran.err
+
+
+def iter_of(result: Any) -> Iterator[Any]:
+    """Steps that end at once with this result."""
+    yield from ()
+    return result
 
 
 def _missing(folder: Path) -> None:

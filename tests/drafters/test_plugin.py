@@ -168,6 +168,10 @@ def test_a_file_is_given_by_its_name(pair: DecodingEngine, tmp_path: Path, capsy
     ):
         with pytest.raises(DraftscopeError, match=sentence):
             adopt(text)
+    with pytest.raises(DraftscopeError, match=f"name the drafter in that file too, as '{file}:NAME'"):
+        adopt(str(file))
+    file.write_text("import sys; sys.exit(0)", encoding="utf-8")
+    assert main(["decode", "ab", "--drafter", f"{file}:Bigram"]) == 2
     file.write_text("1 / 0", encoding="utf-8")
     assert main(["decode", "ab", "--drafter", f"{file}:Bigram"]) == 2
     assert "does not run (ZeroDivisionError: division by zero); mend it." in capsys.readouterr().err
@@ -302,7 +306,13 @@ def wrong(**changes: Any) -> Any:
         ({"belief": lambda tree: tree.belief[:, 1:]}, r"belief has the shape \[1, 2\] instead of \[1, 3\]"),
         ({"never_accepted": lambda tree: tree.tokens}, "never_accepted is of torch.int64"),
         ({"drawn": lambda tree: "none"}, "drawn is 'none', but proposal_row says 'all'"),
-        ({"origin": lambda tree: ((),)}, r"origin has \[0\] entries instead of 2"),
+        ({"origin": lambda tree: ((),)}, r"origin has \(\) instead of 2 texts"),
+        ({"origin": lambda tree: ((1, 2),)}, r"origin has \(1, 2\) instead of 2 texts"),
+        ({"origin": lambda tree: None}, "origin is None instead of a sequence of texts"),
+        ({"topology": lambda tree: None}, "topology is None, not a Topology"),
+        ({"forward_ms": lambda tree: None}, "forward_ms is None instead of a tuple of milliseconds"),
+        ({"distributions": lambda tree: [1]}, r"distributions is \[1\] instead of torch.float32"),
+        ({"distributions": lambda tree: tree.distributions.half()}, "distributions is torch.float16 instead of"),
     ],
 )
 def test_a_wrong_tree_is_one_sentence_with_drafter_round_and_field(
@@ -310,6 +320,66 @@ def test_a_wrong_tree_is_one_sentence_with_drafter_round_and_field(
 ) -> None:
     with pytest.raises(DraftscopeError, match=f"'follow' proposed a wrong tree in round 0: .*{sentence}"):
         tiny.decode("abcab", wrong(**changes), max_new_tokens=8, temperature=1.0)
+
+
+def failing(*_: Any) -> Any:
+    raise ZeroDivisionError("mine")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"layers": (99,)}, r"has layers = \(99,\); give a tuple of some of 0 to"),
+        ({"layers": 3}, "has layers = 3; give a tuple"),
+        ({"annotations": lambda self, row: None}, "failed in annotations, round 0: TypeError"),
+        ({"annotations": lambda self, row: ["x"]}, "annotates round 0 with x, which is no event"),
+        (
+            {"propose": lambda self, state, depth: sys.exit()},
+            "failed in propose, round 0: SystemExit at test_plugin.py",
+        ),
+        (
+            {"propose": lambda self, state, depth: sampled_chain([1], [1], Sampling())},  # type: ignore[list-item]
+            "failed in propose, round 0: TypeError at test_plugin.py",  # the author's line, not the engine's
+        ),
+    ],
+)
+def test_a_wrong_class_is_one_sentence(tiny: DecodingEngine, changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DraftscopeError, match=f"'follow' {sentence}"):
+        tiny.decode("abcab", replace(INFO, create=type("Wrong", (Follow,), changes)), max_new_tokens=8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"name": 5}, "The drafter 5 of this program has name = 5; give it one of letters, digits and '-'"),
+        ({"name": "a,b:c"}, "has name = 'a,b:c'"),
+        ({"title": None}, "has title = None; write a text"),
+        ({"options": None}, "has options = None; name a class, such as draftscope.GammaOptions"),
+        ({"options": GammaOptions()}, "has options = GammaOptions"),
+        ({"head": "eagle3"}, "has head = 'eagle3'; give a HeadKind"),
+    ],
+)
+def test_a_wrong_entry_is_one_sentence_and_ends_no_list(
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(DraftscopeError, match=sentence):
+        adopt(replace(INFO, **changes))
+    plugged_in(monkeypatch, Entry(replace(INFO, **changes), name="entry"))
+    with pytest.warns(PluginWarning, match="'entry' from my_package:INFO does not load"):
+        assert len(tiny.drafters()) == len(known()) and "entry" in problems()
+    assert tiny.decode("abcab", "ngram", max_new_tokens=2).text
+    with pytest.raises(DraftscopeError, match=r"There is no drafter 'ngrm'; did you mean 'ngram'\?"):
+        find("ngrm")
+
+
+def test_functions_of_an_entry_that_fail_end_no_list(tiny: DecodingEngine) -> None:
+    """A drafter is listed with what failed; where it is asked for, that is a sentence."""
+    adopt(replace(INFO, unfit=failing))
+    (listed,) = (each for each in tiny.drafters() if each.name == "follow")
+    assert not listed.available and listed.why_not == "its 'unfit' fails (ZeroDivisionError: mine)"
+    adopt(replace(INFO, nodes=failing))
+    with pytest.raises(DraftscopeError, match="'follow' failed when it counts its nodes: ZeroDivisionError at test_pl"):
+        tiny.decode("abcab", "follow", max_new_tokens=2)
 
 
 def signs(tree: DraftTree) -> Tensor:
@@ -328,13 +398,13 @@ def test_what_is_no_tree_or_too_large_or_raises_is_one_sentence(tiny: DecodingEn
         return deterministic_chains([[1, 2][: state.round // 0 if state.round == 2 else 1]], [""], "cpu")
 
     for act, sentence in (
-        (lambda _: None, "proposed a wrong tree in round 0: it is None, not a DraftTree"),
+        (lambda _: None, "proposed a wrong tree in round 0: it is None, not the DraftTree that sampled_chain"),
         (lambda _: deterministic_chains([[1] * 9], [""], "cpu"), "it has 9 nodes, and its options declare at most 4"),
         (fails_late, "failed in propose, round 2: ZeroDivisionError at test_plugin.py, line "),
     ):
         with pytest.raises(DraftscopeError, match=sentence):
             tiny.decode("abcab", proposing(act), max_new_tokens=20)
-    with pytest.raises(DraftscopeError, match=r"makes None, which is no draftscope\.Drafter"):
+    with pytest.raises(DraftscopeError, match=r"makes None; its `create` must return a draftscope\.Drafter"):
         tiny.decode("abcab", replace(INFO, create=lambda parts: None), max_new_tokens=4)
 
 

@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from draftscope.base.errors import DraftscopeError, PluginWarning, cut
+from draftscope.base.errors import DisturbedError, DraftscopeError, PluginWarning, cut
 from draftscope_app.cli import terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except typer.TyperException as error:
         return _stop(ExitCode.NOT_DONE, _usage(error))
     except DraftscopeError as error:
-        return _stop(ExitCode.NOT_DONE, str(error))
+        return _stop(ExitCode.UNDECIDED if isinstance(error, DisturbedError) else ExitCode.NOT_DONE, str(error))
     except KeyboardInterrupt:
         return _stop(ExitCode.INTERRUPTED, "interrupted.")
     except BrokenPipeError:  # the reader has gone, as with `| head`; Python would complain once more at exit

@@ -29,7 +29,7 @@ from draftscope.advise.verdict import AdviceDecision, AtTemperature, Measured, V
 from draftscope.advise.what_if import Sizes
 from draftscope.base.cores import Company, OtherCores
 from draftscope.base.costs import PLAIN, Calibration
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DisturbedError, DraftscopeError
 from draftscope.base.progress import Progress, Watcher, unseen
 from draftscope.base.prompts import Prompt
 from draftscope.base.steps import Steps, last, mapped
@@ -158,7 +158,7 @@ def advised(engine: DecodingEngine, request: Asked, watch: Watch) -> Iterator[Ad
 
 
 def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question) -> Steps[Advised, Calibration]:
-    """The costs of the drafters `names` or of all. Raises `DraftscopeError` where they cannot be trusted."""
+    """The costs of the drafters `names` or of all. Raises `DisturbedError` where they cannot be trusted."""
 
     def now(at: Progress) -> Advised:
         left = None if at.seconds_left is None else at.seconds_left + question.seconds
@@ -168,7 +168,7 @@ def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question
     calibration = yield from mapped(engine.calibrated(names), now)
     if calibration.doubts:
         engine.forget_costs()
-        raise DraftscopeError(
+        raise DisturbedError(
             f"{' '.join(calibration.doubts[:MOST_DOUBTS])} Advice would build on these costs of rounds; stop other "
             "work on this machine and ask again."
         )

@@ -19,6 +19,10 @@ class DraftscopeError(Exception):
         super().__init__(cut(str(message)))
 
 
+class DisturbedError(DraftscopeError):
+    """Other work on this machine disturbed what was measured; asked again later, it may succeed."""
+
+
 class PluginWarning(UserWarning):
     """A drafter of another package was left out, and why."""
 

@@ -11,6 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from draftscope.base.control import Control
 
 LOSSY = ("typical", "lenient", "top-k")  # rules whose output is not the target's distribution
+LISTS = {  # what pydantic says of tuples, by its types of errors
+    "tuple_type": "should be a list",
+    "too_short": "should have at least {min_length}",
+    "too_long": "should have at most {max_length}",
+}
 LEAST_TEMPERATURE = 1e-30  # logits divided by less overflow in fp32, and the softmax of infinities is NaN
 
 
@@ -74,7 +79,8 @@ def sentence(error: ValidationError, known: Iterable[str]) -> str:
     if first["type"] == "extra_forbidden":
         return unknown(name, known)
     given = repr(first["input"])
-    remedy = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    remedy = LISTS.get(first["type"], "").format(**first.get("ctx", {}))
+    remedy = remedy or first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return f"{name} = {given[:80]}: {remedy}."
 
 

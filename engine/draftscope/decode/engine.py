@@ -60,10 +60,6 @@ class _MissingError(Exception):
 OnRound = Callable[[trace.Round], object]
 
 
-def nothing(_: trace.Round) -> None:
-    """Nobody wants to see the rounds."""
-
-
 class DecodingEngine(LoadedPair):
     """Loaded models that decode. `close` it, or use it in a `with` statement, to undo what `load` changed in torch."""
 
@@ -96,7 +92,7 @@ class DecodingEngine(LoadedPair):
         drafter: AnyDrafter | None = None,
         record: bool = True,
         *,
-        on_round: OnRound = nothing,
+        on_round: OnRound | None = None,
         **settings: Unpack[SettingValues],
     ) -> Result: ...
 
@@ -107,7 +103,7 @@ class DecodingEngine(LoadedPair):
         drafter: AnyDrafter | None = None,
         record: bool = True,
         *,
-        on_round: OnRound = nothing,
+        on_round: OnRound | None = None,
         batch: int = 16,
         progress: bool = True,
         **settings: Unpack[SettingValues],
@@ -120,7 +116,7 @@ class DecodingEngine(LoadedPair):
         drafter: AnyDrafter | None = None,
         record: bool = True,
         *,
-        on_round: OnRound = nothing,
+        on_round: OnRound | None = None,
         batch: int = 16,
         progress: bool = True,
         **settings: Unpack[SettingValues],
@@ -132,20 +128,23 @@ class DecodingEngine(LoadedPair):
         Prompt i draws from random stream i of the seed, whatever the size of a batch; a prompt by itself from stream 0.
         In 16 bits a text may part from the one of another batch size where rounding decides between two tokens.
 
-        `drafter` is a name, a class, a `DrafterInfo` or 'file.py:NAME'; by default the loaded draft model, else the
-        first loaded head, else 'ngram'. `on_round` is called with every recorded round and may raise, which ends the
-        decoding. The settings are those of `Settings`, and the options of the drafter.
+        `drafter` is a name, a class, a `DrafterInfo` or 'file.py:NAME'; by default the loaded draft model, else an
+        EAGLE-3 head with copying, else the first loaded head, else 'ngram'. `on_round` is called with every recorded
+        round and may raise, which ends the decoding. The settings are those of `Settings`, and the options of the
+        drafter.
 
         Raises `DraftscopeError` for everything that can be wrong with prompt, drafter and settings.
         """
-        name = drafters.adopt(drafter or default_drafter(self))
+        if not isinstance(batch, int) or batch < 1:
+            raise DraftscopeError(f"batch = {batch!r}: choose a whole number of at least 1.")
+        name = drafters.adopt(default_drafter(self) if drafter is None else drafter)
         chosen = through_text(self, Settings.of(drafter=name, **settings))
         prompts = listed_prompts(prompt)
         if prompts is None:
             events = self.start(cast(AnyPrompt, prompt), chosen, record=record).events()
             return Result(tuple(_watched(events, on_round)))
         encoded = [self._encoded(prompt, chosen) for prompt in prompts]
-        size = max(1, batch) if self.batches else 1
+        size = batch if self.batches else 1
         with tqdm(total=len(encoded), desc=name, unit="prompt", leave=False, disable=not progress) as bar:
             return Trace(tuple(_watched(self._batches(encoded, chosen, size, record, bar.update), on_round)))
 
@@ -157,7 +156,7 @@ class DecodingEngine(LoadedPair):
 
         Raises `DraftscopeError` like `decode`.
         """
-        name = drafters.adopt(drafter or default_drafter(self))
+        name = drafters.adopt(default_drafter(self) if drafter is None else drafter)
         run = self.start(prompt, Settings.of(drafter=name, **settings))
         for event in run.events():
             if isinstance(event, trace.Round):
@@ -334,8 +333,8 @@ class DecodingEngine(LoadedPair):
         return self._trees[limits]
 
 
-def _watched(events: Iterator[trace.AnyEvent], on_round: OnRound) -> Iterator[trace.AnyEvent]:
+def _watched(events: Iterator[trace.AnyEvent], on_round: OnRound | None) -> Iterator[trace.AnyEvent]:
     for event in events:
-        if isinstance(event, trace.Round):
+        if on_round is not None and isinstance(event, trace.Round):
             on_round(event)
         yield event

@@ -1,9 +1,9 @@
-"""`draftscope.load`: from model names to a engine that is ready to decode."""
+"""`draftscope.load`: from model names to an engine that is ready to decode."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import wraps
 from inspect import signature
@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.settings import unknown
 from draftscope.decode.engine import DecodingEngine
@@ -88,13 +88,14 @@ def loaded(settings: LoadCall, kind: type[LabT]) -> LabT:
 
 def _set_threads(threads: int) -> None:
     most = os.cpu_count() or 1
-    if not 1 <= threads <= most:
-        raise DraftscopeError(f"threads = {threads}: this machine has {most} cores; choose 1 to {most}.")
+    if not isinstance(threads, int) or not 1 <= threads <= most:
+        raise DraftscopeError(f"threads = {threads!r}: this machine has {most} cores; choose 1 to {most}.")
     torch.set_num_threads(threads)
 
 
 def _models(settings: LoadCall, kind: type[LabT], threads_before: int) -> LabT:
     """The models on their devices, with ballast and graphs, not yet warmed up."""
+    _refuse_no_names(settings)
     ballast = pair_of(settings.ballast) if settings.ballast is not None else None
     options = _checkpoint_options(settings)
     target, draft = settings.target, settings.draft or known.draft_for(settings)
@@ -114,6 +115,16 @@ def _models(settings: LoadCall, kind: type[LabT], threads_before: int) -> LabT:
     direct, text_draft = ([], TextDraftModel(small[0], theirs[0])) if foreign else (small, None)
     first = direct[0] if direct else None
     return kind(big, first, tokenizer, own_heads, tuple(direct[1:]), foreign=text_draft, threads_before=threads_before)
+
+
+def _refuse_no_names(settings: LoadCall) -> None:
+    for name, value in (("target", settings.target), ("draft", settings.draft)):
+        if not isinstance(value, str | Path | None) or value == "":
+            raise DraftscopeError(
+                f"{name} = {quoted(repr(value))}: give a hub id, a folder, a GGUF file or a known name."
+            )
+    if isinstance(settings.heads, str) or not isinstance(settings.heads, Sequence):
+        raise DraftscopeError(f"heads = {quoted(repr(settings.heads))}: give a list, such as ['eagle3:FOLDER'].")
 
 
 def _checkpoint_options(settings: LoadCall) -> CheckpointOptions:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError, quoted
@@ -45,7 +46,7 @@ def listed_prompts(prompts: Any) -> list[AnyPrompt] | None:
     """The prompts of a list or another iterable (a column of a table); None if it is one prompt."""
     if isinstance(prompts, str) or is_chat(prompts) or _token_ids(prompts) is not None:
         return None
-    if not isinstance(prompts, Iterable):
+    if not isinstance(prompts, Iterable) or isinstance(prompts, Mapping | bytes):
         raise DraftscopeError(f"prompt = {quoted(prompts)}: give {KINDS}, or several of them in a list.")
     several = list(prompts)
     if not several:
@@ -58,7 +59,8 @@ def _token_ids(prompt: Any) -> list[int] | None:
     ids = prompt.tolist() if hasattr(prompt, "tolist") else prompt
     if not isinstance(ids, Sequence) or isinstance(ids, str | bytes) or not ids:
         return None
-    return list(ids) if all(isinstance(token, int) and not isinstance(token, bool) for token in ids) else None
+    whole = all(isinstance(token, Integral) and not isinstance(token, bool) for token in ids)
+    return list(map(int, ids)) if whole else None
 
 
 def _text_or_chat(prompt: AnyPrompt, room: int) -> str | Sequence[ChatMessage]:
@@ -68,6 +70,8 @@ def _text_or_chat(prompt: AnyPrompt, room: int) -> str | Sequence[ChatMessage]:
         raise DraftscopeError(f"prompt = {quoted(prompt)}: give {KINDS}.")
     if not prompt.strip():
         raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
+    if quoted(prompt, len(prompt)) != prompt:
+        raise DraftscopeError(f"prompt = {quoted(prompt)}: it holds half a character; leave that out.")
     if len(prompt) > LONGEST_TOKEN * room:
         raise DraftscopeError(
             f"The prompt has {len(prompt):,} characters and the models read {room:,} tokens; shorten it."
@@ -92,8 +96,8 @@ def _refuse_tokens(pair: LoadedPair, tokens: list[int]) -> None:
     for model in pair.models:
         if highest >= model.vocabulary:
             raise DraftscopeError(
-                f"The tokenizer writes token {highest:,}, but '{model.name}' knows only {model.vocabulary:,} tokens; "
-                "load the model with the tokenizer that it was trained with."
+                f"The prompt has token {highest:,}, but '{model.name}' knows only 0 to {model.vocabulary - 1:,}; "
+                "give ids of its tokenizer, or load the model with the tokenizer that it was trained with."
             )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.drafters.drafter import Drafter, DrafterInfo
+from draftscope.drafters.guard import guarded_info
 from draftscope.drafters.plugins import Plugin
 
 AnyDrafter = str | DrafterInfo | type[Drafter]
@@ -35,9 +36,9 @@ def info_of(plugin: Plugin) -> DrafterInfo:
     options that its attribute `options` names."""
     made = plugin.made
     if isinstance(made, DrafterInfo):
-        return replace(made, source=plugin.source)
+        return guarded_info(replace(made, source=plugin.source))
     title = (inspect.getdoc(made) or plugin.name).partition("\n")[0]
-    return DrafterInfo(plugin.name, title, "", made, made.options, source=plugin.source)
+    return guarded_info(DrafterInfo(plugin.name, title, "", made, made.options, source=plugin.source))
 
 
 def from_file(file: Path, name: str) -> Any:
@@ -48,7 +49,7 @@ def from_file(file: Path, name: str) -> Any:
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise DraftscopeError(
             f"'{file}' does not run ({type(error).__name__}: {quoted(str(error))}); mend it."
         ) from error

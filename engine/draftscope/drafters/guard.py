@@ -8,19 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
 import torch
+from pydantic import BaseModel
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.settings import Settings
+from draftscope.models.model import Model
 from draftscope.trace.events import Annotation
-from draftscope.verify.tree import DraftTree
+from draftscope.verify.tree import DraftTree, Topology
 
 MASS = 1e-3  # by how much probabilities may miss 1
+HERE = Path(__file__).parents[1]
+
+
+def guarded_info(info: DrafterInfo) -> DrafterInfo:
+    """The entry of a drafter from elsewhere, whose own functions end no list of drafters where they fail."""
+
+    def nodes(settings: Settings) -> int:
+        with _named(info.name, "when it counts its nodes"):
+            return info.most_nodes(settings)
+
+    def unfit(target: Model) -> str:
+        try:
+            return info.unfit(target)
+        except Exception as error:
+            return f"its 'unfit' fails ({type(error).__name__}: {quoted(str(error))})"
+
+    return replace(info, nodes=nodes, unfit=unfit)
 
 
 def create(info: DrafterInfo, parts: Parts[Any]) -> Drafter:
@@ -30,7 +51,14 @@ def create(info: DrafterInfo, parts: Parts[Any]) -> Drafter:
     with _named(info.name, "when it is made"):
         made = info.create(parts)
     if not isinstance(made, Drafter):
-        raise DraftscopeError(f"The drafter '{info.name}' makes {quoted(made)}, which is no draftscope.Drafter.")
+        raise DraftscopeError(
+            f"The drafter '{info.name}' makes {quoted(made)}; its `create` must return a draftscope.Drafter."
+        )
+    most = parts.target.layers
+    if not isinstance(made.layers, tuple) or not all(layer in range(most + 1) for layer in made.layers):
+        raise DraftscopeError(
+            f"The drafter '{info.name}' has layers = {quoted(made.layers)}; give a tuple of some of 0 to {most}."
+        )
     return Guarded(made, info.name, parts.vocabulary, info.most_nodes(parts.settings))
 
 
@@ -74,7 +102,12 @@ class Guarded(Drafter):
 
     def annotations(self, row: int) -> Sequence[Annotation]:
         with self._during("annotations"):
-            return self._drafter.annotations(row)
+            said = list(self._drafter.annotations(row))
+        if wrong := [each for each in said if not isinstance(each, BaseModel)]:
+            raise DraftscopeError(
+                f"The drafter '{self._name}' annotates round {self._round} with {quoted(wrong[0])}, which is no event."
+            )
+        return said
 
     def _during(self, method: str) -> Any:
         return _named(self._name, f"in {method}, round {self._round}")
@@ -87,17 +120,22 @@ def _named(name: str, where: str) -> Iterator[None]:
         yield
     except DraftscopeError:
         raise
-    except Exception as error:
-        frame = extract_tb(error.__traceback__)[-1]
-        at = f"{Path(frame.filename).name}, line {frame.lineno}"
-        kind = type(error).__name__
-        raise DraftscopeError(f"The drafter '{name}' failed {where}: {kind} at {at}: {quoted(str(error))}.") from error
+    except (Exception, SystemExit) as error:
+        frames = extract_tb(error.__traceback__)
+        its = next((frame.filename for frame in frames if not Path(frame.filename).is_relative_to(HERE)), "")
+        line = next((frame.lineno for frame in reversed(frames) if frame.filename == its), 0)
+        at = f" at {Path(its).name}, line {line}" if its else ""
+        what = f"{type(error).__name__}{at}" + (f": {quoted(str(error))}" if str(error) else "")
+        raise DraftscopeError(f"The drafter '{name}' failed {where}: {what}.") from error
 
 
 def _problem(tree: object, batch: int, vocabulary: int, max_nodes: int) -> str:
     """What is wrong with a proposed tree; empty if nothing is."""
     if not isinstance(tree, DraftTree):
-        return f"it is {quoted(tree)}, not a DraftTree"
+        return f"it is {quoted(tree)}, not the DraftTree that sampled_chain or deterministic_chains makes"
+    topology: object = tree.topology
+    if not isinstance(topology, Topology):
+        return f"topology is {quoted(topology)}, not a Topology"
     nodes = tree.nodes
     if nodes > max_nodes:
         return f"it has {nodes} nodes, and its options declare at most {max_nodes} (`DrafterOptions.nodes`)"
@@ -110,12 +148,26 @@ def _problem(tree: object, batch: int, vocabulary: int, max_nodes: int) -> str:
         if not isinstance(value, Tensor) or tuple(value.shape) != shape:
             given = f"the shape {list(value.shape)}" if isinstance(value, Tensor) else quoted(value)
             return f"{name} has {given} instead of {list(shape)}"
-    if [len(row) for row in tree.origin] != [nodes] * batch:
-        return f"origin has {[len(row) for row in tree.origin]} entries instead of {nodes} for each sequence"
-    rows = 0 if tree.distributions is None else tree.distributions.shape[1]
-    if tree.distributions is not None and tuple(tree.distributions.shape) != (batch, rows, vocabulary):
-        return f"distributions has the shape {list(tree.distributions.shape)} instead of [{batch}, rows, {vocabulary}]"
-    return _wrong_values(tree, rows, vocabulary) if nodes else ""
+    q, rows = tree.distributions, 0
+    if q is not None:
+        if not isinstance(q, Tensor) or q.dtype != torch.float32:
+            return f"distributions is {q.dtype if isinstance(q, Tensor) else quoted(q)} instead of torch.float32"
+        if q.dim() != 3 or (len(q), q.shape[2]) != (batch, vocabulary):
+            return f"distributions has the shape {list(q.shape)} instead of [{batch}, rows, {vocabulary}]"
+        rows = q.shape[1]
+    return _wrong_words(tree) or (_wrong_values(tree, rows, vocabulary) if nodes else "")
+
+
+def _wrong_words(tree: DraftTree) -> str:
+    """What is wrong with what a trace records of a tree."""
+    if not isinstance(tree.origin, Sequence) or len(tree.origin) != tree.topology.batch:
+        return f"origin is {quoted(tree.origin)} instead of a sequence of texts for each of {tree.topology.batch}"
+    for row in tree.origin:
+        if not isinstance(row, Sequence) or len(row) != tree.nodes or not all(isinstance(text, str) for text in row):
+            return f"origin has {quoted(row)} instead of {tree.nodes} texts"
+    if not isinstance(tree.forward_ms, tuple) or not all(isinstance(ms, float) for ms in tree.forward_ms):
+        return f"forward_ms is {quoted(tree.forward_ms)} instead of a tuple of milliseconds"
+    return ""
 
 
 def _wrong_values(tree: DraftTree, rows: int, vocabulary: int) -> str:

@@ -6,23 +6,48 @@ One that cannot be used is left out, with a warning that names it; it never ends
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from draftscope.base.errors import DraftscopeError
+from pydantic import BaseModel
+
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.models import head_kinds
+from draftscope.models.head_kinds import HeadKind
+
+NAME = re.compile(r"\w[\w.-]*")  # no commas and colons: a command takes several drafters, and 'drafter:model'
 
 
 @dataclass(frozen=True)
 class Plugin:
     """A drafter from elsewhere: its name, the package or file that it is from, and what was found there: a
-    `DrafterInfo` or a class of drafters."""
+    `DrafterInfo` or a class of drafters. Raises `DraftscopeError` for a field that would end the commands of others."""
 
     name: str
     source: str
     made: Any
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            self._refuse("name", self.name, "give it one of letters, digits and '-'")
+        options = getattr(self.made, "options", None)
+        if not (isinstance(options, type) and issubclass(options, BaseModel)):
+            self._refuse("options", options, "name a class, such as draftscope.GammaOptions")
+        if isinstance(self.made, type):
+            return
+        for field in ("title", "paper", "idle"):
+            if not isinstance(text := getattr(self.made, field), str):
+                self._refuse(field, text, "write a text")
+        if not isinstance(head := self.made.head, HeadKind | None):
+            self._refuse("head", head, "give a HeadKind, or leave it out")
+
+    def _refuse(self, field: str, value: object, remedy: str) -> None:
+        raise DraftscopeError(
+            f"The drafter {quoted(repr(self.name))} of {self.source} has {field} = {quoted(repr(value))}; {remedy}."
+        )
 
     @property
     def options(self) -> Any:
@@ -31,8 +56,8 @@ class Plugin:
 
     def give_head(self) -> None:
         """Adds the kind of head that it needs, if that is a new one. Raises `DraftscopeError` for a taken name."""
-        if (kind := getattr(self.made, "head", None)) is not None:
-            head_kinds.give(kind)
+        if not isinstance(self.made, type) and self.made.head is not None:
+            head_kinds.give(self.made.head)
 
 
 _given: dict[str, Plugin] = {}
@@ -58,13 +83,11 @@ def loaded(entry: EntryPoint) -> Plugin:
     """The drafter that an entry point names. `DraftscopeError` where its package does not load."""
     try:
         made = entry.load()
-        plugin = Plugin(getattr(made, "name", entry.name), package_of(entry), made)
-        plugin.options.model_fields  # noqa: B018 - raises where this is no drafter
-    except Exception as error:
+        return Plugin(getattr(made, "name", entry.name), package_of(entry), made)
+    except (Exception, SystemExit) as error:
         raise DraftscopeError(
             f"The drafter '{entry.name}' from {entry.value} does not load ({error}); mend or uninstall it."
         ) from error
-    return plugin
 
 
 def package_of(entry: EntryPoint) -> str:

@@ -54,6 +54,8 @@ def adopt(drafter: AnyDrafter) -> str:
     made: object = drafter
     if isinstance(drafter, str):
         file, _, name = drafter.rpartition(":")
+        if drafter.endswith(".py"):
+            raise DraftscopeError(f"drafter = '{drafter}': name the drafter in that file too, as '{drafter}:NAME'.")
         if not file.endswith(".py"):
             return drafter
         made = from_file(Path(file), name)

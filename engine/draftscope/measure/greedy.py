@@ -132,7 +132,7 @@ def begun_again(case: GreedyTest) -> GreedySteps:
     )
     undisturbed = _written(case.engine, case.prompts[0], settings)
     yield None
-    next(case.engine.start(case.prompts[1], settings, record=False).steps())
+    next(case.engine.start(case.prompts[-1], settings, record=False).steps())
     again = _written(case.engine, case.prompts[0], settings)
     if again != undisturbed and by_clock:
         parting = case.parting(case.prompts[0], undisturbed, again)

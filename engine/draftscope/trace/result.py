@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PAGE = ".html"
 CUT = 60  # characters of a prompt or a text in a summary
+UNRECORDED = "record = False: this run has no recorded rounds; decode it with record=True."
 DRAFTED = '<span style="background: rgba(76, 160, 90, .3)">{}</span>'  # a token that was drafted and accepted
 
 
@@ -91,7 +92,7 @@ class Recorded:
 
     def _frame(self, what: str) -> pd.DataFrame:
         if not any(isinstance(event, Round | Burst) for event in self.events):
-            raise DraftscopeError("record = False: this run has no recorded rounds; decode it with record=True.")
+            raise DraftscopeError(UNRECORDED)
         return tables.frame(self.events, what)
 
 
@@ -118,8 +119,17 @@ class Result(Recorded):
 
     @cached_property
     def metrics(self) -> metrics.Metrics:
-        """Counts and times of the run, defined in `draftscope.trace.glossary`."""
+        """Counts and times of the run, defined in `draftscope.trace.glossary`.
+
+        Raises `DraftscopeError` like `tokens`.
+        """
+        if self._unrecorded:
+            raise DraftscopeError(UNRECORDED)
         return metrics.fold(self.events)
+
+    @property
+    def _unrecorded(self) -> bool:
+        return bool(self.token_ids) and not any(isinstance(event, Round | Burst) for event in self.events)
 
     @property
     def _end(self) -> RunEnd | None:
@@ -166,7 +176,10 @@ class Trace(Recorded, Sequence[Result]):
 
     @property
     def runs(self) -> pd.DataFrame:
-        """A row for each run: run, lane, drafter, prompt, seed, temperature, gamma, its counts, tokens/s and text."""
+        """A row for each run: run, lane, drafter, prompt, seed, temperature, gamma, its counts, tokens/s and text.
+
+        Raises `DraftscopeError` like `tokens`.
+        """
         return tables.runs([(result.start, result.metrics, result.text) for result in self.results])
 
     @overload
@@ -176,9 +189,9 @@ class Trace(Recorded, Sequence[Result]):
     def __getitem__(self, index: slice) -> Trace: ...
 
     def __getitem__(self, index: int | slice) -> Result | Trace:
-        if isinstance(index, int):
-            return self.results[index]
-        return Trace(tuple(event for result in self.results[index] for event in result.events))
+        if isinstance(index, slice):
+            return Trace(tuple(event for result in self.results[index] for event in result.events))
+        return self.results[index]
 
     def __len__(self) -> int:
         return len(self.results)
@@ -192,6 +205,8 @@ class Trace(Recorded, Sequence[Result]):
         return "\n".join([f"Trace of {len(self)} {'run' if len(self) == 1 else 'runs'}", *lines, *more])
 
     def _repr_html_(self) -> str:
+        if any(result._unrecorded for result in self.results):
+            return f"<pre>{escape(repr(self))}</pre>"
         table: str = self.runs.to_html(index=False, max_rows=20)
         return table
 
@@ -207,11 +222,12 @@ def read(path: str | Path) -> Trace:
 
 
 def _sentence(result: Result) -> str:
-    start, counts = result.start, result.metrics
+    start = result.start
     mark = ", lossy" if not start.exact else ", unchecked" if start.unchecked else ""
     drafter = f"{start.drafter}{mark}, T = {start.settings.get('temperature', 0):g}"
-    if not counts.target_forwards:
+    if result._unrecorded:
         return f"{drafter}, {len(result.token_ids)} tokens, not recorded"
+    counts = result.metrics
     speed = f", {counts.tokens_per_s:.1f} tokens/s" if counts.tokens_per_s else ""
     return f"{drafter}, {counts.tokens} tokens, {counts.tokens_per_round:.2f} a round{speed}"
 

@@ -13,7 +13,7 @@ import typer
 from pydantic import BaseModel
 
 from draftscope.advise.question import Objective, Question
-from draftscope.base.errors import DraftscopeError, write_text
+from draftscope.base.errors import DisturbedError, DraftscopeError, write_text
 from draftscope.measure.bench.plan import BenchPlan, texts
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
@@ -127,7 +127,7 @@ def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceR
     with terminal.following("Calibrating") as watch:
         calibration = last(engine.calibrated(), watch)
     if calibration.doubts:
-        raise DraftscopeError(f"{' '.join(calibration.doubts)} {costs.NOT_KEPT}")
+        raise DisturbedError(f"{' '.join(calibration.doubts)} {costs.NOT_KEPT}")
     name = drafter if drafter in calibration.drafting else next((n for n in calibration.drafting if n != "plain"), None)
     if name is None:
         raise DraftscopeError("No drafter's costs are calibrated for these models; load a draft model, or give --c.")

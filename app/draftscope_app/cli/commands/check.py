@@ -16,15 +16,16 @@ from pydantic import BaseModel
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress, time_left
 from draftscope.base.prompts import read
+from draftscope.measure.findings import refuse_few
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
 if TYPE_CHECKING:
+    from draftscope.drafters import DrafterInfo
     from draftscope.measure.findings import Finding
 
 MAX_PROMPTS = 8  # of a prompt file: each is decoded greedily a few times, and tried for the sampled runs
-LEAST_SAMPLES = 500  # with fewer, hardly any outcome is expected five times: the test would pass whatever it saw
 OF_RUN = {"seed", "rule", "draft_length"}
 HEAD = ("result", "check", "detail")
 COLORS = {"ok": "green", "tie": "yellow", "?": "yellow", "FAIL": "bold red"}
@@ -33,7 +34,7 @@ COLORS = {"ok": "green", "tie": "yellow", "?": "yellow", "FAIL": "bold red"}
 class Options(BaseModel):
     """What `check` takes beside the models and prompts."""
 
-    drafter: str = option("the drafter to check", "draft", metavar="NAME")
+    drafter: str | None = option("the drafter to check; default: that of 'draftscope decode'", None, metavar="NAME")
     rule: str | None = option("rule that verifies a chain; default: block, then token", None, metavar="RULE")
     draft_length: str | None = option("how the length of a chain is chosen; default: fixed", None, metavar="HOW")
     samples: int = option("runs of each test of the distribution", 2048)
@@ -53,27 +54,32 @@ def check(given: Given, loading: Given, prompts: plans.Prompts = None, json: opt
     is 1 where a difference was found, and 3 where too little was drafted to find one.
     """
     wanted = read_options(Options, given)
-    if wanted.samples < LEAST_SAMPLES:
-        raise DraftscopeError(
-            f"--samples {wanted.samples}: too few to tell distributions apart; choose {LEAST_SAMPLES} or more."
-        )
+    refuse_few(wanted.samples)
     from draftscope import drafters
+    from draftscope.decode.availability import default_drafter
     from draftscope.drafters.settings import Settings
     from draftscope.measure.check import check as run_check
     from draftscope.measure.greedy import PROMPTS
 
     load, name = options.models(loading, wanted.drafter)
-    assert name is not None
     chosen = Settings.of(temperature=1.0, **wanted.model_dump(include=OF_RUN, exclude_none=True))
-    if wanted.draft_length and "draft_length" not in drafters.find(name).uses:
-        raise DraftscopeError(f"--draft-length {wanted.draft_length}: '{name}' has no choice of length; leave it out.")
-    info = drafters.find(name)
+    if name is not None:
+        _refuse_length(drafters.find(name), wanted.draft_length)
     texts = _texts(prompts)
     engine = options.load(load)
+    info = drafters.find(name or default_drafter(engine))
+    _refuse_length(info, wanted.draft_length)
     with _shown(json) as (show, watch):
-        checked = run_check(engine, name, wanted.samples, wanted.seed, watch, wanted.rule, chosen, texts or PROMPTS)
+        checked = run_check(
+            engine, info.name, wanted.samples, wanted.seed, watch, wanted.rule, chosen, texts or PROMPTS
+        )
         findings = [show(finding) for finding in checked]
-    return _concluded(name, findings, info.exact_with(chosen), not info.source, json)
+    return _concluded(info.name, findings, info.exact_with(chosen), not info.source, json)
+
+
+def _refuse_length(drafter: DrafterInfo, length: str | None) -> None:
+    if length and "draft_length" not in drafter.uses:
+        raise DraftscopeError(f"--draft-length {length}: '{drafter.name}' has no choice of length; leave it out.")
 
 
 def _concluded(name: str, findings: Sequence[Finding], exact: bool, proved: bool, json: bool) -> ExitCode:

@@ -12,6 +12,7 @@ import typer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps, last, said, stoppable
+from draftscope.drafters.options import known_options
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
@@ -19,6 +20,7 @@ from draftscope_app.cli.terminal import interruptible
 from draftscope_app.reports import lanes
 
 if TYPE_CHECKING:
+    from draftscope.drafters import DrafterInfo
     from draftscope.trace.events import AnyEvent
 
 Show = Callable[["AnyEvent"], None]
@@ -63,15 +65,27 @@ def decode(
     load, drafter = options.models(loading, chosen.get("drafter"))
     settings = options.settings(chosen, drafter)
     from draftscope import drafters
+    from draftscope.decode.availability import default_drafter
     from draftscope.decode.race import race
 
     drafters.find(settings.drafter)
-    opening = options.load(load).opening(text, settings)
+    engine = options.load(load)
+    if drafter is None:
+        settings = settings.model_copy(update={"drafter": default_drafter(engine)})
+    _say_what_is_not_read(drafters.find(settings.drafter), chosen)
+    opening = engine.opening(text, settings)
     with terminal.following("Measuring") as watch:
         lane = last(opening, watch)
     with _shown(settings.max_new_tokens if json else None) as show:
         events, lost = _decode(race([lane]), show, trace)
     return _print_result(events, json, lost)
+
+
+def _say_what_is_not_read(drafter: DrafterInfo, chosen: Given) -> None:
+    unread = [name for name in chosen if name in known_options() and name not in drafter.uses]
+    if unread:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in unread)
+        terminal.print_note(f"'{drafter.name}' does not read {flags}.")
 
 
 def _print_result(events: list[AnyEvent], json: bool, lost: DraftscopeError | None) -> int:
@@ -91,6 +105,8 @@ def _text(given: str) -> str:
         text.encode()
     except UnicodeError:
         raise DraftscopeError("The prompt is not valid UTF-8; convert it first.") from None
+    if not text.strip():
+        raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
     return text
 
 
