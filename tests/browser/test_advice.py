@@ -28,6 +28,7 @@ def test_three_stages_are_seen_without_scrolling(visit: Any) -> None:
         box = page.page.locator(card).bounding_box()
         assert box["y"] > 0 and box["y"] + box["height"] <= 900, card
     assert "about" in page.page.locator(".ds-calculator-headline").inner_text()
+    assert "the page's recorded run, chosen because" in page.page.locator(".ds-calculator summary").inner_text()
     assert page.page.locator(".ds-calculator .symbol").all_inner_texts() == ["α", "c", "v"]
     assert page.page.get_by_role("slider", name="Concurrent requests", exact=True).count() == 1
     assert page.page.evaluate(EXPLAINED) == [["τ", "γ", "c"], "c"]

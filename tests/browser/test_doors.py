@@ -39,6 +39,27 @@ def test_an_address_leads_to_a_round_and_a_node(visit: Any) -> None:
     other.until("e => e.cursor.at?.round === 2 && e.cursor.at.key === " + repr(page.ask("e => e.cursor.at.key")))
 
 
+UNDER = """() => { const menu = document.querySelector("#ds-models"), box = menu.getBoundingClientRect();
+    const at = (part, from, size) => from + part * size;
+    const parts = [...Array(41).keys()].map((n) => (n + 0.5) / 41);
+    return parts.flatMap((x) => parts.map((y) =>
+        document.elementFromPoint(at(x, box.left, box.width), at(y, box.top, box.height))))
+        .filter((e) => !menu.contains(e)).map((e) => e.outerHTML.slice(0, 80)); }"""
+NUMBERS_CUT = """() => [...document.querySelectorAll("#ds-controls > .form > .block .tab-like-container")]
+    .map((e) => e.scrollWidth - e.clientWidth)"""
+
+
+def test_nothing_lies_on_an_open_menu_and_no_number_is_cut(visit: Any) -> None:
+    page = visit()
+    page.ready()
+    assert page.page.evaluate(NUMBERS_CUT) == [0, 0]
+    page.menu("models")
+    assert page.page.evaluate(UNDER) == []
+    high = "e => [e.placeholder, 'x'].map((text) => { e.value = text; return e.scrollHeight; })"
+    written, one_line = page.page.locator("#ds-target textarea, #ds-target input").evaluate(high)
+    assert written == one_line
+
+
 CUT = """(all, width) => all.map((each) => [each.textContent.trim(), each.getBoundingClientRect()])
     .filter(([, box]) => box.width && (box.left < 0 || box.right > width)).map(([text]) => text)"""
 

@@ -28,7 +28,8 @@ export class Calculator {
     this.picture = h("div");
     this.flips = h("p");
     this.basis = h("p.ds-muted");
-    const rests = h("details", h("summary.ds-muted", "What this rests on"), this.basis);
+    this.source = h("summary.ds-muted", "What this rests on");
+    const rests = h("details", this.source, this.basis);
     const again = h("button", { type: "button", on: { click: () => this.reset() } }, "As measured");
     const controls = h("div", { on: { input: () => this.draw() } }, form, again);
     this.root = h("div", this.headline, h("div", this.picture, controls), this.flips, rests);
@@ -43,14 +44,14 @@ export class Calculator {
     if (stamp === this.stamp) return;
     this.stamp = stamp;
     const terms = termsOf(store);
-    if (terms) this.begin(terms, draft, store.source);
+    if (terms) this.begin(terms, draft, sourceOf(store));
     else if (!this.terms) setText(this.headline, NOTHING);
   }
 
   begin(terms, draft, source) {
     this.terms = terms;
-    const chosen = source === "recorded" ? " It was recorded, and chosen to open with because it gains." : "";
-    const of = `An estimate of the speed, beside plain decoding of as many answers, from the run of ${laneTitle(draft)} on Watch (${provenance(draft.start)}).${chosen}`;
+    setText(this.source, `What this rests on: ${source}`);
+    const of = `An estimate of the speed, beside plain decoding of as many answers, from the run of ${laneTitle(draft)} on Watch (${provenance(draft.start)}).`;
     setText(this.basis, `${of} ${basis(terms)}`);
     this.reset();
   }
@@ -69,6 +70,11 @@ export class Calculator {
     setText(this.flips, flips(this.terms, set));
     this.picture.replaceChildren(chart(points, this.terms));
   }
+}
+
+function sourceOf({ run, source }) {
+  if (run === "first") return "the page's recorded run, chosen because it gains";
+  return source === "recorded" ? "the recorded run on Watch" : "the run on Watch";
 }
 
 /** What a reader has not moved keeps its value as it was measured, which the slider's step would round. */

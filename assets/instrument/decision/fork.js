@@ -75,7 +75,7 @@ export class ForkBar {
 /** Why nothing can be forked now; empty where it can. */
 function refusal(store, busy) {
   if (store.source !== "live") return "A recorded run cannot be forked: press Run first.";
-  if (busy) return "Only a finished run can be forked.";
+  if (busy) return "Something still runs for you; fork once it is over.";
   if (store.lanes.length >= MOST_LANES) return `${MOST_LANES} lanes are the most; press Run to start again.`;
   return "";
 }

@@ -220,7 +220,7 @@ export async function save(kind) {
   saveFile(new Blob([Uint8Array.from(atob(file.data), (c) => c.charCodeAt(0))]), file.name);
   if (kind !== "trace") return;
   const offer = { text: "Save as a page that plays offline", act: () => save("page") };
-  say("The run is saved as a trace; Share, Load run opens it.", "", offer);
+  say("The run is saved as a trace; open it again with Share, Load run.", "", offer);
 }
 
 /** What stands below the composer's row. */

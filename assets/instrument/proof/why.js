@@ -123,10 +123,10 @@ function prediction(costs, whole, store) {
       h("b", `${formatFigure(predicted)}×`),
       " predicted, ",
       h("b", `${formatFigure(measured)}×`),
-      " measured",
+      " measured without reading the prompt",
     ),
     remark(
-      `c, v and o are medians of this run's stages divided by the median plain round (${formatMs(one)}); ${forwards} is the number of draft steps per round. Measured: ratio of tokens per millisecond, without reading the prompt. It differs from the prediction where rounds vary.`,
+      `c, v and o are medians of this run's stages divided by the median plain round (${formatMs(one)}); ${forwards} is the number of draft steps per round. Measured: tokens/s of both lanes in this race; the headline's ratio includes reading the prompt.`,
     ),
   ];
 }

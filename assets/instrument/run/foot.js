@@ -12,7 +12,7 @@ export function footText(lane, state, now) {
   const fork = lane.start && lane.start.fork;
   if (fork)
     parts.unshift(
-      `forked from ${titleOf(lane)}${fork.lane.startsWith("fork ") ? `, ${fork.lane}` : ""} in round ${fork.round + 1}, ${fork.forced ? "its last copied token forced" : `seed ${lane.start.seed}`}`,
+      `forked from ${titleOf(lane)}${fork.lane.startsWith("fork ") ? `, ${fork.lane}` : ""} in round ${fork.round + 1}, ${fork.forced ? "with a token of your choice" : `seed ${lane.start.seed}`}`,
     );
   if (!lane.end || now < lane.clock) parts[fork ? 1 : 0] += " so far";
   else if (lane.end.reason === "eos") parts.push("ended at the end-of-text token");

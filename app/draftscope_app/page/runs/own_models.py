@@ -16,7 +16,9 @@ from draftscope.models.loading.known import KNOWN
 from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.answers import Engine, watch
 from draftscope_app.engine.jobs import EngineStatus
+from draftscope_app.page import notes
 
+HEAD = "To plug in a trained head, start with: draftscope serve --target MODEL --drafter eagle3:HEAD"
 PERIOD_S = 1.0  # between two sentences that count the seconds
 MOST_NAME = 500  # characters of a hub id, a folder or a revision
 
@@ -40,21 +42,21 @@ def form() -> Form:
     with gr.Column(elem_id="ds-other-models"):
         target = gr.Textbox(
             label="Target",
-            placeholder="smollm2, hub id, folder, or GGUF file; empty: the embedded pair",
+            placeholder="hub id, folder, GGUF file; empty: embedded",
             elem_id="ds-target",
         )
         with gr.Row(elem_id="ds-known"):
             for model in KNOWN:
                 choose = gr.Button(model.title, size="sm")
                 choose.click(None, None, target, js=f"() => {json.dumps(model.name)}")
-        return Form(
+        built = Form(
             target,
-            gr.Textbox(
-                label="Draft model", placeholder="hub id, folder, or experts-draft; empty: none", elem_id="ds-draft"
-            ),
+            gr.Textbox(label="Draft model", placeholder="hub id or folder; empty: none", elem_id="ds-draft"),
             gr.Textbox(label="Revision of the target", placeholder="empty: the default", elem_id="ds-revision"),
             gr.Button("Load these models", size="sm", elem_id="ds-load-models"),
         )
+        gr.HTML(value=notes.muted(HEAD), apply_default_css=False, js_on_load=None)
+    return built
 
 
 def wanted(base: LoadSettings, target: str, draft: str, revision: str) -> LoadSettings:

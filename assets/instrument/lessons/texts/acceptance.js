@@ -83,7 +83,7 @@ export const lesson = {
   question: (store) => {
     const { failed } = cases(draftLane(store));
     return failed
-      ? ["In the decision above, what was the total probability that ", token(failed.node.raw), " is produced here?"]
+      ? ["In this decision, what was the total probability that ", token(failed.node.raw), " is produced?"]
       : "What is the total probability that a token is produced?";
   },
   answer: (store) => {
