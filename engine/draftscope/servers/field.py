@@ -141,8 +141,8 @@ class Field:
         for why in self.missing.values():
             raise DraftscopeError(why)
         server, plain = self.lanes[0].server, self.lanes[1].server if len(self.lanes) > 1 else None
-        for each in (server, plain):
-            refuse_without_ids(each)
+        for writer in (server, plain):
+            refuse_without_ids(writer)
         engine, about = self.engine if plain is not None else self._engine(), server.identity
         against = f"{self.lanes[1].name}, a server" if engine is None or plain else f"{engine.target.name}, loaded here"
         program = " ".join(filter(None, (about.kind, about.version)))

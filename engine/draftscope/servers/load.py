@@ -126,7 +126,8 @@ def _point(lane: Lane, concurrency: int, plan: LoadPlan) -> LoadPoint:
 
     with ThreadPoolExecutor(concurrency) as pool:
         done = [call for worker in [pool.submit(work) for _ in range(concurrency)] for call in worker.result()]
-    seconds, counted = time.monotonic() - began, None
+    seconds = time.monotonic() - began
+    counted: Counted | None = None
     with suppress(DraftscopeError):  # it was started anew
         counted = lane.counted_since(before)
     return _folded(lane, concurrency, plan, done, seconds, counted)

@@ -177,7 +177,7 @@ class _Live:
         self.over = True
         yield from self._watched(self._bursts().end())
         wrong = answer.failure or self.wrong
-        reason = "error" if wrong else reason_of(answer.finish, self.task.plan.request)
+        reason: EndReason = "error" if wrong else reason_of(answer.finish, self.task.plan.request)
         yield _end(self.task, self.lane.name, self.bursts, reason, wrong)
 
     def left(self, dropped: Mapping[str, str]) -> list[AnyEvent]:

@@ -35,7 +35,7 @@ def refuse_claims(path: Path) -> None:
     there. Needs no memory and reads nothing but the header."""
     with path.open("rb") as file:
         if not path.stat().st_size:
-            raise _damaged(path, "it is empty")
+            raise damaged(path, "it is empty")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             _Header(path, data).check()
 
@@ -58,7 +58,7 @@ class _Header:
         if version & 0xFFFF == 0:  # written in the other order of bytes
             self.order, version = ">", int.from_bytes(version.to_bytes(4, "little"), "big")
         if version not in VERSIONS:
-            raise _damaged(self.path, f"it has version {version} of the format; 2 and 3 can be read")
+            raise damaged(self.path, f"it has version {version} of the format; 2 and 3 can be read")
         tensors = self._count("the number of tensors", LEAST_TENSOR, MOST_TENSORS)
         for _ in range(self._count("the number of keys", LEAST_KEY, MOST_KEYS)):
             self._key()
@@ -82,7 +82,7 @@ class _Header:
 
     def _align(self, wanted: int) -> None:
         if wanted == 0 or wanted & (wanted - 1):
-            raise _damaged(self.path, f"'general.alignment' is {wanted}, which is no power of two")
+            raise damaged(self.path, f"'general.alignment' is {wanted}, which is no power of two")
         self.alignment = wanted
 
     def _array(self, name: str) -> None:
@@ -100,11 +100,11 @@ class _Header:
         name = self._string(which)
         dimensions = self._number("I", f"tensor '{name}'")
         if dimensions > MOST_DIMENSIONS:
-            raise _damaged(self.path, f"tensor '{name}' has {dimensions} dimensions, more than {MOST_DIMENSIONS}")
+            raise damaged(self.path, f"tensor '{name}' has {dimensions} dimensions, more than {MOST_DIMENSIONS}")
         values = prod(self._number("Q", f"tensor '{name}'") for _ in range(dimensions))
         kind, offset = self._number("I", f"tensor '{name}'"), self._number("Q", f"tensor '{name}'")
         if kind not in BLOCKS:
-            raise _damaged(self.path, f"tensor '{name}' has type {kind}, which is not known")
+            raise damaged(self.path, f"tensor '{name}' has type {kind}, which is not known")
         block, size = BLOCKS[kind]
         self.tensors.append((name, offset, values * size // block))
 
@@ -115,13 +115,11 @@ class _Header:
         for name, offset, size in self.tensors:
             end = offset + size
             if offset % self.alignment:
-                raise _damaged(self.path, f"tensor '{name}' begins at {offset:,}, no multiple of {self.alignment}")
+                raise damaged(self.path, f"tensor '{name}' begins at {offset:,}, no multiple of {self.alignment}")
             if end > there:
-                raise _damaged(
-                    self.path, f"tensor '{name}' claims bytes {offset:,} to {end:,}, and {there:,} are there"
-                )
+                raise damaged(self.path, f"tensor '{name}' claims bytes {offset:,} to {end:,}, and {there:,} are there")
         if (claimed := sum(size for _, _, size in self.tensors)) > there:
-            raise _damaged(self.path, f"its tensors claim {claimed:,} bytes together, and {there:,} are there")
+            raise damaged(self.path, f"its tensors claim {claimed:,} bytes together, and {there:,} are there")
 
     # What a part consists of.
 
@@ -130,9 +128,9 @@ class _Header:
         count = self._number("Q", what)
         left = len(self.data) - self.at
         if count * least > left:
-            raise _damaged(self.path, f"{what} claims {count:,} entries, and {left:,} bytes are left for them")
+            raise damaged(self.path, f"{what} claims {count:,} entries, and {left:,} bytes are left for them")
         if count > most:
-            raise _damaged(self.path, f"{what} claims {count:,} entries, and at most {most:,} are read")
+            raise damaged(self.path, f"{what} claims {count:,} entries, and at most {most:,} are read")
         return count
 
     def _string(self, what: str) -> str:
@@ -142,7 +140,7 @@ class _Header:
         self._skip(what, length)
         self.text += length
         if self.text > MOST_TEXT:
-            raise _damaged(self.path, f"{what} brings its strings to {self.text:,} bytes, and {MOST_TEXT:,} are read")
+            raise damaged(self.path, f"{what} brings its strings to {self.text:,} bytes, and {MOST_TEXT:,} are read")
         return quoted(self.data[start : start + min(length, 80)].decode(errors="replace"))
 
     def _number(self, kind: str, what: str) -> int:
@@ -153,15 +151,15 @@ class _Header:
 
     def _size(self, kind: int, name: str) -> int:
         if kind not in SIZES:
-            raise _damaged(self.path, f"{name} has type {kind}, which is not read here")
+            raise damaged(self.path, f"{name} has type {kind}, which is not read here")
         return SIZES[kind]
 
     def _skip(self, what: str, count: int) -> None:
         left = len(self.data) - self.at
         if count > left:
-            raise _damaged(self.path, f"{what} claims {count:,} bytes, and {left:,} are left")
+            raise damaged(self.path, f"{what} claims {count:,} bytes, and {left:,} are left")
         self.at += count
 
 
-def _damaged(path: Path, reason: str) -> DraftscopeError:
+def damaged(path: Path, reason: str) -> DraftscopeError:
     return DraftscopeError(f"'{path}' is damaged or incomplete ({reason}); download it again.")

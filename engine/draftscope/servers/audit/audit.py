@@ -170,10 +170,12 @@ def _report(
         "log-probabilities": logprobs is not None and bool(logprobs.differs),
         "sampled": state is not None and state.different,
     }
-    sentence, undecided, numbers, example = "", False, None, None
+    sentence, undecided = "", False
+    numbers: dict[str, Any] | None = None
+    example: dict[str, str] | None = None
     if state is not None:
-        sentence, undecided, numbers = _of_samples(state) if isinstance(state, Audited) else _of_pairs(state)
-        numbers = {"different": state.different, "ended": state.ended, "seconds": round(state.seconds, 1)} | numbers
+        sentence, undecided, more = _of_samples(state) if isinstance(state, Audited) else _of_pairs(state)
+        numbers = {"different": state.different, "ended": state.ended, "seconds": round(state.seconds, 1), **more}
         if state.example is not None:
             number, text = state.example
             example = {"prompt": prompts[number], "text": decode([token for token in text if token != END])}

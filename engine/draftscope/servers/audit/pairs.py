@@ -28,7 +28,7 @@ from draftscope.servers.adapter import ServerError
 from draftscope.servers.audit.bets import mean_wealth
 from draftscope.servers.audit.missed import DEVIATIONS
 from draftscope.servers.audit.plan import Allowance, Plan
-from draftscope.servers.audit.rounds import Standing, request_of
+from draftscope.servers.audit.rounds import AuditState, request_of
 from draftscope.servers.audit.writer import Writer, write
 
 END = 2**31 - 1  # stands for whatever token ends a text
@@ -50,7 +50,7 @@ class NoTarget:
 
 
 @dataclass
-class Compared(Standing):
+class Compared(AuditState):
     """Two servers compared, as far as it is."""
 
     allowance: Allowance = field(kw_only=True)

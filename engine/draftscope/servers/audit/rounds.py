@@ -25,7 +25,7 @@ MOST_FAILURES = 0.1  # share of all requests; with more, an audit would judge th
 
 
 @dataclass
-class Standing(ABC):
+class AuditState(ABC):
     """How far an audit above temperature 0 is."""
 
     plan: Plan
@@ -64,7 +64,7 @@ class Standing(ABC):
 
 
 @dataclass
-class Audited(Standing):
+class Audited(AuditState):
     """An audit with the target's weights."""
 
     evidence: Evidence = field(kw_only=True)
