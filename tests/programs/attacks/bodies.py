@@ -11,13 +11,14 @@ from tests.programs.attacks.outcome import Outcome
 from tests.programs.attacks.server import Server
 
 ROUTES = ("queue/join", "component_server", "call/decode", "run/decode", "call/v2/decode", "cancel", "reset")
-MIB, FLAT = 2**20, 400
+MIB = 2**20
+LISTS, FLAT = 48, 400  # MiB
 HEAD, TAIL = b'{"session_hash": "a", "fn_index": 1, "fn_name": "lesson", "component_id": 1, "data": [', b"0]}"
 
 
 def attack(server: Server) -> Outcome:
     answers: Counter[int] = Counter()
-    lists = HEAD + b"[]," * (48 * MIB // 3) + TAIL
+    lists = HEAD + b"[]," * (LISTS * MIB // 3) + TAIL
     small = [HEAD + b"[]," * 340_000 + TAIL, HEAD + b"[" * 400_000 + b"]" * 400_000 + b"," + TAIL]
     with httpx.Client(base_url=server.url, timeout=120, limits=httpx.Limits(max_keepalive_connections=0)) as client:
         for route in ROUTES:
@@ -25,10 +26,8 @@ def attack(server: Server) -> Outcome:
             for body in sent:
                 answers[_sent(client, route, body)] += 1
     told = ", ".join(f"{count} x {status or 'cut off'}" for status, count in sorted(answers.items()))
-    tried = (
-        f"{answers.total()} bodies: 48 MiB of lists, whole and in chunks, {FLAT} MiB flat, 1 MiB of many and deep lists"
-    )
-    return Outcome(tried, set(answers) <= {0, 413}, told)
+    sizes = f"{LISTS} MiB of lists, whole and in chunks, {FLAT} MiB flat, 1 MiB of many and deep lists"
+    return Outcome(f"{answers.total()} bodies: {sizes}", set(answers) <= {0, 413}, told)
 
 
 def _sent(client: httpx.Client, route: str, body: bytes | Iterator[bytes]) -> int:

@@ -119,9 +119,9 @@ def grown(memory: list[tuple[int, float, float]]) -> tuple[float, float]:
     return middle(last, 1) - middle(first, 1), middle(last, 2) - middle(first, 2)
 
 
-def attack(server: Server, minutes: float, clients: int = CLIENTS) -> Outcome:
+def attack(server: Server, minutes: float) -> Outcome:
     """For so many minutes; prints the memory ten times."""
-    tally = asyncio.run(_soaked(server, minutes, clients))
+    tally = asyncio.run(_soaked(server, minutes))
     page, engine = grown(tally.memory)
     for wrong in tally.wrong:
         print(f"WRONG: {wrong}")
@@ -130,13 +130,13 @@ def attack(server: Server, minutes: float, clients: int = CLIENTS) -> Outcome:
         f"{outcomes}; page {page:+.0f} MB and engine {engine:+.0f} MB after the first tenth; {len(tally.wrong)} wrong"
     )
     return Outcome(
-        f"{minutes:g} minutes of {clients} visitors", not tally.wrong and max(page, engine) < MOST_GROWTH_MB, found
+        f"{minutes:g} minutes of {CLIENTS} visitors", not tally.wrong and max(page, engine) < MOST_GROWTH_MB, found
     )
 
 
-async def _soaked(server: Server, minutes: float, clients: int) -> Tally:
+async def _soaked(server: Server, minutes: float) -> Tally:
     tally, until = Tally(), time.monotonic() + 60 * minutes
-    everybody = [asyncio.create_task(client_of(number, server, tally, until)) for number in range(clients)]
+    everybody = [asyncio.create_task(client_of(number, server, tally, until)) for number in range(CLIENTS)]
     for interval in range(INTERVALS):
         await asyncio.sleep(max(until - time.monotonic(), 0.0) / (INTERVALS - interval))
         page, engine = server.memory_mb()

@@ -14,14 +14,14 @@ from tests.programs.attacks import visitor
 from tests.programs.attacks.outcome import Outcome
 from tests.programs.attacks.server import Server
 
-HOSTILE: dict[str, Callable[[], bytes]] = {
-    "lists.jsonl.gz": lambda: gzip.compress(b"[" + b"[]," * (63 * 2**20 // 3) + b"[]]\n"),
-    "blank.jsonl.gz": lambda: gzip.compress(b"\n" * 10_000_000),
-    "deep.jsonl": lambda: b"[" * 100_000 + b"]" * 100_000 + b"\n",
-    "digits.jsonl": lambda: b'{"kind": "run_start", "schema_version": ' + b"7" * 5_000 + b"}\n",
+HOSTILE: dict[str, Callable[[int], bytes]] = {  # of a server that takes so many bytes
+    "lists.jsonl.gz": lambda most: gzip.compress(b"[" + b"[]," * (most // 3 - 2) + b"[]]\n"),
+    "blank.jsonl.gz": lambda most: gzip.compress(b"\n" * (most // 6)),
+    "deep.jsonl": lambda _: b"[" * 100_000 + b"]" * 100_000 + b"\n",
+    "digits.jsonl": lambda _: b'{"kind": "run_start", "schema_version": ' + b"7" * 5_000 + b"}\n",
 }
-FLOOD, AT_ONCE, BROKEN, FILE = 48, 16, 32, 32 * 2**20
-MOST_MB = 1100  # on the disk: the files that are kept, and those that are coming
+FLOOD, AT_ONCE, BROKEN = 48, 16, 32  # uploads, each half as large as one may be
+MOST = 34  # of them on the disk: the files that are kept, and those that are coming
 
 
 def attack(server: Server) -> Outcome:
@@ -29,33 +29,33 @@ def attack(server: Server) -> Outcome:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = list(pool.map(lambda number: _upload(server, number), range(FLOOD)))
         list(pool.map(lambda _: _broken_off(server), range(BROKEN)))
-    size = sum(path.stat().st_size for path in server.uploads.rglob("*") if path.is_file()) / 2**20
-    held = all(sentences) and set(answers) <= {200, 503} and size < MOST_MB
-    tried = f"4 hostile traces, {FLOOD} uploads of 32 MiB by {AT_ONCE}, {BROKEN} that break off"
+    size = sum(path.stat().st_size for path in server.uploads.rglob("*") if path.is_file())
+    held = all(sentences) and set(answers) <= {200, 503} and size < MOST * server.most_upload // 2
+    tried = f"4 hostile traces, {FLOOD} uploads of {server.most_upload >> 21} MiB by {AT_ONCE}, {BROKEN} that break off"
     taken = ", ".join(f"{answers.count(status)} x {status}" for status in sorted(set(answers)))
-    return Outcome(tried, held, f"{sum(map(bool, sentences))} of 4 got a sentence; {taken}; {size:.0f} MiB on the disk")
+    return Outcome(tried, held, f"{sum(map(bool, sentences))} of 4 got a sentence; {taken}; {size >> 20} MiB of disk")
 
 
 async def _hostile(server: Server) -> list[str]:
     config = server.config()
     async with visitor.client(server.url) as client:
-        one = [visitor.Visitor(client, config).upload(name, make()) for name, make in HOSTILE.items()]
+        one = [visitor.Visitor(client, config).upload(name, make(server.most_upload)) for name, make in HOSTILE.items()]
         return list(await asyncio.gather(*one))
 
 
 def _upload(server: Server, number: int) -> int:
-    files = {"files": (f"{number}.jsonl", number.to_bytes(1) * FILE)}
+    files = {"files": (f"{number}.jsonl", number.to_bytes(1) * (server.most_upload // 2))}
     return httpx.post(f"{server.url}/gradio_api/upload", files=files, timeout=120).status_code
 
 
 def _broken_off(server: Server) -> None:
     head = (
-        f"POST /gradio_api/upload HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Length: {FILE}\r\n"
-        "Content-Type: multipart/form-data; boundary=b\r\n\r\n"
+        f"POST /gradio_api/upload HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+        f"Content-Length: {server.most_upload // 2}\r\nContent-Type: multipart/form-data; boundary=b\r\n\r\n"
         "--b\r\nContent-Disposition: form-data; name=files; filename=a\r\n\r\n"
     )
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as line:
         try:
-            line.sendall(head.encode() + b"x" * (FILE // 2))
+            line.sendall(head.encode() + b"x" * (server.most_upload // 4))
         except OSError:
             return  # told to wait
