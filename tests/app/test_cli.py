@@ -266,6 +266,10 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
         (["replay", "no-such-file"], "'no-such-file' cannot be read"),
         (["serve", "--port", "70000"], "70000"),
         (["train", "target"], "--corpus DIR"),
+        (["servers", "m", "--gamma", "0"], "gamma = 0: should be greater than or equal to 1"),
+        (["servers", ""], "MODEL is empty"),
+        (["claims", "--from", "no-such-folder"], "--from no-such-folder: there is no such folder"),
+        (["forecast", "Llama-3.3-70B", "--form", "k=x"], "--form k=x: write 'k=3'"),
     ],
 )
 def test_bad_input_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: str) -> None:

@@ -89,6 +89,8 @@ def _evidence(wanted: Options) -> SavedResults:
     """All results in one folder; without one, the given files, or those where the commands write them."""
     from draftscope.claims.evidence import SavedResults, in_folder, read
 
+    if wanted.from_ is not None and not wanted.from_.is_dir():
+        raise DraftscopeError(f"--from {wanted.from_}: there is no such folder; check the path.")
     if folder := wanted.run or wanted.from_:
         return in_folder(folder)
     benches = [read(Path(path), "rows") for path in wanted.bench or ([BENCH] if BENCH.exists() else [])]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
@@ -65,6 +65,8 @@ def forecast(
         raise DraftscopeError(
             "A forecast needs a MODEL, such as Llama-3.3-70B; or give --validate FILE or --figures DIR."
         )
+    if form and not any(map(str.isdigit, form)):
+        raise DraftscopeError(f"--form {quoted(form)}: write 'k=3' or 'steps=7,topk=4,draft_tokens=8'.")
     from draftscope.forecast.forecast import ask
 
     scenario = ask(

@@ -32,12 +32,12 @@ class Options(BaseModel):
     )
     method: str = option(", ".join(registry.methods()), "ngram", SERVERS, "NAME")
     drafter: str | None = option("draft model or trained head", None, SERVERS, "MODEL")
-    gamma: int = option("drafted tokens", 4, SERVERS)
-    context: int = option("tokens of prompt and answer", 2048, SERVERS)
-    requests: int = option("requests at once, on both sides", 8, SERVERS)
+    gamma: int = option("drafted tokens", 4, SERVERS, ge=1)
+    context: int = option("tokens of prompt and answer", 2048, SERVERS, ge=1)
+    requests: int = option("requests at once, on both sides", 8, SERVERS, ge=1)
     port: int = option("of the plain server; the speculative one has the next", 8100, SERVERS, ge=1, le=65534)
-    gpus: int = option("GPUs of a node", 1, MACHINES)
-    nodes: int = option("nodes", 1, MACHINES)
+    gpus: int = option("GPUs of a node", 1, MACHINES, ge=1)
+    nodes: int = option("nodes", 1, MACHINES, ge=1)
     start: bool = option("run both until Ctrl-C; they must be installed", False)
 
 
@@ -55,6 +55,8 @@ def servers(
     The two differ only in their speculation, so that a race between them measures nothing else.
     """
     chosen = read_options(Options, given)
+    if not target:
+        raise DraftscopeError("MODEL is empty; name a hub id, a folder or a GGUF file.")
     how = registry.find_start(chosen.program or default_program(target))
     if chosen.method not in (methods := registry.methods(how.name)):
         raise DraftscopeError(f"--method {chosen.method}: for {how.name} choose {', '.join(methods)}.")
