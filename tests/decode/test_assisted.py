@@ -111,13 +111,19 @@ BREAKS = (
 )
 
 
+@pytest.fixture(scope="module")
+def unwatched(models: Any) -> tuple[list[list[int]], torch.Tensor]:
+    """Two sampled texts, and the state of the dice after them."""
+    return [generated(models, False, seed, do_sample=True) for seed in (5, 6)], torch.get_rng_state()
+
+
 @pytest.mark.parametrize("nth", [1, 3])
 @pytest.mark.parametrize(("holder", "name"), BREAKS, ids=[name for _, name in BREAKS])
 def test_an_error_in_any_step_of_recording_ends_it_and_not_the_text(
-    models: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, holder: Any, name: str, nth: int
-) -> None:
-    plain = [generated(models, False, do_sample=True), generated(models, False, seed=6, do_sample=True)]
-    after, work, calls = torch.get_rng_state(), getattr(holder, name), count(1)
+    models: Any, unwatched: tuple[list[list[int]], torch.Tensor], monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture, holder: Any, name: str, nth: int,
+) -> None:  # fmt: skip
+    (plain, after), work, calls = unwatched, getattr(holder, name), count(1)
 
     def breaking(*given: Any, **named: Any) -> Any:
         if next(calls) >= nth:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Event
 
 from draftscope import load
@@ -12,7 +14,9 @@ from draftscope.servers.museum.server import MuseumServer
 from tests.servers.stubs import Habits, stub
 
 
-def main(port: int, how: str) -> None:
+@contextmanager
+def serving(how: str, port: int = 0) -> Iterator[str]:
+    """Its address, until the end of the block."""
     engine = load("draft", dtype="float32", device="cpu", threads=1)
     verify, _ = EXHIBITS[0].wrong if how == "wrong" else EXHIBITS[0].mended
     server = MuseumServer(engine.target, verify, gamma=3)
@@ -22,9 +26,10 @@ def main(port: int, how: str) -> None:
         return [token for chunk in server.stream(request) for token in chunk.ids]
 
     with stub(Habits(write=write), port) as url:
-        print(url, flush=True)
-        Event().wait()
+        yield url
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    with serving(sys.argv[2], int(sys.argv[1])) as address:
+        print(address, flush=True)
+        Event().wait()

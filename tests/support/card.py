@@ -38,6 +38,7 @@ GRAPHS = "models/forward/graphs.py"
 ONE_LAUNCH = {aten.linear.default, aten.matmul.default, aten.scaled_dot_product_attention.default}
 ALLOCATES = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 INDEXED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._index_put_impl_.default}
+HOST = torch.device("cpu")
 IN_CAPTURE = "operation not permitted when stream is capturing"
 
 
@@ -63,7 +64,7 @@ class OnCard(Tensor):
 
     @staticmethod
     def __new__(cls, held: Tensor, device: torch.device, memory: Memory) -> OnCard:
-        with torch.inference_mode(False):  # so that it can be viewed inside and outside of that mode
+        with torch._C._InferenceMode(False):  # so that it can be viewed inside and outside of that mode
             made: OnCard = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
                 cls, held.size(), held.stride(), held.storage_offset(), dtype=held.dtype, device=device
             )
@@ -99,8 +100,45 @@ class _Mode(TorchDispatchMode):
         super().__init__()
         self._card = card
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and to skip that would cost more than most operations
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self._card.run(func, args, kwargs or {})
+
+
+class Operation:
+    """What an operation is, whatever it is given."""
+
+    def __init__(self, func: Any) -> None:
+        self.func, self.name = func, func.overloadpacket.__name__
+        self.composite = func not in ONE_LAUNCH and torch._C._dispatch_has_kernel_for_dispatch_key(
+            func.name(), "CompositeImplicitAutograd"
+        )
+        self.indexed = func in INDEXED
+        self.allocates = self.name in ALLOCATES
+        self.moves = func.is_view or self.name in ("detach", "alias", "lift_fresh")
+        self.gives_number = func in (aten._local_scalar_dense.default, aten.equal.default)
+        self._reads = bool({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags))
+        self._writes = [
+            (i, each.name)
+            for i, each in enumerate(func._schema.arguments)
+            if each.alias_info is not None and each.alias_info.is_write
+        ]
+
+    def reads(self, args: Any) -> bool:
+        """Whether the host has to read what this gives: a number, or how large a result is."""
+        if self.indexed:
+            return any(each is not None and each.dtype in (torch.bool, torch.uint8) for each in args[1])
+        return self._reads
+
+    def written(self, args: Any, kwargs: dict[str, Any]) -> list[OnCard]:
+        values = [args[i] if i < len(args) else kwargs.get(name) for i, name in self._writes]
+        return [each for each in _given(values, {})[0] if isinstance(each, OnCard)]
+
+
+operation = functools.cache(Operation)
 
 
 class Card:
@@ -124,8 +162,8 @@ class Card:
     def wrong(self) -> list[str]:
         return self.streams.wrong
 
-    def count(self, what: str) -> None:
-        self.counted[what, _where()] += 1
+    def count(self, what: str, times: int = 1) -> None:
+        self.counted[what, _where()] += times
 
     def total(self, what: str) -> int:
         return sum(count for (kind, _), count in self.counted.items() if kind == what)
@@ -133,40 +171,41 @@ class Card:
     # One operation
 
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        given = [each for each in _leaves(args, kwargs) if isinstance(each, Tensor)]
+        given, wished = _given(args, kwargs)
         on_card = [each for each in given if isinstance(each, OnCard)]
-        wished = _device_of(args, kwargs)
         if not on_card and (wished is None or wished.type != "cuda"):
             return func(*args, **kwargs)
-        if func not in ONE_LAUNCH and _composite(func):
+        what = operation(func)
+        if what.composite:
             with self.mode():
                 done = func.decompose(*args, **kwargs)
             if done is not NotImplemented:
                 return done
-        name = func.overloadpacket.__name__
-        if name == "_to_copy" or (name == "copy_" and args[0].device != args[1].device):
-            return self._copy(func, args, kwargs, wished)
+        if what.name == "_to_copy" or (what.name == "copy_" and args[0].device != args[1].device):
+            return self._copy(what, args, kwargs, wished)
         device = on_card[0].device if on_card else self._numbered(wished)
-        if func in INDEXED:
+        if what.indexed:
             args = self._indexed(args, device)
-            given = [each for each in _leaves(args, kwargs) if isinstance(each, Tensor)]
+            given, _ = _given(args, kwargs)
+            on_card = [each for each in given if isinstance(each, OnCard)]
         _refuse_two_devices(func, given, device)
-        if _reads(func, args):
+        if what.reads(args):
             self._waits_here(device, "read")
-            if func in (aten._local_scalar_dense.default, aten.equal.default):
-                return func(*_held(args), **_held(kwargs))
-        return self._launched(func, name, args, kwargs, device)
+            if what.gives_number:
+                return func(*_held(args), **kwargs)
+        return self._launched(what, args, kwargs, on_card, device)
 
-    def _launched(self, func: Any, name: str, args: Any, kwargs: dict[str, Any], device: torch.device) -> Any:
-        written = _written(func, args, kwargs)
-        before = {_pointer(each.held): each.memory for each in _leaves(args, kwargs) if isinstance(each, OnCard)}
-        moved = func.is_view or name in ("detach", "alias", "lift_fresh")
-        if not moved:
-            self._used(list(before.values()), [each.memory for each in written], device, name)
-        held_args, held_kwargs = _held(args), _held(kwargs)
-        func = STAND_INS.get(func, func)
+    def _launched(
+        self, what: Operation, args: Any, kwargs: dict[str, Any], on_card: list[OnCard], device: torch.device
+    ) -> Any:
+        before = {_pointer(each.held): each.memory for each in on_card}
+        if not what.moves:
+            written = [each.memory for each in what.written(args, kwargs)]
+            self._used(list(before.values()), written, device, what.name)
+        held_args, held_kwargs = _held(args), {key: _held(each) for key, each in kwargs.items()}
+        func = STAND_INS.get(what.func, what.func)
         result = func(*held_args, **held_kwargs)
-        same = {id(each.held): each for each in _leaves(args, kwargs) if isinstance(each, OnCard)}
+        same = {id(each.held): each for each in on_card}
         fresh: list[Memory] = []
 
         def wrapped(value: Any) -> Any:
@@ -181,13 +220,12 @@ class Card:
             return OnCard(value, device, memory)
 
         found = _mapped(wrapped, result)
-        if name in ALLOCATES:
+        if what.allocates:
             for memory in fresh:
                 memory.forget()
-        elif not moved:
-            for _ in range(_kernels(func, args)):
-                self.count("launch")
-        self._finished(func, held_args, held_kwargs, result, fresh, device, skip=moved or name in ALLOCATES)
+        elif not what.moves:
+            self.count("launch", _kernels(func, args))
+        self._finished(func, held_args, held_kwargs, result, fresh, device, skip=what.moves or what.allocates)
         return found
 
     def _used(self, read: Any, written: list[Memory], device: torch.device, name: str) -> None:
@@ -225,8 +263,8 @@ class Card:
 
     # Copies and waits
 
-    def _copy(self, func: Any, args: Any, kwargs: dict[str, Any], wished: torch.device | None) -> Any:
-        into = args[0] if func.overloadpacket.__name__ == "copy_" else None
+    def _copy(self, what: Operation, args: Any, kwargs: dict[str, Any], wished: torch.device | None) -> Any:
+        into = args[0] if what.name == "copy_" else None
         source = args[0] if into is None else args[1]
         waits = not (kwargs.get("non_blocking") or (into is not None and len(args) > 2 and args[2]))
         target = (wished or source.device) if into is None else into.device
@@ -234,10 +272,10 @@ class Card:
             if self._numbered(target) != source.device:
                 raise RuntimeError(f"a copy from {source.device} to {target} at {_where()}: one model, one device")
             more = {key: value for key, value in kwargs.items() if key != "device"}
-            return self._launched(func, "_to_copy", args, more, source.device)
+            return self._launched(what, args, more, [source], source.device)
         if target.type == "cuda":
-            return self._from_host(func, args, kwargs, source, into, self._numbered(target), waits)
-        return self._to_host(func, kwargs, source, into, waits)
+            return self._from_host(what.func, args, kwargs, source, into, self._numbered(target), waits)
+        return self._to_host(what.func, kwargs, source, into, waits)
 
     def _from_host(
         self, func: Any, args: Any, kwargs: Any, source: Tensor, into: Any, device: torch.device, waits: bool
@@ -250,7 +288,7 @@ class Card:
             self._used([into.memory], [into.memory], device, "copy_")
             into.held.copy_(source)
             return into
-        held = func(source, **{**kwargs, "device": torch.device("cpu")})
+        held = func(source, **{**kwargs, "device": HOST})
         held = held.clone() if _pointer(held) == _pointer(source) else held
         memory = Memory(held)
         made = OnCard(held, device, memory)
@@ -264,7 +302,7 @@ class Card:
         if not later:
             self._waits_here(source.device, "read")
             held = source.held.clone()
-            return into.copy_(held) if into is not None else func(held, **{**kwargs, "device": torch.device("cpu")})
+            return into.copy_(held) if into is not None else func(held, **{**kwargs, "device": HOST})
         assert into is not None
         if self.streams.captures(source.device):
             raise self._invalid(f"{IN_CAPTURE}: a copy to the host at {_where()}")
@@ -342,20 +380,22 @@ def _tensors(index: Any) -> Any:
     return torch.tensor(index) if isinstance(index, list) else index
 
 
-def _leaves(args: Any, kwargs: dict[str, Any]) -> Iterator[Any]:
-    """All arguments; those of lists, which operations do not nest, one by one."""
+def _given(args: Any, kwargs: dict[str, Any]) -> tuple[list[Tensor], torch.device | None]:
+    """The tensors among the arguments, also those of lists, which operations do not nest, and the device they name."""
+    tensors, device = [], None
     for each in (*args, *kwargs.values()):
-        if isinstance(each, list | tuple):
-            yield from each
-        else:
-            yield each
+        if isinstance(each, Tensor):
+            tensors.append(each)
+        elif isinstance(each, list | tuple):
+            tensors += [one for one in each if isinstance(one, Tensor)]
+        elif isinstance(each, torch.device):
+            device = each
+    return tensors, device
 
 
 def _mapped(call: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)([_mapped(call, each) for each in value])
-    if isinstance(value, dict):
-        return {key: _mapped(call, each) for key, each in value.items()}
     return call(value)
 
 
@@ -364,22 +404,11 @@ def _pointer(tensor: Tensor) -> int:
 
 
 def _held(value: Any) -> Any:
-    def one(each: Any) -> Any:
-        if isinstance(each, OnCard):
-            return each.held
-        return torch.device("cpu") if isinstance(each, torch.device) else each
-
-    return _mapped(one, value)
-
-
-@functools.cache
-def _composite(func: Any) -> bool:
-    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
-
-
-def _device_of(args: Any, kwargs: dict[str, Any]) -> torch.device | None:
-    device = kwargs.get("device") or next((each for each in args if isinstance(each, torch.device)), None)
-    return None if device is None else torch.device(device)
+    if isinstance(value, OnCard):
+        return value.held
+    if isinstance(value, list | tuple):
+        return type(value)([_held(each) for each in value])
+    return HOST if isinstance(value, torch.device) else value
 
 
 def _refuse_two_devices(func: Any, given: list[Tensor], device: torch.device) -> None:
@@ -399,26 +428,3 @@ def _kernels(func: Any, args: Any) -> int:
     into, source = args[:2]
     alike = all(one.shape == two.shape and one.stride() == two.stride() for one, two in zip(into, source, strict=True))
     return 1 if alike and len({each.dtype for each in (*into, *source)}) == 1 else len(into)
-
-
-def _reads(func: Any, args: Any) -> bool:
-    """Whether the host has to read what this gives: a number, or how large a result is."""
-    if func in INDEXED:
-        return any(each is not None and each.dtype in (torch.bool, torch.uint8) for each in args[1])
-    return torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
-
-
-@functools.cache
-def _writes(func: Any) -> tuple[list[int], list[str]]:
-    places = [
-        (i, each.name)
-        for i, each in enumerate(func._schema.arguments)
-        if each.alias_info is not None and each.alias_info.is_write
-    ]
-    return [i for i, _ in places], [name for _, name in places]
-
-
-def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> list[OnCard]:
-    indices, names = _writes(func)
-    values = [args[i] for i in indices if i < len(args)] + [kwargs[name] for name in names if name in kwargs]
-    return [each for each in _leaves(values, {}) if isinstance(each, OnCard)]

@@ -204,8 +204,9 @@ class Graph:
             self._streams.wrong.append("a replay uses memory that was given back")
         alive = [[memory for memory in memories if memory is not None] for memories in (read, written)]
         stream.used(alive[0], [*alive[1], *self.memories, self.share], "a replay")
-        for again in self.tape:
-            again()
+        with torch._C._DisableTorchDispatch():  # all of it is on the host
+            for again in self.tape:
+                again()
 
     def pool(self) -> Memory:
         return self.share
@@ -307,4 +308,5 @@ def _bytes(tensor: Tensor) -> Tensor:
 
 def _merge(into: Clock, other: Clock) -> None:
     for number, tick in other.items():
-        into[number] = max(into.get(number, 0), tick)
+        if into.get(number, 0) < tick:
+            into[number] = tick

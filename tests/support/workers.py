@@ -27,9 +27,9 @@ TOGETHER = {
 }
 LONGEST = (  # in time; whatever is not named follows in the order of its name
     *TOGETHER["tests/browser, one server"],
+    "tests/models/test_rehearsal.py",
     "tests/train/*",
     "tests/decode/test_distribution.py",
-    "tests/models/test_rehearsal.py",
     "tests/space/test_space_page.py",
     "tests/app/test_ending.py",
     "tests/browser/test_lessons.py",
