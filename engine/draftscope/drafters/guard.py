@@ -103,7 +103,7 @@ class Guarded(Drafter):
     def annotations(self, row: int) -> Sequence[Annotation]:
         with self._during("annotations"):
             said = list(self._drafter.annotations(row))
-        if wrong := [each for each in said if not isinstance(each, BaseModel)]:
+        if wrong := [event for event in said if not isinstance(event, BaseModel)]:
             raise DraftscopeError(
                 f"The drafter '{self._name}' annotates round {self._round} with {quoted(wrong[0])}, which is no event."
             )
