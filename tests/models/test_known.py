@@ -20,6 +20,7 @@ from gguf import GGMLQuantizationType as Kind
 
 from draftscope import DraftscopeError, load
 from draftscope.base.load_settings import LoadSettings
+from draftscope.decode.availability import default_drafter
 from draftscope.models.files import hub, wheel
 from draftscope.models.heads import HeadShape, Mtp, MtpConfig, SharedWeights, save_head
 from draftscope.models.loading import converted as converting
@@ -299,6 +300,7 @@ def test_heads_that_come_with_a_known_target_are_loaded_with_it(
     shape = HeadShape(hidden=64, heads=4, key_value_heads=2, head_width=16, mlp=96, rope=rope, positions=64)
     save_head(Mtp(MtpConfig(shape), shared), tmp_path / "models" / "own", "standin")
     monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path))
-    monkeypatch.setattr(table, "KNOWN", (replace(standin, heads=("mtp:own",)),))
+    monkeypatch.setattr(table, "KNOWN", (replace(standin, heads=("mtp:own",), drafter="ngram"),))
     with load(target="standin", dtype="float32") as engine:
         assert list(engine.heads) == ["mtp"] and not bare.heads
+        assert default_drafter(engine) == "ngram"  # Python drafted with what was loaded, the command line with this

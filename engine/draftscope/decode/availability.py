@@ -62,8 +62,10 @@ def refuse_unavailable(pair: LoadedPair, info: DrafterInfo) -> None:
 
 
 def default_drafter(pair: LoadedPair) -> str:
-    """The drafter of a run that names none: the draft model, else an EAGLE-3 head with copying, else the first loaded
-    head, else n-grams of the text."""
+    """The drafter of a run that names none: that of a known pair, else the draft model, else an EAGLE-3 head with
+    copying, else the first loaded head, else n-grams of the text."""
+    if pair.usual is not None:
+        return pair.usual
     if pair.text_draft is not None:
         return "draft"
     if obstacle(pair, hybrid.INFO) is None:

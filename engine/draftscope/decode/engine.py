@@ -128,10 +128,10 @@ class DecodingEngine(LoadedPair):
         Prompt i draws from random stream i of the seed, whatever the size of a batch; a prompt by itself from stream 0.
         In 16 bits a text may part from the one of another batch size where rounding decides between two tokens.
 
-        `drafter` is a name, a class, a `DrafterInfo` or 'file.py:NAME'; by default the loaded draft model, else an
-        EAGLE-3 head with copying, else the first loaded head, else 'ngram'. `on_round` is called with every recorded
-        round and may raise, which ends the decoding. The settings are those of `Settings`, and the options of the
-        drafter.
+        `drafter` is a name, a class, a `DrafterInfo` or 'file.py:NAME'; by default that of a known pair ('smollm2':
+        'hybrid'), else the loaded draft model, else an EAGLE-3 head with copying, else the first loaded head, else
+        'ngram'. `on_round` is called with every recorded round and may raise, which ends the decoding. The settings are
+        those of `Settings`, and the options of the drafter.
 
         Raises `DraftscopeError` for everything that can be wrong with prompt, drafter and settings.
         """

@@ -114,7 +114,9 @@ def _models(settings: LoadCall, kind: type[LabT], threads_before: int) -> LabT:
     _equip(big, small, own_heads, ballast, settings.graphs)
     direct, text_draft = ([], TextDraftModel(small[0], theirs[0])) if foreign else (small, None)
     first = direct[0] if direct else None
-    return kind(big, first, tokenizer, own_heads, tuple(direct[1:]), foreign=text_draft, threads_before=threads_before)
+    pair = kind(big, first, tokenizer, own_heads, tuple(direct[1:]), foreign=text_draft, threads_before=threads_before)
+    pair.usual = known.usual_drafter(settings)
+    return pair
 
 
 def _refuse_no_names(settings: LoadCall) -> None:

@@ -49,6 +49,7 @@ class LoadedPair:
         self.foreign = foreign
         self.pieces = Pieces(tokenizer)
         self.eos = end_of_text(target, tokenizer)
+        self.usual: str | None = None  # the drafter that measured fastest with these models, where that is known
 
     @property
     def models(self) -> list[Model]:
