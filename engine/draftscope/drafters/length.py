@@ -17,7 +17,7 @@ Entropies = Callable[[], Sequence[float]]  # of each sequence's last draft distr
 
 BINS = 8  # of the draft's probability of the token that it drafted
 MEMORY = 200.0  # verified tokens that an estimate remembers, so that it follows the text
-PRIOR = 0.6, 8.0  # initial estimate of the acceptance rate, and its weight in tokens
+PRIOR = 0.7, 8.0  # initial estimate of the acceptance rate, and its weight in tokens
 WORTH = 1.05  # speedup that must be expected before drafting: less is lost when sequences of a batch end apart
 LOOK_AGAIN, SELDOM = 24, 96  # a draft after so many rounds without one, or the estimates would never change again
 
@@ -259,8 +259,8 @@ class Cost(Lengths):
 class Rate:
     """A rate over the last observations; older ones count less and less."""
 
-    def __init__(self, first: float = PRIOR[0]) -> None:
-        self._hits, self._of = first * PRIOR[1], PRIOR[1]
+    def __init__(self, first: float = PRIOR[0], weight: float = PRIOR[1]) -> None:
+        self._hits, self._of = first * weight, weight
 
     @property
     def value(self) -> float:

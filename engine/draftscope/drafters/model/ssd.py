@@ -24,6 +24,7 @@ from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.drafter import DrafterInfo, Outcome, Parts, State
+from draftscope.drafters.length import PRIOR
 from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.options import SsdOptions
 from draftscope.trace.events import Annotation, Prefetch
@@ -31,7 +32,6 @@ from draftscope.verify.sampling import draw
 from draftscope.verify.tree import DraftTree, chain, even
 
 TIER = 3  # of the uniforms for prepared drafts
-PRIOR = 0.7, 8.0  # initial estimate of the acceptance rate, and its weight in tokens
 SPREAD = 1.0  # r of the paper: how slowly more tokens at one slot raise the probability of a hit
 
 
