@@ -271,6 +271,10 @@ def test_a_run_without_a_drafters_name_takes_what_is_loaded(pair: DecodingEngine
 # What measures.
 
 
+def test_an_engine_says_what_it_has_loaded(engine: Engine) -> None:
+    assert repr(engine) == "Engine(byte-target, draft byte-draft, float32 on cpu)"
+
+
 def test_a_race_is_a_trace_of_its_lanes(engine: Engine) -> None:
     trace = engine.race("abcabc", ["ngram", "draft"], repeats=1, **SHORT)
     assert isinstance(trace, Trace)

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Literal
 from unittest.mock import Mock
 
@@ -34,7 +33,7 @@ from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps
 from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
-from draftscope.drafters import DrafterOptions, plugins
+from draftscope.drafters import DrafterInfo, DrafterOptions, plugins
 from draftscope.drafters.settings import known_settings
 from draftscope.measure.findings import Finding
 from draftscope.trace import files
@@ -100,8 +99,9 @@ class BeamOptions(DrafterOptions):
 
 
 def test_an_option_of_another_packages_drafter_is_an_option_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    info = SimpleNamespace(options=BeamOptions)
+    info = DrafterInfo("beam", "Beams", "", Mock(), BeamOptions)
     entry = Mock(value="beam_package:INFO", load=lambda: info)
+    entry.name = "beam"
     monkeypatch.setattr(plugins, "installed", lambda: (entry,))
     own = typer.Typer(add_completion=False)
     seen: dict[str, Any] = {}

@@ -72,7 +72,7 @@ def test_on_ones_own_machine_loopback_and_listed_addresses_are_added() -> None:
     known.remove("own")
     assert "own" not in known.names
     for wrong, words in (
-        ("x=http://169.254.169.254", "neither a loopback address nor listed"),
+        ("x=http://169.254.169.254", "not on this computer and not listed"),
         ("x=ftp://127.0.0.1", "no http address"),
         ("x=http://user:password@127.0.0.1", "no password"),
         (5, "Write NAME="),

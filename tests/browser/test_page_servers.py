@@ -47,7 +47,9 @@ def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any,
     field = page.element.get_by_label("Name and address of a server")
     field.fill("far=http://169.254.169.254")
     page.element.get_by_role("button", name="Add", exact=True).click()
-    page.until("e => !e.message.box.hidden && e.message.text.textContent.includes('neither a loopback address')")
+    page.until(
+        "e => !e.message.box.hidden && e.message.text.textContent.includes('not on this computer and not listed')"
+    )
     for name, url in zip(("one", "two"), urls, strict=True):
         add(page, f"{name}={url}", name)
     page.element.get_by_role("button", name="Race these servers").click()

@@ -203,5 +203,5 @@ def test_a_tokenizer_larger_than_its_model_is_refused(tiny: DecodingEngine) -> N
     """Its last token would be read beyond the end of the embedding."""
     engine = DecodingEngine(tiny.target, None, letters(7))
     assert engine.decode("abe", "plain", max_new_tokens=2).token_ids
-    with pytest.raises(DraftscopeError, match="writes token 6, but 'tiny-target' knows only 5 tokens"):
+    with pytest.raises(DraftscopeError, match="has token 6, but 'tiny-target' knows only 0 to 4"):
         engine.decode("abg", "plain", max_new_tokens=2)

@@ -51,6 +51,13 @@ class LoadedPair:
         self.eos = end_of_text(target, tokenizer)
         self.usual: str | None = None  # the drafter that measured fastest with these models, where that is known
 
+    def __repr__(self) -> str:
+        draft = self.text_draft
+        drafts = [f"draft {draft.model.name}"] if draft is not None else []
+        drafts += [f"heads {', '.join(self.heads)}"] if self.heads else []
+        dtype = str(self.target.dtype).removeprefix("torch.")
+        return f"{type(self).__name__}({', '.join([self.target.name, *drafts, f'{dtype} on {self.target.device}'])})"
+
     @property
     def models(self) -> list[Model]:
         """Every model that reads the target's tokens, the target first."""

@@ -20,7 +20,7 @@ def permitted(url: str, listed: Sequence[str] = ()) -> str:
     origins = {_origin(_split(address)) for address in (*listed, *(url for _, url in from_environment()))}
     if not _loopback(parts.hostname or "") and _origin(parts) not in origins:
         raise ServerError(
-            f"{quoted(url)} is neither a loopback address nor listed; list it in {LISTED} or on the command line."
+            f"{quoted(url)} is not on this computer and not listed; list it in {LISTED} or on the command line."
         )
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     path = parts.path.rstrip("/").removesuffix("/v1")

@@ -121,7 +121,7 @@ def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
                 raise _foreign(path) from None
             return _shortened(path, events)
     if not events:
-        raise DraftscopeError(f"'{path.name}' is empty; record a trace with 'draftscope decode --trace FILE'.")
+        raise DraftscopeError(f"'{path.name}' is empty; save a run of the page or of 'draftscope decode --trace FILE'.")
     return Recording(tuple(events))
 
 
@@ -206,5 +206,5 @@ def _shortened(path: Path, events: list[AnyEvent]) -> Recording:
 
 def _foreign(path: Path) -> DraftscopeError:
     return DraftscopeError(
-        f"'{path.name}' is not a Draftscope trace; record one with 'draftscope decode --trace FILE'."
+        f"'{path.name}' is not a Draftscope trace; save a run of the page or of 'draftscope decode --trace FILE'."
     )

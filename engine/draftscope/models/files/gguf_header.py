@@ -11,17 +11,15 @@ from __future__ import annotations
 import mmap
 import struct
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from pathlib import Path
-
-from gguf import GGML_QUANT_SIZES
 
 from draftscope.base.errors import DraftscopeError, quoted
 
 VERSIONS = (2, 3)
 ALIGNMENT = 32  # bytes, where the file names no other
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of a number, by type of value
-BLOCKS = {int(kind): sizes for kind, sizes in GGML_QUANT_SIZES.items()}  # by type of tensor: values, bytes
 UINT32, STRING, ARRAY = 4, 8, 9  # types of values
 MOST_KEYS, MOST_TENSORS = 10_000, 100_000  # real files have about 40 keys and 1,000 tensors
 MOST_ENTRIES = 2_000_000  # of all arrays: 262,144 tokens with scores and types are 786,432
@@ -103,9 +101,9 @@ class _Header:
             raise damaged(self.path, f"tensor '{name}' has {dimensions} dimensions, more than {MOST_DIMENSIONS}")
         values = prod(self._number("Q", f"tensor '{name}'") for _ in range(dimensions))
         kind, offset = self._number("I", f"tensor '{name}'"), self._number("Q", f"tensor '{name}'")
-        if kind not in BLOCKS:
+        if kind not in _blocks():
             raise damaged(self.path, f"tensor '{name}' has type {kind}, which is not known")
-        block, size = BLOCKS[kind]
+        block, size = _blocks()[kind]
         self.tensors.append((name, offset, values * size // block))
 
     def _refuse_places(self) -> None:
@@ -163,3 +161,11 @@ class _Header:
 
 def damaged(path: Path, reason: str) -> DraftscopeError:
     return DraftscopeError(f"'{path}' is damaged or incomplete ({reason}); download it again.")
+
+
+@lru_cache(maxsize=1)
+def _blocks() -> dict[int, tuple[int, int]]:
+    """Type of tensor -> values and bytes of a block."""
+    from gguf import GGML_QUANT_SIZES  # not at the top: not every program that uses the engine has it
+
+    return {int(kind): sizes for kind, sizes in GGML_QUANT_SIZES.items()}
