@@ -300,8 +300,8 @@ def test_an_empty_prompt_loads_no_model(cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert "The prompt is empty" in refused(cli("decode", " "))
 
 
-@pytest.mark.usefixtures("loaded")
-def test_advice_on_a_busy_machine_is_undecided(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_advice_on_a_busy_machine_is_undecided(cli: Cli, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    instead_of_loading(monkeypatch, DecodingEngine(pair.target, pair.draft, pair.tokenizer))  # it forgets its costs
     busy = made_calibration(doubts=["While rounds were timed, other processes kept 2 cores busy."])
     monkeypatch.setattr(DecodingEngine, "calibrated", lambda *_: iter_of(busy))
     for more in ((), ("--alpha", ".5")):
