@@ -15,8 +15,8 @@ from draftscope.drafters.length import LOOK_AGAIN, SELDOM, WORTH, Expecting, Rat
 from draftscope.drafters.lookup.suffix import SuffixIndex
 
 MATCHES = (1, 2, 3, 5, 8)  # matched tokens at which another estimate begins
-FIRST_GUESS = (0.15, 0.3, 0.45, 0.6, 0.8)  # of the acceptance of what follows such a match, worth `SEEN` tokens
-SEEN = 2.0
+FIRST_GUESS = (0.15, 0.3, 0.45, 0.6, 0.8)  # of the acceptance of what follows such a match
+FIRST_WEIGHT = 2.0  # of that guess, in tokens
 
 
 class MixedCosts:
@@ -46,7 +46,7 @@ class MixedChain:
         self.guesses_on = False
         self._index = SuffixIndex()
         self._guessing = Expecting()
-        self._copying = [Rate(value, SEEN) for value in FIRST_GUESS]
+        self._copying = [Rate(value, FIRST_WEIGHT) for value in FIRST_GUESS]
         self._limit = self._idle = 0
         self._wait = LOOK_AGAIN  # idle rounds before a draft that is not expected to pay; doubles where it did not
 

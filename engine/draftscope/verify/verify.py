@@ -95,17 +95,16 @@ def block_thresholds(p: Tensor, tree: DraftTree) -> tuple[Tensor, Tensor]:
     """Weights p_0 .. p_G [B, G + 1] and thresholds h_1 .. h_G [B, G] of block verification, in fp64.
 
     p_i = min(1, p_{i-1} p(x_i) / q(x_i)), h_i = S_i / (S_i + 1 - p_i) with S_i = sum_x (p_i p(x) - q(x))+, h_G = p_G.
-    Without the minima p_i would be the product R_i of the ratios; with them it is R_i / max(R_0 .. R_i).
     Never-accepted nodes (padding of a shorter chain) end the chain: their weight is 0 and they never pass.
     """
     assert tree.distributions is not None
-    q, never_accepted, tokens = tree.distributions, tree.never_accepted, tree.tokens[:, :, None]
-    ratios = p[:, :-1].gather(2, tokens).double() / q.gather(2, tokens)
-    ratios = ratios[:, :, 0].masked_fill_(never_accepted, 0.0)
-    products = torch.nn.functional.pad(ratios, (1, 0), value=1.0).cumprod(1)
-    weight = products / products.cummax(1).values
-    if tree.nodes == 1:
-        return weight, weight[:, 1:]
+    q, never_accepted = tree.distributions, tree.never_accepted
+    ratio = _token_mass(p[:, :-1], tree.tokens).double() / _token_mass(q, tree.tokens)
+    ratio = ratio.masked_fill_(never_accepted, 0.0)
+    weights = [torch.ones_like(ratio[:, 0])]
+    for i in range(tree.nodes):
+        weights.append((weights[-1] * ratio[:, i]).clamp_(max=1.0))
+    weight = torch.stack(weights, 1)
     inner = weight[:, 1:-1]  # after the last node there is no q
     over = (inner.to(p.dtype)[:, :, None] * p[:, 1:-1]).sub_(q[:, 1 : tree.nodes]).clamp_(min=0.0).sum(-1).double()
     threshold = (over / (over + 1.0 - inner)).nan_to_num_(1.0)  # p_i = 1 and S_i = 0: q = p, so all later drafts pass
@@ -212,8 +211,7 @@ def _residual_at(p: Tensor, tree: DraftTree, slot: Tensor) -> Tensor:
 
 def _matches(tree: DraftTree, target_tokens: Tensor) -> Tensor:
     """[B, N] bool: is the node's token the target's token after its parent? target_tokens [B, N + 1], one a slot."""
-    after = target_tokens[:, :-1] if tree.topology.is_chain else _per_node(tree, target_tokens)
-    return (tree.tokens == after) & ~tree.never_accepted
+    return (tree.tokens == _per_node(tree, target_tokens)) & ~tree.never_accepted
 
 
 def _walk(tree: DraftTree, accept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
