@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.main import get_command
@@ -514,6 +515,17 @@ def test_a_sitting_stops_and_the_command_continues(
     assert "Run the same command to continue" in capsys.readouterr().out
     assert commanded(*common) == 0
     assert "tau" in capsys.readouterr().out
+    before = json.loads((tmp_path / "out" / "training.json").read_text())
+    file = tmp_path / "out" / "model.safetensors"
+    save_file(load_file(file) | {"norm.weight": torch.full((SHAPE.hidden_size,), 7.0).bfloat16()}, file)
+    place = ("--warm-start", str(tmp_path / "out"), "--out", str(tmp_path / "more"))
+    assert commanded(*common, *place, "--minutes", "0.0001") == 0
+    after = json.loads((tmp_path / "more" / "training.json").read_text())
+    assert after["started_from"] == "out" and "from the weights of out" in (tmp_path / "more" / "README.md").read_text()
+    assert after["tokens_seen"] - before["tokens_seen"] == after["steps"] * after["tokens_per_step"]
+    assert load_file(tmp_path / "more" / "model.safetensors")["norm.weight"].float().mean() == pytest.approx(
+        7.0, abs=0.1
+    )
 
 
 @pytest.mark.slow
@@ -544,6 +556,7 @@ def test_measuring_can_be_interrupted_and_begun_again(
         (("--prompts", "nowhere.jsonl"), "cannot be read"),
         (("--text", "nowhere"), "no folder"),
         (("--out", "."), "holds other files"),
+        (("--out", "head", "--warm-start", "./head"), "another folder"),
         (("--preset", "gpu"), "needs a CUDA device"),
     ],
 )

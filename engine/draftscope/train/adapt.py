@@ -65,7 +65,7 @@ def adapt(name: str, text: Path, out: Path, work: Path, minutes: float) -> Adapt
     member, home, place = _member_and_folders(name)
     texts = read_text(text, tokenizer.load_tokenizer(home))
     target = load_model(home)
-    student = load_student(member, place, target)
+    student = load_student(member.kind, place, target)
     lesson, held = lesson_for(target, student), texts.val[0]
     before = agreement(lesson, held, ROWS)
     state = work / "adapt" / f"{name}.{fingerprint(0, texts.train, student)}"

@@ -44,6 +44,7 @@ class TrainingRecord:
     recipe: str = ""  # digest of everything that determines an embedded model's weights, the training time included
     vocabulary: int | None = None  # of the target's tokens, those that a drafter for any target drafts
     covered: float | None = None  # the share of held-out answers' tokens that it can draft
+    started_from: str = ""  # the drafter whose weights this run started from; empty for one from scratch
     answers: AnswersRead | None = None  # None for one that was trained on a corpus
     held_out: dict[str, Score] = field(default_factory=dict)  # on held-out text, by domain; empty for a head
     agreement: dict[str, Agreement] = field(default_factory=dict)  # with the target, by kind of text
