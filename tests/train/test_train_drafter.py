@@ -26,6 +26,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
 from draftscope.drafters.options import trained_kinds
 from draftscope.models.heads import Eagle3, Head, SharedWeights, load_head
+from draftscope.models.heads.lessons.lesson import Distillation, kl
 from draftscope.models.heads.lessons.parallel import blocks
 from draftscope.train import drafter
 from draftscope.train.data import answers as on_disk
@@ -303,6 +304,20 @@ def test_padding_changes_no_loss(
     ids[0, len(short.ids) :] = 5
     assert one.loss(output).item() == pytest.approx(one.loss(output._replace(ids=ids)).item(), abs=1e-6)
     assert output.ids.shape[1] > len(short.ids)
+
+
+def test_a_text_is_learned_for_one_two_or_four_steps(
+    engine: DecodingEngine, answers: tuple[list[TargetAnswer], list[TargetAnswer]], tmp_path: Path
+) -> None:
+    fitted, source = learn(engine, *answers, tmp_path, 1e-9)
+    lesson = fitted.lesson
+    assert isinstance(lesson, Distillation)
+    shown = {depths: output for output in (source.step(number) for number in range(12)) if (depths := output.depths)}
+    assert set(shown) == {1, 2, 4}
+    one, two = [kl(*pair.rows_of(shown[2])) for pair in lesson.pairs(shown[2])]
+    assert lesson.loss(shown[2]).item() == pytest.approx(
+        (lesson.weights[0] * one + lesson.weights[1] * two).item() / sum(lesson.weights[:2])
+    )
 
 
 @torch.no_grad()

@@ -131,8 +131,9 @@ class AnswerText(TextSource):
     def step(self, number: int) -> TargetOutput:
         answers = self._batches.step(number)
         rows = torch.zeros(len(answers), max(len(answer.ids) for answer in answers), dtype=torch.long)
-        drawn = self._teacher.lesson.draw(rows, step_generator(self._seed, number))
-        return self._teacher.log_probabilities(answers, drawn)
+        lesson, generator = self._teacher.lesson, step_generator(self._seed, number)
+        output = self._teacher.log_probabilities(answers, lesson.draw(rows, generator))
+        return output._replace(depths=lesson.draw_depths(generator))
 
     def progress(self) -> str:
         few = by_kind(self.held, PROGRESS_ANSWERS)
