@@ -144,6 +144,13 @@ def test_documents_become_requests(tmp_path: Path, document: str, request_made: 
     assert prompts.requests_from(tmp_path) == [Prompt("some", request_made)]
 
 
+def test_a_long_text_of_one_document_gives_a_request_for_every_paragraph(tmp_path: Path) -> None:
+    paragraphs = [f"In the year {year} the tower was mended by two masons." for year in range(1700, 1740)]
+    (tmp_path / "book.txt").write_text("\n\n".join(paragraphs))
+    requests = prompts.requests_from(tmp_path)
+    assert [prompt.text.split("\n\n")[-1] for prompt in requests] == paragraphs
+
+
 def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DraftscopeError, match="no folder"):
         prompts.requests_from(tmp_path / "nowhere")
@@ -536,6 +543,7 @@ def test_a_sitting_stops_and_the_command_continues(
     place = ("--warm-start", str(tmp_path / "out"), "--out", str(tmp_path / "more"))
     assert commanded(*common, *place, "--minutes", "0.0001") == 0
     after = json.loads((tmp_path / "more" / "training.json").read_text())
+    assert after["before"]["tokens"] == after["agreement"]["all"]["tokens"] > 0
     assert after["started_from"] == "out" and "from the weights of out" in (tmp_path / "more" / "README.md").read_text()
     assert after["tokens_seen"] - before["tokens_seen"] == after["steps"] * after["tokens_per_step"]
     assert load_file(tmp_path / "more" / "model.safetensors")["norm.weight"].float().mean() == pytest.approx(

@@ -31,6 +31,7 @@ from draftscope.train.data.answers import TargetAnswer, by_kind, is_held_out
 from draftscope.train.data.corpus import Credit, sources
 from draftscope.train.data.prompts import mix, requests_from, training_prompts
 from draftscope.train.data.writing import WritingPlan, collect, digest_of, feature_layers, tokenize
+from draftscope.train.fit.evaluate import Agreement
 from draftscope.train.fit.fit import Budget, Fitted, fit, interruptible
 from draftscope.train.fit.numerics import precision
 from draftscope.train.fit.sources import AnswerText, fingerprint
@@ -136,9 +137,11 @@ def _train(training: DrafterTraining, engine: DecodingEngine, requests: list[Pro
         about += f".{fingerprint(0, [], student)}"
     lesson, recipe, state = lesson_for(network, student), preset.recipe(kind), training.work / f"{kind}.{about}"
     source = AnswerText(Teacher(lesson, layers), train, held, recipe, training.seed, f"{kind} {about}", seen)
+    before = None if training.warm_start is None else source.agreement(_measured(source)["all"])
     fitted = fit(lesson, source, recipe, Budget((training.minutes or preset.minutes) * 60, deadline=deadline), state)
     if fitted.progress.step:
-        publish_drafter(training, engine, fitted, source, tried_prompts(requests, engine) if fitted.done else [])
+        tried = tried_prompts(requests, engine) if fitted.done else []
+        publish_drafter(training, engine, fitted, source, tried, before)
     if not fitted.done:
         print(f"Stopped at step {fitted.progress.step}; saved in {state}. Run the same command to continue.")
     return fitted.done
@@ -169,22 +172,33 @@ def tried_prompts(requests: Sequence[Prompt], engine: DecodingEngine) -> list[Pr
     return chosen
 
 
+def _measured(source: AnswerText) -> dict[str, list[TargetAnswer]]:
+    """The held-out answers of the published figures, by kind and all of them."""
+    groups = by_kind(source.held, MAX_MEASURED)
+    return groups | {"all": [answer for group in groups.values() for answer in group]}
+
+
 def publish_drafter(
-    training: DrafterTraining, engine: DecodingEngine, fitted: Fitted, source: AnswerText, tried: list[Prompt]
+    training: DrafterTraining,
+    engine: DecodingEngine,
+    fitted: Fitted,
+    source: AnswerText,
+    tried: list[Prompt],
+    before: Agreement | None,
 ) -> None:
-    """Writes the drafter's folder and prints its figures; `tried` prompts are decoded with it."""
+    """Writes the drafter's folder and prints its figures; `tried` prompts are decoded with it. `before` is the
+    agreement of the weights that it started from."""
     student = fitted.lesson.student
 
     def measure(record: TrainingRecord, folder: Path) -> TrainingRecord:
-        measured = by_kind(source.held, MAX_MEASURED)
-        groups = measured | {"all": [answer for group in measured.values() for answer in group]}
         return replace(
             record,
             vocabulary=student.vocabulary if isinstance(student, Head) else engine.target.vocabulary,
             covered=covered_share(student, source.held),
             answers=_answers_read(fitted, source),
             started_from="" if training.warm_start is None else training.warm_start.name,
-            agreement={kind: source.agreement(group) for kind, group in groups.items()},
+            agreement={kind: source.agreement(group) for kind, group in _measured(source).items()},
+            before=before,
             trials=_trials(training, student, folder, tried),
         )
 
