@@ -21,6 +21,7 @@ class Phone {
 
   /** Joins, or joins again with the same token, and listens. */
   async join() {
+    if (!this.state) main.replaceChildren(h("p", `Looking for the room ${this.code} …`));
     try {
       const { phone } = await post(`class/${this.code}/join`, { phone: session.read(this.name) ?? "" });
       this.token = phone;

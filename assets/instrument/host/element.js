@@ -265,6 +265,8 @@ export class Instrument extends HTMLElement {
       this.museum.show();
       findRun();
     }
+    const task = delta.compare || delta.check || delta.audit || delta.load;
+    if (task?.state === "done" && this.message.text.textContent === this.resumed) this.message.hide();
     if (delta.compare && this.compare.take(delta.compare)) this.showResumed("Compare", "comparison");
     if (delta.check && this.checked.take(delta.check)) this.showResumed("Is it exact?", "check");
     if (delta.audit && this.servers.take(delta.audit)) this.showResumedServers("audit");
@@ -277,12 +279,18 @@ export class Instrument extends HTMLElement {
   /** A comparison or a check that was going on before a reload is shown again. */
   showResumed(part, what) {
     this.unfold.set(part, true);
-    this.say(`Your ${what} is still running; its results so far are under “${part}”.`);
+    this.sayResumed(what, `under “${part}”`);
   }
 
   showResumedServers(what) {
     openDoor("servers");
-    this.say(`Your ${what} is still running; its results so far are here.`);
+    this.sayResumed(what, "here");
+  }
+
+  /** Until it ends. */
+  sayResumed(what, where) {
+    this.resumed = `Your ${what} is still running; its results so far are ${where}.`;
+    this.say(this.resumed);
   }
 
   receiveRun(delta) {

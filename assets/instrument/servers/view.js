@@ -290,8 +290,7 @@ export class ServersView {
   audit(name) {
     this.requested = name;
     this.audits.delete(name);
-    const against = this.against.value === name ? "" : this.against.value;
-    askHost("audit", { kind: "audit", names: [name], against });
+    askHost("audit", { kind: "audit", names: [name], against: this.against.value });
   }
 
   add(event) {
