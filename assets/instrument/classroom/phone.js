@@ -72,13 +72,8 @@ class Phone {
   earlier(to) {
     return this.wander(async () => {
       const steps = await this.ask("lesson");
-      return {
-        steps,
-        at: Math.max(
-          0,
-          steps.findIndex(({ at: n }) => n === to),
-        ),
-      }; // the first, where none was shown
+      const shown = steps.findIndex(({ at: n }) => n === to);
+      return { steps, at: Math.max(0, shown) }; // the first, where none was shown
     });
   }
 
