@@ -126,10 +126,12 @@ def test_a_cancelled_comparison_leaves_the_last_one(visit: Any) -> None:
 def check_is_cancelled(page: Any) -> None:
     page.unfold("Is it exact?")
     assert "Takes a minute" in page.text(".check")
+    page.ask("e => e.say('Refused.')")
     started(page, "Check this pair and drafter")
     page.until("e => e.checked.running && e.checked.answer.ev.length > 0")
     page.painted()
     assert re.search(r"\d of 9 tests", page.text(".check .stated"))
+    assert page.ask("e => e.message.box.hidden")  # what was refused before is over
     page.element.locator(".check").get_by_role("button", name="Cancel").click()
     page.until("e => !e.checked.running")
     page.painted()

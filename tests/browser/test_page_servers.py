@@ -75,6 +75,7 @@ def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any,
     page.until("e => e.message.text.textContent.includes('cannot be audited against itself')")
     page.element.get_by_role("button", name="Load test", exact=True).click()
     page.until(SHOWS.format(selector=".loaded", words="one and two under load"))
+    assert page.ask("e => e.message.box.hidden")  # what was refused before is over
     page.element.locator(".loaded").get_by_role("button", name="Stop", exact=True).click()
     page.until("e => !e.servers.running")
     page.until(SHOWS.format(selector=".loaded", words="stopped after"))
