@@ -27,12 +27,12 @@ def test_three_stages_are_seen_without_scrolling(visit: Any) -> None:
     for card in ("#ds-calculator", "#ds-advice", "#ds-verdict"):
         box = page.page.locator(card).bounding_box()
         assert box["y"] > 0 and box["y"] + box["height"] <= 900, card
-    assert "about" in page.page.locator(".ds-calculator-headline").inner_text()
+    assert "By this estimate" in page.page.locator(".ds-calculator-headline").inner_text()
     assert "the page's recorded run, chosen because" in page.page.locator(".ds-calculator summary").inner_text()
     assert page.page.locator(".ds-calculator .symbol").all_inner_texts() == ["α", "c", "v"]
     assert page.page.get_by_role("slider", name="Concurrent requests", exact=True).count() == 1
     assert page.page.evaluate(EXPLAINED) == [["τ", "γ", "c"], "c"]
-    page.page.locator("#ds-verdict").get_by_text("Nothing is measured yet").wait_for()
+    page.page.locator("#ds-verdict").get_by_text("nothing is decided").wait_for()
     page.ready()
     page.page.locator("#ds-advice-drafters input").click()
     page.page.locator("ul[role=listbox] li").first.wait_for()

@@ -36,6 +36,7 @@ def test_it_opens_on_a_recorded_run(visit: Any) -> None:
         r"\d+ tokens in \d+ passes of the large model; plain decoding needed \d+; ([\d.]+) times as fast\.", headline
     )
     assert "median of 5 whole runs [" in page.figure("speed")
+    assert "gradient" in page.element.locator(".lane.plain .pane").evaluate("e => getComputedStyle(e).backgroundImage")
     rates = [float(page.element.locator(".lane .rate").nth(i).inner_text()) for i in (0, 1)]
     assert said and float(said[1]) == pytest.approx(rates[1] / rates[0], abs=0.02)
 

@@ -63,6 +63,14 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
     page.page.keyboard.press("Enter")  # the button has kept the focus
     page.painted()
     assert order("tau") == sorted(order("tau"))
+    prompt = page.page.locator("#ds-prompt textarea")
+    prompt.fill("")
+    page.element.get_by_role("button", name="Compare all drafters").click()
+    page.until("e => e.message.text.textContent.startsWith('The prompt is empty')")
+    top = page.element.locator(".message").bounding_box()["y"]
+    assert 0 <= top < 1000 and page.page.evaluate("scrollY") > top  # in view, far below the page's beginning
+    assert page.element.locator("tr[data-drafter]").count() == len(rows)
+    prompt.fill("abc")
     assert page.element.locator("th[aria-sort=ascending]").count() == 1
 
     page.element.locator("tr[data-drafter=ngram] th button").click()
@@ -118,10 +126,12 @@ def test_a_cancelled_comparison_leaves_the_last_one(visit: Any) -> None:
 def check_is_cancelled(page: Any) -> None:
     page.unfold("Is it exact?")
     assert "Takes a minute" in page.text(".check")
+    page.ask("e => e.say('Refused.')")
     started(page, "Check this pair and drafter")
     page.until("e => e.checked.running && e.checked.answer.ev.length > 0")
     page.painted()
     assert re.search(r"\d of 9 tests", page.text(".check .stated"))
+    assert page.ask("e => e.message.box.hidden")  # what was refused before is over
     page.element.locator(".check").get_by_role("button", name="Cancel").click()
     page.until("e => !e.checked.running")
     page.painted()

@@ -61,8 +61,8 @@ def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any,
     ]
     page.until(SHOWS.format(selector=".lane:nth-child(2) .foot", words="16 tokens in 4 bursts"))
     page.until(SHOWS.format(selector=".measured", words="seen from here"))
-    page.until(SHOWS.format(selector=".measured", words="1 of 36"))
-    page.until("e => e.pair.hidden")
+    page.until(SHOWS.format(selector=".measured", words="36 of 36: 1"))
+    page.until("e => e.pair.hidden && e.lead.changed.hidden")  # a race has no drafter, and Run is no part of it
     page.until("e => e.shadowRoot.querySelectorAll('.lane:nth-child(2) .t.burst.odd:not([hidden])').length === 8")
     assert_accessible(page.page)
     page.page.set_viewport_size({"width": 390, "height": 844})
@@ -70,8 +70,12 @@ def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any,
     page.element.get_by_role("button", name="Audit one").click()  # which cannot be made
     page.until("e => !e.message.box.hidden && e.message.text.textContent.includes('another tokenizer than the target')")
     page.until("e => !e.servers.running")
+    page.element.get_by_label("Audit against").select_option("one")
+    page.element.get_by_role("button", name="Audit one").click()
+    page.until("e => e.message.text.textContent.includes('cannot be audited against itself')")
     page.element.get_by_role("button", name="Load test", exact=True).click()
     page.until(SHOWS.format(selector=".loaded", words="one and two under load"))
+    assert page.ask("e => e.message.box.hidden")  # what was refused before is over
     page.element.locator(".loaded").get_by_role("button", name="Stop", exact=True).click()
     page.until("e => !e.servers.running")
     page.until(SHOWS.format(selector=".loaded", words="stopped after"))
@@ -138,6 +142,7 @@ def test_the_card_says_what_an_audit_found_in_words_shape_and_colour(visit: Any)
     assert "−6.30" in page.text(".audit table")
     assert_accessible(page.page)
     assert "✓ no difference found" in told("same", verdict="No difference found.", evidence=-2)
+    assert "this could not tell" in told("undecided", verdict="Greedy parts from plain.", undecided=True)
     assert "the server failed" in told("incomplete", verdict="The server failed.", incomplete=True)
     assert "undecided: stopped" in told("stopped")
     assert page.page.evaluate("window.pwned") is None

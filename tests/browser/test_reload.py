@@ -90,4 +90,4 @@ def test_a_comparison_and_a_check_in_mid_run_are_found_again(visit: Any, kind: s
     page.until(f"e => JSON.stringify({answer}.ev) !== e.was")
     page.element.get_by_role("button", name="Cancel").locator("visible=true").click()
     page.until(f"e => {answer}.state === 'done'")
-    page.until("e => !e.busy")
+    page.until("e => !e.busy && e.message.box.hidden")

@@ -72,8 +72,9 @@ def test_the_estimate_is_what_watch_says_of_the_shape_that_was_run(store: Json, 
     assert terms["modelledRatio"] == pytest.approx(watch["ratio"], rel=0.05)  # before any correction
     said, why = call(FILES, [("headline", [points, terms]), ("basis", [terms])])
     assert said.startswith(
-        f"Turn it on: about {watch['ratio']:.2f} times plain decoding, with drafts 2 tokens deep, 3 in"
+        f"By this estimate it pays: about {watch['ratio']:.2f} times plain decoding, with drafts 2 tokens deep, 3 in"
     )
+    assert said.endswith(".")
     assert (
         f"Watch measured {watch['ratio']:.2f} in {watch['n']} whole runs" in why
         and f"{terms['modelledRatio']:.2f}" in why

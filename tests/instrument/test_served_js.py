@@ -44,6 +44,12 @@ def test_a_lane_that_failed_is_named_and_not_compared() -> None:
     assert headline == "one wrote 16 tokens in 8 bursts. two failed; see below."
 
 
+def test_a_race_that_was_stopped_before_it_began_says_so() -> None:
+    assert said(*({**lane(name, 8, [], "cancelled"), "rounds": [], "tokens": []} for name in ("one", "two"))) == (
+        "Stopped before there was a token.", ""
+    )  # fmt: skip
+
+
 def test_answers_that_disagree_about_who_is_faster_give_a_range() -> None:
     noisy, _ = said(lane("one", 8, [0.4, 0.4, 0.4]), lane("two", 8, [0.5, 0.4, 0.3]))
     assert noisy.endswith("; two is 0.80 to 1.33 times as fast as one, too noisy to tell.")

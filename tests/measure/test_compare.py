@@ -214,6 +214,8 @@ def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
     assert list(typed.lanes)[-1] == "typed"
     with pytest.raises(DraftscopeError, match="no drafter to compare"):
         tasks.comparison(defaults() | {"prompt": "x"}, [], 2048)
+    with pytest.raises(DraftscopeError, match="The prompt is empty"):  # of which every lane would be refused alone
+        tasks.comparison(defaults() | {"prompt": " "}, known, 2048)
 
 
 def test_drafters_for_another_tokenizer_are_compared_only_without_a_draft_of_the_same() -> None:

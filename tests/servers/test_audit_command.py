@@ -99,11 +99,13 @@ def test_without_weights_a_server_is_compared_with_a_plain_one(cli: Cli) -> None
     quick = ("--length", "4", "--tokens", "896", "--json", "-")
     with stub(Habits()) as plain, stub(Habits()) as same, stub(Habits(step=9)) as other:
         equal, different = (cli(url, "--plain", plain, *quick) for url in (same, other))
+        untold = cli(other, "--plain", plain, *quick, "--temperature", "0")
     assert equal.code == 0 and equal.json["sampled"]["pairs"] == 200
     assert equal.json["verdict"].startswith("No difference from the plain server found in 200 pairs")
     assert different.code == 1 and different.json["verdict"].startswith("Differs from the plain server: ")
     assert different.json["example"]["text"].startswith(" w")
     assert "greedy parts from plain in 2 of 2 texts" in different.json["verdict"]
+    assert untold.code == 3 and untold.json["verdict"].startswith("Greedy parts from plain in 2 of 2 texts")
 
 
 @pytest.mark.parametrize(

@@ -312,7 +312,7 @@ class Rooms:
         room = self._rooms.get(code.upper()[:CODE_LENGTH])
         if room is None:
             raise NoRoomError(
-                "There is no room with this code: it has ended, or the server was started again. Nothing of it is kept."
+                "There is no room with this code: it is mistyped, or the room has ended, and nothing of it is kept."
             )
         return room
 

@@ -23,6 +23,7 @@ export class Task {
 
   ask() {
     this.requested = true;
+    say(""); // what was refused before is over
     askHost(this.kind, null);
   }
 

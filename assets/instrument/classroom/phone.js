@@ -21,6 +21,7 @@ class Phone {
 
   /** Joins, or joins again with the same token, and listens. */
   async join() {
+    if (!this.state) main.replaceChildren(h("p", `Looking for the room ${this.code} …`));
     try {
       const { phone } = await post(`class/${this.code}/join`, { phone: session.read(this.name) ?? "" });
       this.token = phone;
@@ -71,13 +72,8 @@ class Phone {
   earlier(to) {
     return this.wander(async () => {
       const steps = await this.ask("lesson");
-      return {
-        steps,
-        at: Math.max(
-          0,
-          steps.findIndex(({ at: n }) => n === to),
-        ),
-      }; // the first, where none was shown
+      const shown = steps.findIndex(({ at: n }) => n === to);
+      return { steps, at: Math.max(0, shown) }; // the first, where none was shown
     });
   }
 

@@ -32,7 +32,8 @@ export class Calculator {
     const rests = h("details", this.source, this.basis);
     const again = h("button", { type: "button", on: { click: () => this.reset() } }, "As measured");
     const controls = h("div", { on: { input: () => this.draw() } }, form, again);
-    this.root = h("div", this.headline, h("div", this.picture, controls), this.flips, rests);
+    this.rest = [h("div", this.picture, controls), this.flips, rests]; // once there is a run to start from
+    this.root = h("div", this.headline);
   }
 
   /** Of the run in `store`, once it is finished; until then the last one that was stays. */
@@ -49,6 +50,7 @@ export class Calculator {
   }
 
   begin(terms, draft, source) {
+    if (!this.terms) this.root.append(...this.rest);
     this.terms = terms;
     setText(this.source, `What this rests on: ${source}`);
     const of = `An estimate of the speed, beside plain decoding of as many answers, from the run of ${laneTitle(draft)} on Watch (${provenance(draft.start)}).`;
@@ -116,7 +118,7 @@ function chart(points, terms) {
     {
       viewBox: `0 0 ${WIDE} ${HIGH}`,
       role: "img",
-      "aria-label": `${headline(points, terms)}. ${spoken(points, unit)}`,
+      "aria-label": `${headline(points, terms)} ${spoken(points, unit)}`,
     },
     s("line.one", { x1: x(0), y1: y(1), x2: x(last), y2: y(1) }),
     words("1, plain", x(last) + 8, y(1) + 4, "side"),

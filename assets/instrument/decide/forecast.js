@@ -108,13 +108,12 @@ export function headline(points, terms) {
   const speed = (point) => `about ${point.ratio.toFixed(2)} times plain decoding`;
   if (top.ratio <= 1) {
     const next = best(points.slice(1));
-    return `Leave it off: at best ${speed(next)}, with ${shape(next, terms)}`;
+    return `By this estimate it does not pay: at best ${speed(next)}, with ${shape(next, terms)}.`;
   }
   if (asRun === top || asRun.ratio.toFixed(2) === top.ratio.toFixed(2))
-    return `Turn it on: ${speed(asRun)}, with ${shape(asRun, terms)}`;
-  const shorter = `${shape(top, terms)} would give about ${top.ratio.toFixed(2)}`;
-  if (asRun.ratio > 1) return `Turn it on: ${speed(asRun)}, with ${shape(asRun, terms)}; ${shorter}`;
-  return `Turn it on, but shorter: ${speed(top)}, with ${shape(top, terms)}; ${shape(asRun, terms)} would give about ${asRun.ratio.toFixed(2)}`;
+    return `By this estimate it pays: ${speed(asRun)}, with ${shape(asRun, terms)}.`;
+  const [said, other, pays] = asRun.ratio > 1 ? [asRun, top, "it pays"] : [top, asRun, "it pays if drafts are shorter"];
+  return `By this estimate ${pays}: ${speed(said)}, with ${shape(said, terms)}; ${shape(other, terms)} would give about ${other.ratio.toFixed(2)}.`;
 }
 
 /** Drafted in a round. */

@@ -265,24 +265,23 @@ export class Instrument extends HTMLElement {
       this.museum.show();
       findRun();
     }
-    if (delta.compare && this.compare.take(delta.compare)) this.showResumed("Compare", "comparison");
-    if (delta.check && this.checked.take(delta.check)) this.showResumed("Is it exact?", "check");
-    if (delta.audit && this.servers.take(delta.audit)) this.showResumedServers("audit");
-    if (delta.load && this.servers.takeLoad(delta.load)) this.showResumedServers("load test");
+    const task = delta.compare || delta.check || delta.audit || delta.load;
+    if (task?.state === "done" && this.message.text.textContent === this.resumed) this.message.hide();
+    if (delta.compare && this.compare.take(delta.compare)) this.showResumed("comparison", "Compare");
+    if (delta.check && this.checked.take(delta.check)) this.showResumed("check", "Is it exact?");
+    if (delta.audit && this.servers.take(delta.audit)) this.showResumed("audit");
+    if (delta.load && this.servers.takeLoad(delta.load)) this.showResumed("load test");
     if (delta.lesson) this.lessons.arrive(delta.lesson, delta);
     else if (delta.run === undefined) this.request();
     else this.receiveRun(delta);
   }
 
-  /** A comparison or a check that was going on before a reload is shown again. */
-  showResumed(part, what) {
-    this.unfold.set(part, true);
-    this.say(`Your ${what} is still running; its results so far are under “${part}”.`);
-  }
-
-  showResumedServers(what) {
-    openDoor("servers");
-    this.say(`Your ${what} is still running; its results so far are here.`);
+  /** What was going on before a reload is shown again, in a `part` of Watch or among the servers. */
+  showResumed(what, part) {
+    if (part) this.unfold.set(part, true);
+    else openDoor("servers");
+    this.resumed = `Your ${what} is still running; its results so far are ${part ? `under “${part}”` : "here"}.`;
+    this.say(this.resumed);
   }
 
   receiveRun(delta) {

@@ -164,12 +164,12 @@ export function controlsChanged(names, values) {
 
 /** Settings that are not those of the lane that is shown, as the page names them. */
 export function settingsChanged(start) {
-  if (!controls || !start || start.server?.inside) return [];
+  if (!controls || !start || start.server) return [];
   const had = { prompt: start.prompt, drafter: start.drafter, seed: start.seed, ...start.settings };
   const words = (value) => String(Array.isArray(value) ? value.join(",") : (value ?? "")).replaceAll(" ", "");
   return Object.keys(had)
     .filter((name) => name in controls && words(had[name]) !== words(controls[name]))
-    .map((name) => given.labels[name]?.label.toLowerCase() || name);
+    .map((name) => given.labels[name]?.label.split(/[,:]/)[0].toLowerCase() || name);
 }
 
 export async function copyLink(query, space, prompt) {

@@ -38,7 +38,8 @@ export function serversSentence(store, now, whole) {
   const living = store.lanes.filter((lane) => !failed(lane));
   if (!living.length) return `No server answered.${lost}`;
   const states = living.map((lane) => ({ lane, ...stateAt(lane, now) }));
-  if (!states.some(({ tokens }) => tokens)) return `The servers are warming up; no token yet.${lost}`;
+  if (!states.some(({ tokens }) => tokens))
+    return `${isFinished(store) ? "Stopped before there was a token." : "The servers are warming up; no token yet."}${lost}`;
   const wrote = states
     .filter(({ tokens }) => tokens)
     .map(({ lane, tokens, rounds }, i, [first]) => {

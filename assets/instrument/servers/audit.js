@@ -15,17 +15,19 @@ const BETS = {
   positions: "single positions",
 };
 
-/** What an audit has found so far: differs, same, or undecided. */
+/** What an audit has found so far. */
 export function resultOf(audit, running) {
   if (!audit.verdict) return running ? "running" : "stopped";
   if (audit.different) return "differs";
-  return audit.incomplete ? "incomplete" : "same";
+  if (audit.incomplete) return "incomplete";
+  return audit.undecided ? "undecided" : "same";
 }
 
 const RESULTS = {
   running: "? undecided so far",
   stopped: "? undecided: stopped",
   incomplete: "? undecided: the server failed",
+  undecided: "? undecided: this could not tell",
   differs: "✗ differs from its target",
   same: "✓ no difference found",
 };
@@ -88,7 +90,7 @@ function progressWords(audit, answer, running) {
   const queued = running && queueWords(answer);
   if (queued) return queued;
   const at = `T ${audit.temperature} · a difference is called clear at ${formatFigure(audit.needed)} nats of evidence: a false alarm once in ${Math.round(1 / audit.false_alarm).toLocaleString("en")}, however often one looks`;
-  if (!audit.texts) return running ? `comparing greedy texts first · ${at}` : at;
+  if (!audit.texts) return running ? `comparing greedy texts${audit.temperature ? " first" : ""} · ${at}` : at;
   return `${counted(audit.texts, "sample")} of at most ${audit.samples}, ${formatMs(1000 * audit.seconds)} · ${at}`;
 }
 

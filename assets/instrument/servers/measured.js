@@ -74,7 +74,7 @@ function row(lane, first, p) {
 function acceptance(served) {
   if (!served || !Number.isFinite(served.drafted)) return [MISSING, MISSING];
   const share = served.drafted
-    ? `${formatProb(served.accepted / served.drafted)} of ${served.drafted}`
+    ? `${served.accepted} of ${served.drafted}: ${formatProb(served.accepted / served.drafted)}`
     : "nothing drafted";
   const places = served.rounds ? served.by_position.map((n) => formatProb(n / served.rounds)) : [];
   return [share, places.length ? places.join(" ") : MISSING];

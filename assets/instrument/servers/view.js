@@ -270,6 +270,7 @@ export class ServersView {
   load() {
     this.requested = LOAD;
     this.loaded = null;
+    say("");
     askHost("loadtest", { kind: "load", names: this.racing(), most: Number(this.most.value) });
   }
 
@@ -290,8 +291,8 @@ export class ServersView {
   audit(name) {
     this.requested = name;
     this.audits.delete(name);
-    const against = this.against.value === name ? "" : this.against.value;
-    askHost("audit", { kind: "audit", names: [name], against });
+    say("");
+    askHost("audit", { kind: "audit", names: [name], against: this.against.value });
   }
 
   add(event) {

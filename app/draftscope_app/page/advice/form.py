@@ -17,7 +17,7 @@ ABOUT = (
     "<p>Measures what a round costs and how many guesses are accepted, then runs the best setting in turn with plain "
     "decoding. A clear answer is tried at temperatures 0 and 1 too, if time is left.</p>"
 )
-UNDECIDED = "<p>Nothing is measured yet, so nothing is decided: the estimate is only a forecast.</p>"
+UNDECIDED = "<p>Nothing is measured on your prompts yet, so nothing is decided; the estimate is from one run.</p>"
 ANSWER = """watch("value", () => requestAnimationFrame(() => Draftscope.explain(element)));
 element.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-copy]");

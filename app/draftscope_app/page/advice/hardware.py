@@ -128,6 +128,6 @@ def answer(scenario: Scenario, result: Forecast, price: float, more: Sequence[st
             for rate in (result.plain_tokens_s, result.tokens_s.middle)
         )
         lines.append(f"A million tokens cost {plain:,.2f} plain and {drafted:,.2f} with {scenario.drafting.kind.name}.")
-    lines += [*more, *(f"{note}; choose more cards or fewer requests." for note in result.notes)]
+    lines += [*more, *(f"{note[:1].upper()}{note[1:]}; choose more cards or fewer requests." for note in result.notes)]
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f'<p role="status"><b>{escape(verdict(result))}</b> A forecast, not run.</p><ul>{items}</ul>'

@@ -19,6 +19,8 @@ CHECKED = ("rule", "lenience", "agreement", "draft_length", "confidence", "seed"
 
 def comparison(controls: Controls, drafters: Sequence[DrafterChoice], most_tokens: int) -> CompareJob:
     """Plain decoding and every available drafter, each with those of these settings that it reads."""
+    if not controls["prompt"].strip():
+        raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
     able = [d for d in drafters if d.available and d.name != "plain" and (d.name != "typed" or controls["typed"])]
     if any(d.name == "draft" for d in able):  # the draft has the target's tokenizer
         able = [d for d in able if d.name not in OTHER_TOKENIZER]

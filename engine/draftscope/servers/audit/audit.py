@@ -42,7 +42,7 @@ class AuditReport:
     verdict: str
     differences: list[str]  # of: greedy, log-probabilities, sampled
     incomplete: bool  # the server failed too often for an answer
-    undecided: bool  # nothing was found, and even a large difference would have been missed
+    undecided: bool  # nothing was found, and even a large difference may have been missed
     server: str
     target: str
     created: str  # ISO 8601, UTC
@@ -170,7 +170,7 @@ def _report(
         "log-probabilities": logprobs is not None and bool(logprobs.differs),
         "sampled": state is not None and state.different,
     }
-    sentence, undecided = "", False
+    sentence, undecided = "", bool(compared.untold)
     numbers: dict[str, Any] | None = None
     example: dict[str, str] | None = None
     if state is not None:

@@ -38,6 +38,7 @@ class AuditProgress(Record):
     verdict: str = ""
     different: bool = False
     incomplete: bool = False
+    undecided: bool = False
     example: dict[str, str] | None = None  # prompt and text
     created: str = ""
 
@@ -90,7 +91,7 @@ def _ended(latest: AuditProgress, report: AuditReport) -> AuditProgress:
     return latest.model_copy(
         update={
             "verdict": report.verdict, "different": report.different, "incomplete": report.incomplete,
-            "example": report.example, "created": report.created,
+            "undecided": report.undecided, "example": report.example, "created": report.created,
         }
     )  # fmt: skip
 
