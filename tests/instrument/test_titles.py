@@ -28,9 +28,9 @@ def test_every_drafters_title_has_the_size_that_it_reads(tiny: DecodingEngine) -
         start = run_start(tiny, info, settings, EncodedPrompt("a", "", [1]), "run", "run")
         starts.append(start.model_dump(exclude_none=True))
         size = next((text for option, text in SIZES.items() if option in info.uses), None)
-        expected.append(name if size is None else f"{name} · {size}")
+        expected.append(info.title if size is None else f"{info.title} · {size}")
     assert titles(starts) == expected
-    assert {"dspark · γ 3", "cascade · γ 3", "suffix-tree · 7 nodes", "topk-tree · 2, 2", "plain"} <= set(expected)
+    assert {"DSpark block drafter, chain · γ 3", "Suffix decoding, tree · 7 nodes", "Plain decoding"} <= set(expected)
 
 
 def test_an_older_traces_title_has_the_size_that_was_given() -> None:
