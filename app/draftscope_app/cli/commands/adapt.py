@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.loading.embedded import FAMILY
+from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
@@ -28,18 +28,16 @@ class Options(BaseModel):
     out: Path = option("a new folder for the drafter", metavar="DIR")
     minutes: float = option("time in training steps", 5.0)
     work: Path = option("folder for an unfinished run", Path(".train"), metavar="DIR")
-    threads: int | None = option("threads; default: all cores", None)
+    threads: int | None = options.THREADS
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
 @takes(given=options_of(Options.model_fields))
 def adapt(given: Given) -> int:
     """Fine-tune a drafter on your own text; prints acceptance and speed before and after.
 
     Ctrl-C saves the run and exits with 130; the same command continues from there.
+
+    Example: draftscope adapt --drafter draft --text mine.txt --out adapted
     """
     chosen = read_options(Options, given)
     if chosen.minutes <= 0:
