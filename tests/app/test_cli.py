@@ -271,10 +271,6 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
         (["claims", "--from", "no-such-folder"], "--from no-such-folder: there is no such folder"),
         (["train", "target", "--corpus", ".", "--threads", "0"], "threads = 0: should be greater than or equal to 1"),
         (["train-drafter", "--target", "m", "--threads", "-3"], "threads = -3: should be greater"),
-        (
-            ["adapt", "--drafter", "draft", "--text", "t", "--out", "o", "--threads", "9999"],
-            "threads = 9999: should",
-        ),
         (["serve", "--drafter", "mine.py:INFO"], "no drafter from a file; install that of 'mine.py:INFO'"),
         (["forecast", "Llama-3.3-70B", "--form", "k=x"], "--form k=x: write 'k=3'"),
         (["forecast", "Llama-3.3-70B", "--engine", "vlm"], "the engine 'vlm' is not known; give one of: vLLM, SGLang"),

@@ -166,6 +166,7 @@ def test_the_notebook_view_opens(browser: Any, pair: DecodingEngine, tmp_path: P
     path.write_text(f"<!DOCTYPE html><title>cell</title>{run.show()._repr_html_()}", encoding="utf-8")
     page = Alone(browser, path, frame=True)
     assert page.ask("e => e.store.lanes.map((l) => l.tokens.map((t) => t.id))") == [run.token_ids]
+    assert "Draft model, chain" in page.text(".lane")  # no engine tells this page what drafters are called
     page.element.get_by_label("Next round").click()
     page.painted()
     assert page.text(".tree h3").startswith("Round ")

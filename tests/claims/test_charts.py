@@ -115,8 +115,8 @@ def test_jitter_and_cascade_compare_the_best_of_each_kind() -> None:
 
 
 def test_fine_tuning_is_drawn_by_position() -> None:
-    ends = {"before": {"alpha": [0.5, 0.4], "tokens": 9}, "after": {"alpha": [0.6, 0.5], "tokens": 9}}
-    chart = charts.fine_tuning(SavedResults(adapted={"name": "draft, adapted"} | ends))
+    before, after = {"alpha": [0.5, 0.4], "tokens": 9}, {"alpha": [0.6, 0.5], "tokens": 9}
+    chart = charts.fine_tuning(SavedResults(continued={"name": "d", "before": before, "agreement": {"all": after}}))
     assert chart is not None and [points(line) for line in chart.lines] == [[(1, 0.5), (2, 0.4)], [(1, 0.6), (2, 0.5)]]
     assert [line.name for line in chart.lines] == [
         "before: acceptance 0.450",
@@ -126,10 +126,8 @@ def test_fine_tuning_is_drawn_by_position() -> None:
 
 def test_fine_tuning_of_a_draft_model_compares_both_measures() -> None:
     """A curve over its only position was two points in an empty plot."""
-    ends = {
-        name: {"alpha": [a], "greedy": [g], "tokens": 9} for name, a, g in (("before", 0.5, 0.4), ("after", 0.6, 0.45))
-    }
-    chart = charts.fine_tuning(SavedResults(adapted={"name": "draft, adapted"} | ends))
+    before, after = ({"alpha": [a], "greedy": [g], "tokens": 9} for a, g in ((0.5, 0.4), (0.6, 0.45)))
+    chart = charts.fine_tuning(SavedResults(continued={"name": "d", "before": before, "agreement": {"all": after}}))
     assert chart is not None and not chart.joined
     assert [points(line) for line in chart.lines] == [
         [("acceptance", 0.5), ("same most probable token", 0.4)],

@@ -157,8 +157,9 @@ def test_fine_tuning_is_judged_by_its_record(tmp_path: Path) -> None:
     claim = find(17)
     assert claim is not None
     for alpha, verdict in ((0.62, ClaimVerdict.HOLDS), (0.51, ClaimVerdict.FAILS)):
-        ends = {"before": {"alpha": [0.5], "tokens": 9}, "after": {"alpha": [alpha], "tokens": 9}}
-        (tmp_path / "training.json").write_text(json.dumps({"name": "draft, adapted"} | ends))
+        before, after = ({"alpha": [value], "tokens": 9} for value in (0.5, alpha))
+        record = {"name": "d", "before": before, "agreement": {"all": after}}
+        (tmp_path / "training.json").write_text(json.dumps(record))
         assert claim.judged(in_folder(tmp_path)).verdict is verdict
 
 

@@ -143,6 +143,15 @@ def test_by_cost_a_draft_must_win_a_twentieth(price: float, drafts: bool) -> Non
     assert sum(asked[-SELDOM:]) == SELDOM if drafts else sum(asked[-SELDOM:]) <= 1
 
 
+def test_by_cost_two_rejections_at_the_start_do_not_end_it() -> None:
+    rule = Alone(lambda gamma: 1 + 0.4 * gamma, 1)
+    for _ in range(2):
+        assert rule.begin()
+        rule.goes_on(0.5, 1.0)
+        rule.observe(0)
+    assert rule.begin()
+
+
 def test_by_cost_it_sees_past_a_step_in_the_price() -> None:
     """The first drafted token alone would not pay; four together do."""
     reached, best = simulated(0.9, [1.0, 2.1, 2.15, 2.2, 2.25])

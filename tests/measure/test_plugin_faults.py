@@ -19,7 +19,7 @@ from draftscope.drafters.options import GammaOptions, RuleOptions
 from draftscope.measure import check as checks
 from draftscope.measure.findings import Finding, verdict
 from draftscope.measure.sampled import DRAFTED
-from draftscope.verify.sampling import draw
+from draftscope.verify.drawing import draw
 from draftscope.verify.tree import DraftTree, chain
 from tests.drafters.test_plugin import plugged_in
 

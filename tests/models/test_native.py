@@ -13,6 +13,7 @@ import pytest
 import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
+from draftscope.base.compiling import kept_or_not
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models import model as modeling
 from draftscope.models.forward.lean import LeanLlama
@@ -360,7 +361,7 @@ def test_programs_are_compiled_where_nothing_can_be_kept(tmp_path: Path, monkeyp
         folders.append(config.CACHE_DIR)
         return int(cfunc(types.int64(types.int64), cache=True)(doubled).ctypes(21))
 
-    assert available.kept_or_not(compiled) == 42
+    assert kept_or_not(compiled) == 42
     before, during = folders
     assert before == config.CACHE_DIR and during and not Path(during).exists()
 

@@ -315,6 +315,10 @@ def test_a_wrong_plan_is_refused(changes: dict[str, Any], words: str) -> None:
         Plan(**changes)
 
 
+def test_a_plan_allows_what_it_says() -> None:
+    assert Plan(tolerance=0.05).allowance.nats == 0.05 and Plan().allowance == Allowance()
+
+
 def test_texts_that_only_begin_alike_are_not_said_to_be_identical() -> None:
     evidence = SimpleNamespace(identical=0, expected=3e-9)
     assert _repeated(evidence) == "its texts begin alike more often than chance gives"  # type: ignore[arg-type]

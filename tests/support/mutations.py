@@ -17,7 +17,7 @@ from draftscope.decode.target_pass import TargetPass
 from draftscope.drafters.heads import positions
 from draftscope.drafters.model import levels, ssd
 from draftscope.models.cache.slots import SlotCache
-from draftscope.verify import verify
+from draftscope.verify import drawing, verify
 from draftscope.verify.tree import DraftTree
 from draftscope.verify.uniforms import Purpose, Streams, Uniforms, uniforms
 from tests.support.contracts import chains, contracted, trees
@@ -63,6 +63,7 @@ def bf16_q(patch: pytest.MonkeyPatch) -> None:
 
 def last_from_p(patch: pytest.MonkeyPatch) -> None:
     """After a rejection the last token is drawn from p instead of the residual."""
+    patch.setattr(drawing, "loops", lambda: None)
     patch.setattr(verify, "_residual_at", lambda p, _, slot: verify._rows(p, slot))
     patch.setattr(verify, "_block_residual", lambda p, _, __, accepted: verify._rows(p, accepted).double())
 

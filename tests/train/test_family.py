@@ -30,9 +30,7 @@ from draftscope.models.loading import embedded as family
 from draftscope.models.loading.checkpoints import CheckpointOptions, find
 from draftscope.models.loading.checkpoints import load_model as load_checkpoint
 from draftscope.models.loading.embedded import FAMILY, Member
-from draftscope.train import adapt as adapting
 from draftscope.train import family as training
-from draftscope.train.adapt import adapt
 from draftscope.train.data import corpus, tokenizer
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.corpus import Texts
@@ -58,7 +56,6 @@ from draftscope.train.students.students import (
     load_model,
 )
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.main import main
 from tests.train.test_train import STEP, interrupting, on_corpus, ticking, write_corpus
 from tests.train.test_train import commanded as train_command
 
@@ -491,7 +488,7 @@ def test_a_member_is_found_where_it_was_trained(tmp_path: Path, monkeypatch: pyt
     assert family.place("eagle3") == made and family.trained_for(made) == "abc"
 
 
-# Embedded drafters are found, and can be adapted.
+# Embedded drafters are found.
 
 
 @pytest.fixture
@@ -502,7 +499,6 @@ def embedded(made: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.M
         shutil.copytree(made[0] / "out" / folder, tmp_path / "assets" / "models" / folder)
     small(monkeypatch)
     monkeypatch.setenv("DRAFTSCOPE_ASSETS", str(tmp_path / "assets"))
-    monkeypatch.setattr(adapting, "SPEED", replace(adapting.SPEED, tokens=8, repeats=1))
     return tmp_path
 
 
@@ -528,71 +524,6 @@ def test_embedded_models_are_found_by_name(embedded: Path, monkeypatch: pytest.M
     monkeypatch.chdir(embedded)
     Path("draft").mkdir()
     assert family.resolved("draft") == "draft"
-
-
-def manuscript(folder: Path) -> Path:
-    """A text that differs from the corpus."""
-    path = folder / "mine.txt"
-    path.write_text("\n".join(f"So {n} dogs sat on {n % 7} cats, and it went on." for n in range(400)))
-    return path
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["draft", "eagle3"])
-def test_adapting_raises_acceptance_on_held_out_text(
-    name: str, embedded: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = embedded / "adapted"
-    text, work = manuscript(embedded), embedded / "work"
-    timed: list[Path] = []
-    speedup = adapting.speedup
-
-    def watched(member: Member, home: Path, place: Path, prompts: Any) -> Any:
-        timed.append(place)
-        return speedup(member, home, place, prompts)
-
-    monkeypatch.setattr(adapting, "speedup", watched)
-    found = adapt(name, text, out, work, minutes=0.03)
-    assert timed == [family.home(name), embedded / "adapted.unfinished"]
-    assert found.done and found.before.tokens == found.after.tokens > 0
-    assert sum(found.after.alpha) > sum(found.before.alpha)
-    assert found.speedups is not None and all(0 < each.low <= each.median <= each.high for each in found.speedups)
-    assert read_record(out)["speedups"][1]["median"] == found.speedups[1].median
-    assert read_record(out)["after"]["tokens"] == found.after.tokens  # what claims are judged by
-    home = family.place("target")
-    assert home is not None and family.trained_for(out) == family.digest(home)
-    if name == "eagle3":
-        load_head("eagle3", out, SharedWeights.of(load_model(home)))
-    else:
-        assert load_model(out).config.vocab_size == V
-    with pytest.raises(DraftscopeError, match="already exists and is not overwritten"):
-        adapt(name, text, out, work, minutes=0.01)
-
-
-@pytest.mark.slow
-def test_adapt_refuses_targets_unknown_names_and_missing_or_short_text(embedded: Path) -> None:
-    text, out, work = manuscript(embedded), embedded / "adapted", embedded / "work"
-    (embedded / "short.txt").write_text("a few words")
-    for name, source, message in (
-        ("target", text, "is a target"),
-        ("eagle5", text, "There is no embedded model 'eagle5'; choose from"),
-        ("medusa", text, "train family --members medusa"),
-        ("draft", embedded / "nowhere.txt", "no text file"),
-        ("draft", embedded / "short.txt", "add more text"),
-    ):
-        with pytest.raises(DraftscopeError, match=message):
-            adapt(name, source, out, work, minutes=0.01)
-    assert not out.exists()
-
-
-@pytest.mark.slow
-def test_the_adapt_command(embedded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("adapt", "--drafter", "draft", "--text", str(manuscript(embedded)), "--out", str(embedded / "mine"))
-    assert main([*words, "--work", str(embedded / "work"), "--minutes", "0.01", "--threads", "1"]) == 0
-    printed = capsys.readouterr().out
-    assert printed.count("before ") == printed.count("after ") == 2 and "divided by plain's" in printed
-    assert main([*words, "--minutes", "0"]) == 2
-    assert "--minutes 0" in capsys.readouterr().err
 
 
 # Initial weights and precision.

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -24,6 +25,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
 from draftscope.drafters.options import trained_kinds
 from draftscope.models.heads import Eagle3, Head, SharedWeights, load_head
+from draftscope.models.heads.lessons.lesson import Distillation, kl
 from draftscope.models.heads.lessons.parallel import blocks
 from draftscope.train import drafter
 from draftscope.train.data import answers as on_disk
@@ -139,6 +141,13 @@ def test_prompts_of_similar_length_are_answered_together_short_and_long_ones_in_
 def test_documents_become_requests(tmp_path: Path, document: str, request_made: str) -> None:
     (tmp_path / "some.train.txt").write_text(document)
     assert prompts.requests_from(tmp_path) == [Prompt("some", request_made)]
+
+
+def test_a_long_text_of_one_document_gives_a_request_for_every_paragraph(tmp_path: Path) -> None:
+    paragraphs = [f"In the year {year} the tower was mended by two masons." for year in range(1700, 1740)]
+    (tmp_path / "book.txt").write_text("\n\n".join(paragraphs))
+    requests = prompts.requests_from(tmp_path)
+    assert [prompt.text.split("\n\n")[-1] for prompt in requests] == paragraphs
 
 
 def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
@@ -301,6 +310,20 @@ def test_padding_changes_no_loss(
     ids[0, len(short.ids) :] = 5
     assert one.loss(output).item() == pytest.approx(one.loss(output._replace(ids=ids)).item(), abs=1e-6)
     assert output.ids.shape[1] > len(short.ids)
+
+
+def test_a_text_is_learned_for_one_two_or_four_steps(
+    engine: DecodingEngine, answers: tuple[list[TargetAnswer], list[TargetAnswer]], tmp_path: Path
+) -> None:
+    fitted, source = learn(engine, *answers, tmp_path, 1e-9)
+    lesson = fitted.lesson
+    assert isinstance(lesson, Distillation)
+    shown = {depths: output for output in (source.step(number) for number in range(12)) if (depths := output.depths)}
+    assert set(shown) == {1, 2, 4}
+    one, two = [kl(*pair.rows_of(shown[2])) for pair in lesson.pairs(shown[2])]
+    assert lesson.loss(shown[2]).item() == pytest.approx(
+        (lesson.weights[0] * one + lesson.weights[1] * two).item() / sum(lesson.weights[:2])
+    )
 
 
 @torch.no_grad()
@@ -513,6 +536,18 @@ def test_a_sitting_stops_and_the_command_continues(
     assert "Run the same command to continue" in capsys.readouterr().out
     assert commanded(*common) == 0
     assert "tau" in capsys.readouterr().out
+    before = json.loads((tmp_path / "out" / "training.json").read_text())
+    file = tmp_path / "out" / "model.safetensors"
+    save_file(load_file(file) | {"norm.weight": torch.full((SHAPE.hidden_size,), 7.0).bfloat16()}, file)
+    place = ("--warm-start", str(tmp_path / "out"), "--out", str(tmp_path / "more"))
+    assert commanded(*common, *place, "--minutes", "0.0001") == 0
+    after = json.loads((tmp_path / "more" / "training.json").read_text())
+    assert after["before"]["tokens"] == after["agreement"]["all"]["tokens"] > 0
+    assert after["started_from"] == "out" and "from the weights of out" in (tmp_path / "more" / "README.md").read_text()
+    assert after["tokens_seen"] - before["tokens_seen"] == after["steps"] * after["tokens_per_step"]
+    assert load_file(tmp_path / "more" / "model.safetensors")["norm.weight"].float().mean() == pytest.approx(
+        7.0, abs=0.1
+    )
 
 
 @pytest.mark.slow
@@ -543,6 +578,7 @@ def test_measuring_can_be_interrupted_and_begun_again(
         (("--prompts", "nowhere.jsonl"), "cannot be read"),
         (("--text", "nowhere"), "no folder"),
         (("--out", "."), "holds other files"),
+        (("--out", "head", "--warm-start", "./head"), "another folder"),
         (("--preset", "gpu"), "needs a CUDA device"),
     ],
 )

@@ -22,7 +22,8 @@ from draftscope.measure.findings import FALSE_ALARM, verdict
 from draftscope.measure.joint import chi_square, distances, exact_joint, joint_distance, sampled_joint
 from draftscope.models.model import Model
 from draftscope.verify import rules, verify
-from draftscope.verify.sampling import Sampling, draw
+from draftscope.verify.drawing import draw
+from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import chain
 from draftscope.verify.uniforms import Streams
 from tests.verify.test_rules import (

@@ -9,26 +9,36 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftscope.verify import rules, verify
-from draftscope.verify.sampling import draw, draw_distinct
+from draftscope.verify import drawing, rules, verify
+from draftscope.verify.drawing import draw
+from draftscope.verify.sampling import draw_distinct
 from draftscope.verify.tree import DraftTree, Topology, chain, deterministic_chains, full, topology
 from draftscope.verify.uniforms import Streams, Uniforms
 
 VOCABULARY = 6
 
 
-def random_distributions(seed: int, *shape: int) -> Tensor:
+@pytest.fixture(params=["loops", "tensors"], autouse=True)
+def computed_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways of a processor: with numba and without."""
+    if request.param == "tensors":
+        monkeypatch.setattr(drawing, "loops", lambda: None)
+    else:
+        assert drawing.loops() is not None
+
+
+def random_distributions(seed: int, *shape: int, size: int = VOCABULARY) -> Tensor:
     """Random distributions in which some tokens have probability 0."""
     generator = torch.Generator().manual_seed(seed)
-    logits = 2 * torch.randn(*shape, VOCABULARY, generator=generator)
-    holes = torch.rand(*shape, VOCABULARY, generator=generator) < 0.2
+    logits = 2 * torch.randn(*shape, size, generator=generator)
+    holes = torch.rand(*shape, size, generator=generator) < 0.2
     return logits.masked_fill(holes & (logits < logits.amax(-1, keepdim=True)), -torch.inf).softmax(-1)
 
 
-def drawn_tree(form: Topology, seed: int, deterministic: tuple[int, ...] = ()) -> DraftTree:
+def drawn_tree(form: Topology, seed: int, deterministic: tuple[int, ...] = (), size: int = VOCABULARY) -> DraftTree:
     """A tree with children drawn from random distributions without replacement, and some deterministic slots."""
     slots = form.nodes + 1
-    distributions = random_distributions(seed, form.batch, slots)
+    distributions = random_distributions(seed, form.batch, slots, size=size)
     uniforms = torch.rand(
         form.batch, slots, max(form.width, 1), generator=torch.Generator().manual_seed(seed + 1)
     ).double()
@@ -123,6 +133,22 @@ def test_block_verification_equals_the_readable_rule(seed: int) -> None:
         tau = rules.block_accepted(thresholds[b, :length].tolist(), uniforms.accept[b].tolist()[:length])
         last = draw(torch.tensor(rules.block_last(*rows, tokens, tau)), uniforms.last[b, tau])
         assert (int(verification.accepted[b]), int(verification.last[b])) == (tau, int(last))
+
+
+@pytest.mark.parametrize("size", [40, 512, 1300])
+def test_loops_and_tensors_give_the_same(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the draft is the target, so that nothing is left of it."""
+    tree, uniforms = drawn_tree(chain(3, 96), 5, size=size), Streams(5, tuple(range(96))).uniforms(0, 3)
+    tree = replace(tree, never_accepted=torch.arange(3) >= torch.arange(96)[:, None] % 4)
+    p = random_distributions(6, 96, 4, size=size)
+    p[:24] = tree.distributions[:24]
+    ways = []
+    for loops in (drawing.loops, lambda: None):
+        monkeypatch.setattr(drawing, "loops", loops)
+        ways.append((*verify.verify_block(p, tree, uniforms).parts[:7], draw(p[:, 0], uniforms.last[:, 0])))
+    for one, other in zip(*ways, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
+    assert 0 < ways[0][1].double().mean() < 3
 
 
 def test_block_and_token_rule_agree_on_a_chain_of_one() -> None:

@@ -70,7 +70,6 @@ COMMANDS = {
     "pairs": Listed(MODELS, "List known pairs of models and what they need."),
     "train": Listed(MODELS, "Train the embedded models, all or some."),
     "train-drafter": Listed(MODELS, "Train a drafter for any model, on its own answers."),
-    "adapt": Listed(MODELS, "Fine-tune a drafter on your own text."),
 }
 
 

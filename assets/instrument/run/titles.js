@@ -21,8 +21,8 @@ export const laneTitle = (lane) =>
 export function titleOf(lane) {
   if (!lane.start) return lane.name;
   if (lane.start.server && lane.start.server.program !== OWN) return serverTitle(lane.start.server);
-  const { drafter, settings: s = {} } = lane.start;
-  const name = drafterTitle(drafter);
+  const { drafter, title, settings: s = {} } = lane.start;
+  const name = title || drafterTitle(drafter);
   const size = sizeOf(lane.start);
   if (!s[size]) return name;
   if (size === "shape") return `${name} · ${s.shape.join(", ")}`;

@@ -144,18 +144,17 @@ def ladder(evidence: SavedResults) -> Chart | None:
 
 
 def fine_tuning(evidence: SavedResults) -> Chart | None:
-    """17: before and after `draftscope adapt`: acceptance by position; of a single position with greedy agreement."""
-    if evidence.adapted is None:
+    """17: before and after `train-drafter --warm-start`: acceptance by position, or acceptance and greedy agreement."""
+    if evidence.continued is None or evidence.before_and_after is None:
         return None
-    stages = {name: evidence.adapted[name] for name in ("before", "after")}
-    by_position = len(stages["before"]["alpha"]) > 1
+    by_position = len(evidence.before_and_after[0]["alpha"]) > 1
     lines = []
-    for name, scores in stages.items():
+    for name, scores in zip(("before", "after"), evidence.before_and_after, strict=True):
         places: Sequence[float | str] = list(range(1, len(scores["alpha"]) + 1)) if by_position else MEASURES
         values = scores["alpha"] if by_position else [scores["alpha"][0], scores["greedy"][0]]
         lines.append(Line(f"{name}: acceptance {fmean(scores['alpha']):.3f}", places, values))
-    tokens = evidence.adapted["after"]["tokens"]
-    note = f"{evidence.adapted['name']}: measured on {tokens:,} held-out tokens. Acceptance is the sum of min(p, q)."
+    tokens = evidence.before_and_after[1]["tokens"]
+    note = f"{evidence.continued['name']}: measured on {tokens:,} held-out tokens. Acceptance is the sum of min(p, q)."
     x, y = ("position in the draft", "acceptance") if by_position else ("", "share of tokens")
     return Chart(x, y, note, lines, joined=by_position)
 

@@ -1,4 +1,4 @@
-"""The results that claims are judged by: files that `draftscope bench`, `regret`, `advise` and `adapt` wrote."""
+"""The results that claims are judged by: files that `bench`, `regret`, `advise` and `train-drafter` wrote."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ class SavedResults:
     benches: Sequence[RowJson] = ()
     regret: RowJson | None = None
     advice: RowJson | None = None
-    adapted: RowJson | None = None
+    continued: RowJson | None = None  # a drafter's training that started from another's weights
+
+    @property
+    def before_and_after(self) -> tuple[RowJson, RowJson] | None:
+        """How far a drafter agreed with its target before that training and after it."""
+        return (self.continued["before"], self.continued["agreement"]["all"]) if self.continued is not None else None
 
     @property
     def rows(self) -> Sequence[RowJson]:
@@ -147,5 +152,6 @@ def in_folder(folder: Path) -> SavedResults:
     benches = [read(path, "rows") for path in sorted(folder.rglob("bench.json"))]
     regrets = [read(path, "rows") for path in sorted(folder.rglob("regret.json"))]
     advices = [read(path, "limits") for path in sorted(folder.rglob("advice.json"))]
-    adapted = [results for path in sorted(folder.rglob("training.json")) if "after" in (results := read(path, "name"))]
-    return SavedResults(benches, *(next(iter(files), None) for files in (regrets, advices, adapted)))
+    records = [read(path, "name") for path in sorted(folder.rglob("training.json"))]
+    continued = [record for record in records if record.get("before")]
+    return SavedResults(benches, *(next(iter(files), None) for files in (regrets, advices, continued)))

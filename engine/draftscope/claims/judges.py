@@ -173,11 +173,11 @@ def jitter(evidence: SavedResults) -> JudgedClaim | None:
 
 
 def fine_tuned(evidence: SavedResults) -> JudgedClaim | None:
-    """17: the drafter's acceptance on held-out text before and after `draftscope adapt`."""
-    if evidence.adapted is None:
+    """17: the drafter's acceptance on held-out answers before and after `train-drafter --warm-start`."""
+    if evidence.before_and_after is None:
         return None
-    before, after = (fmean(evidence.adapted[name]["alpha"]) for name in ("before", "after"))
-    gain, tokens = after / before - 1, evidence.adapted["after"]["tokens"]
+    before, after = (fmean(scores["alpha"]) for scores in evidence.before_and_after)
+    gain, tokens = after / before - 1, evidence.before_and_after[1]["tokens"]
     result = (
         f"Acceptance (sum of min(p, q), mean over positions) on {tokens:,} held-out tokens went from {before:.3f} to "
         f"{after:.3f}: {gain:+.1%}."

@@ -44,6 +44,7 @@ def run_start(
         revision=revision(),
         models=models_of(pair, info),
         drafter=info.name,
+        title=info.title,
         exact=info.exact_with(settings),
         unchecked=is_unchecked(info, pair.target.digest) or None,
         sized_by=next((name for name in ("shape", "tree_nodes", "gamma") if name in info.uses), ""),

@@ -79,7 +79,8 @@ class Lane:
     def counted_since(self, before: Counted | None) -> Counted | None:
         """None also where nothing was drafted. Raises `DraftscopeError` where the server was started anew."""
         after = None if before is None else self.counters()
-        return None if before is None or after is None or not after.drafted else after - before
+        since = None if before is None or after is None else after - before
+        return since if since is not None and since.drafted else None
 
 
 @dataclass(frozen=True)

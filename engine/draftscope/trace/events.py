@@ -221,6 +221,7 @@ class RunStart(Event):
     revision: str = ""  # git revision of the code, where known
     models: Parts[ModelInfo]
     drafter: str
+    title: str = ""  # what the drafter is called on screen
     exact: bool
     unchecked: bool | None = None  # `exact` is what another package says, and no check has confirmed it
     sized_by: str | None = None  # the option that says how large a draft is: gamma, shape or tree_nodes; perhaps none

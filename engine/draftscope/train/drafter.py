@@ -31,6 +31,7 @@ from draftscope.train.data.answers import TargetAnswer, by_kind, is_held_out
 from draftscope.train.data.corpus import Credit, sources
 from draftscope.train.data.prompts import mix, requests_from, training_prompts
 from draftscope.train.data.writing import WritingPlan, collect, digest_of, feature_layers, tokenize
+from draftscope.train.fit.evaluate import Agreement
 from draftscope.train.fit.fit import Budget, Fitted, fit, interruptible
 from draftscope.train.fit.numerics import precision
 from draftscope.train.fit.sources import AnswerText, fingerprint
@@ -39,9 +40,9 @@ from draftscope.train.publish import figures
 from draftscope.train.publish.card import card
 from draftscope.train.publish.figures import Trial, trials
 from draftscope.train.publish.publish import Publication, print_figures, publish
-from draftscope.train.publish.record import AnswersRead, TrainingRecord
+from draftscope.train.publish.record import AnswersRead, TrainingRecord, tokens_behind
 from draftscope.train.students.recipes import PRESETS, Preset
-from draftscope.train.students.students import first_student, lesson_for
+from draftscope.train.students.students import first_student, lesson_for, load_student
 
 MAX_MEASURED = 48  # held-out answers of one kind in the published figures
 MAX_TRIED = 1  # held-out prompts of one kind that are decoded
@@ -60,6 +61,7 @@ class DrafterTraining:
     work: Path
     prompts: Path | None = None
     text: Path | None = None
+    warm_start: Path | None = None  # a drafter's folder, whose weights a new run starts from
     preset: str = "cpu"
     tokens: int | None = None  # of the target's answers
     minutes: float | None = None  # in training steps, over all sittings
@@ -84,6 +86,8 @@ class DrafterTraining:
             if value is not None and value <= 0:
                 raise DraftscopeError(f"--{name} {value:g} leaves nothing to train: give a positive number.")
         self.settings.place()
+        if self.warm_start is not None and self.warm_start.resolve() == self.out.resolve():
+            raise DraftscopeError(f"--warm-start and --out are both {self.out}: write to another folder.")
         if self.out.exists() and not (self.out / RECORD).exists() and any(self.out.iterdir()):
             raise DraftscopeError(f"{self.out} holds other files: name a new folder, or one made by this command.")
 
@@ -126,12 +130,18 @@ def _train(training: DrafterTraining, engine: DecodingEngine, requests: list[Pro
         print(f"Stopped while the target was writing; its answers are in {folder}. Run the same command to continue.")
         return False
     train, held = on_disk.load(folder, layers)
-    lesson = lesson_for(network, first_student(kind, network, train, prompts, training.seed))
-    recipe, state = preset.recipe(kind), training.work / f"{kind}.{about}"
-    source = AnswerText(Teacher(lesson, layers), train, held, recipe, training.seed, f"{kind} {about}")
+    if training.warm_start is None:
+        student, seen = first_student(kind, network, train, prompts, training.seed), 0
+    else:
+        student, seen = load_student(kind, training.warm_start, network), tokens_behind(training.warm_start)
+        about += f".{fingerprint(0, [], student)}"
+    lesson, recipe, state = lesson_for(network, student), preset.recipe(kind), training.work / f"{kind}.{about}"
+    source = AnswerText(Teacher(lesson, layers), train, held, recipe, training.seed, f"{kind} {about}", seen)
+    before = None if training.warm_start is None else source.agreement(_measured(source)["all"])
     fitted = fit(lesson, source, recipe, Budget((training.minutes or preset.minutes) * 60, deadline=deadline), state)
     if fitted.progress.step:
-        publish_drafter(training, engine, fitted, source, tried_prompts(requests, engine) if fitted.done else [])
+        tried = tried_prompts(requests, engine) if fitted.done else []
+        publish_drafter(training, engine, fitted, source, tried, before)
     if not fitted.done:
         print(f"Stopped at step {fitted.progress.step}; saved in {state}. Run the same command to continue.")
     return fitted.done
@@ -162,21 +172,33 @@ def tried_prompts(requests: Sequence[Prompt], engine: DecodingEngine) -> list[Pr
     return chosen
 
 
+def _measured(source: AnswerText) -> dict[str, list[TargetAnswer]]:
+    """The held-out answers of the published figures, by kind and all of them."""
+    groups = by_kind(source.held, MAX_MEASURED)
+    return groups | {"all": [answer for group in groups.values() for answer in group]}
+
+
 def publish_drafter(
-    training: DrafterTraining, engine: DecodingEngine, fitted: Fitted, source: AnswerText, tried: list[Prompt]
+    training: DrafterTraining,
+    engine: DecodingEngine,
+    fitted: Fitted,
+    source: AnswerText,
+    tried: list[Prompt],
+    before: Agreement | None,
 ) -> None:
-    """Writes the drafter's folder and prints its figures; `tried` prompts are decoded with it."""
+    """Writes the drafter's folder and prints its figures; `tried` prompts are decoded with it. `before` is the
+    agreement of the weights that it started from."""
     student = fitted.lesson.student
 
     def measure(record: TrainingRecord, folder: Path) -> TrainingRecord:
-        measured = by_kind(source.held, MAX_MEASURED)
-        groups = measured | {"all": [answer for group in measured.values() for answer in group]}
         return replace(
             record,
             vocabulary=student.vocabulary if isinstance(student, Head) else engine.target.vocabulary,
             covered=covered_share(student, source.held),
             answers=_answers_read(fitted, source),
-            agreement={kind: source.agreement(group) for kind, group in groups.items()},
+            started_from="" if training.warm_start is None else training.warm_start.name,
+            agreement={kind: source.agreement(group) for kind, group in _measured(source).items()},
+            before=before,
             trials=_trials(training, student, folder, tried),
         )
 
@@ -212,7 +234,7 @@ def _answers_read(fitted: Fitted, source: AnswerText) -> AnswersRead:
         tokens=_tokens(source.train),
         temperatures=tuple(sorted({answer.temperature for answer in source.train})),
         held_out_tokens=_tokens(source.held),
-        epochs=fitted.progress.tokens / sum(len(answer.ids) for answer in source.train),
+        epochs=(fitted.progress.tokens - source.seen) / sum(len(answer.ids) for answer in source.train),
     )
 
 

@@ -295,7 +295,7 @@ def _drafter(training: Training, member: Member, texts: Texts) -> MemberTask:
         seen = _start_from_elder(member, training.out / ELDER, student)
         seen = _continue_from(member, training.place(member), target, student) or seen
     elif training.warm_start is not None:
-        student = load_student(member, training.warm_start, target)
+        student = load_student(member.kind, training.warm_start, target)
         seen = tokens_behind(training.warm_start)
     start = fingerprint(seed, texts.train, target, student)
     order = seed + (seen if training.continues else 0)
@@ -313,7 +313,7 @@ def _continue_from(member: Member, place: Path, target: Any, student: Any) -> in
     """Loads the weights in `place` into `student` if they exist and fit; the tokens they were trained on, else 0."""
     if not _present(place):
         return 0
-    weights, blank = load_student(member, place, target).state_dict(), student.state_dict()
+    weights, blank = load_student(member.kind, place, target).state_dict(), student.state_dict()
     if {name: value.shape for name, value in weights.items()} != {name: value.shape for name, value in blank.items()}:
         return 0
     student.load_state_dict(weights)

@@ -19,6 +19,7 @@ from transformers import (
 )
 
 from draftscope.base.settings import GeneralSettings
+from draftscope.verify.drawing import draw
 
 
 @dataclass(frozen=True)
@@ -64,17 +65,6 @@ def _warpers(sampling: Sampling) -> LogitsProcessorList:
     if sampling.min_p:
         warpers.append(MinPLogitsWarper(sampling.min_p))
     return warpers
-
-
-def draw(distribution: Tensor, uniform: Tensor) -> Tensor:
-    """Draws one token a row by inverting the cumulative distribution.
-
-    distribution [..., V], uniform [...] in [0, 1) -> [...] int64. The sum is in fp64, so a token of probability 0 is
-    never drawn and every token's frequency is right to about 1e-7.
-    """
-    cumulative = distribution.cumsum(-1, dtype=torch.float64)
-    scaled = (uniform.unsqueeze(-1) * cumulative[..., -1:]).contiguous()
-    return torch.searchsorted(cumulative, scaled, right=True).squeeze(-1).clamp_(max=distribution.shape[-1] - 1)
 
 
 def draw_distinct(distribution: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from draftscope.verify.drawing import array, draw, in_loops, loops
 from draftscope.verify.rules import TYPICAL_DELTA, TYPICAL_EPS
-from draftscope.verify.sampling import draw
 from draftscope.verify.tree import DraftTree
 from draftscope.verify.uniforms import Uniforms
 
@@ -83,11 +83,24 @@ def verify_tree(p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
 
 def verify_block(p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
     """Block verification of a drawn chain of G nodes: p [B, G + 1, V], node i drawn from `distributions[:, i]`."""
+    if in_loops(p):
+        return _verify_block_in_loops(p, tree, uniforms)
     weights, thresholds = block_thresholds(p, tree)
     passed = uniforms.accept < thresholds  # [B, G]; strict, so that a threshold of 0 never passes
     accepted = (passed * tree.topology.depth[:, 1:]).amax(-1)  # [B]: the last position that passes
     left = _block_residual(p, tree, weights, accepted)
     last = draw(left, _at(uniforms.last, accepted))
+    return Verification(_chain_path(tree, accepted), accepted, accepted, last, left, (weights, thresholds))
+
+
+def _verify_block_in_loops(p: Tensor, tree: DraftTree, uniforms: Uniforms) -> Verification:
+    """The same in one pass over p and q."""
+    assert tree.distributions is not None
+    given = p, tree.distributions, tree.tokens, tree.never_accepted, uniforms.accept, uniforms.last
+    weights, thresholds = (torch.empty(part.shape, dtype=torch.float64) for part in (uniforms.last, uniforms.accept))
+    accepted, last = torch.empty((2, len(p)), dtype=torch.long)
+    left = torch.empty(p[:, 0].shape)
+    loops().verify_block(*map(array, (*given, weights, thresholds, accepted, last, left)))
     return Verification(_chain_path(tree, accepted), accepted, accepted, last, left, (weights, thresholds))
 
 

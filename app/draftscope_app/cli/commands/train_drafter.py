@@ -28,6 +28,7 @@ class Options(BaseModel):
         "prompts for the target to answer, one JSON object a line; default: our own", None, metavar="FILE"
     )
     text: Path | None = option("also make prompts from the documents in this folder", None, metavar="DIR")
+    warm_start: Path | None = option("start a new run from the weights of this drafter's folder", None, metavar="DIR")
     work: Path = option("folder for answers and unfinished runs", Path(".train"), metavar="DIR")
     preset: Literal["cpu", "gpu"] = option("for two cores, or for a GPU", "cpu")
     seed: int = option("seed of prompts, order and weights", 0)

@@ -27,7 +27,8 @@ from draftscope.models import head_kinds
 from draftscope.models.cache.masks import Reach, attention_mask, common_of, with_common
 from draftscope.models.forward.graphs import Call, Outputs
 from draftscope.models.heads import Block, DSpark, Head, Medusa
-from draftscope.verify.sampling import draw, entropies
+from draftscope.verify.drawing import draw
+from draftscope.verify.sampling import entropies
 from draftscope.verify.tree import DraftTree, chain, empty, first_rows, padding
 
 

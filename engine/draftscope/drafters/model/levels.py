@@ -19,7 +19,8 @@ from draftscope.drafters.drafter import Drafter, Outcome, Parts, State
 from draftscope.drafters.length import Lengths
 from draftscope.drafters.options import DrafterOptions
 from draftscope.models.forward.graphs import Outputs
-from draftscope.verify.sampling import draw, draw_distinct, entropies
+from draftscope.verify.drawing import draw
+from draftscope.verify.sampling import draw_distinct, entropies
 from draftscope.verify.tree import Counts, DraftTree, Topology, by_levels, empty, first_rows, with_descendants
 
 

@@ -28,7 +28,7 @@ from draftscope.drafters.length import PRIOR
 from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.options import SsdOptions
 from draftscope.trace.events import Annotation, Prefetch
-from draftscope.verify.sampling import draw
+from draftscope.verify.drawing import draw
 from draftscope.verify.tree import DraftTree, chain, even
 
 TIER = 3  # of the uniforms for prepared drafts

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
-from tempfile import TemporaryDirectory
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-T = TypeVar("T")
+from draftscope.base.compiling import kept_or_not
 
 
 class Programs(NamedTuple):
@@ -29,23 +28,6 @@ def programs() -> Programs:
 
     compiled = kept_or_not(lambda: (program.compiled(), multiply.compiled(), head.compiled()))
     return Programs(*compiled, team.start(), quantized.available())
-
-
-def kept_or_not(compiled: Callable[[], T]) -> T:
-    """What `compiled` compiles. Where numba can keep nothing on the disk (it is full, or the package's folder and the
-    user's are read-only), it compiles for this process alone, in a folder that is gone afterwards."""
-    from numba.core import config
-
-    try:
-        return compiled()
-    except (RuntimeError, OSError):
-        before = config.CACHE_DIR
-        with TemporaryDirectory(prefix="draftscope-") as folder:
-            config.CACHE_DIR = folder
-            try:
-                return compiled()
-            finally:
-                config.CACHE_DIR = before
 
 
 @lru_cache(maxsize=1)

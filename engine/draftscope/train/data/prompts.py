@@ -60,7 +60,7 @@ def requests_from(folder: Path) -> list[Prompt]:
     prompts = [
         Prompt(kind, request)
         for kind, path in _files(folder).items()
-        for request in islice(_requests(corpus.documents(path)), MAX_PER_FILE)
+        for request in islice(_requests(_documents(path)), MAX_PER_FILE)
     ]
     if not prompts:
         raise DraftscopeError(f"{folder} has no document of {MIN_LENGTH} characters or more: name a folder with text.")
@@ -76,6 +76,12 @@ def _files(folder: Path) -> dict[str, Path]:
     if not files:
         raise DraftscopeError(f"{folder} has no .txt files: name a folder of text with --text.")
     return files
+
+
+def _documents(path: Path) -> list[str]:
+    """A file's documents; the paragraphs of a file that is one long document."""
+    first, *more = corpus.documents(path)
+    return [first, *more] if more or len(first) <= MAX_LENGTH else first.split("\n\n")
 
 
 def _requests(documents: Iterable[str]) -> Iterator[str]:

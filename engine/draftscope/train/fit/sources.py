@@ -108,7 +108,7 @@ class CorpusText(TextSource):
 
 class AnswerText(TextSource):
     """The target's answers, of which `held` are for measuring only. More of them may have come since a state was saved:
-    training then continues with all. `about` is a digest of the target and the seed."""
+    training then continues with all. `about` is a digest of the target, the seed and the weights to start from."""
 
     fixed_shapes = False
 
@@ -120,8 +120,9 @@ class AnswerText(TextSource):
         recipe: Recipe,
         seed: int,
         about: str,
+        seen: int = 0,
     ) -> None:
-        self.fingerprint = about
+        self.fingerprint, self.seen = about, seen
         self.train, self.held = train, held
         self._teacher = teacher
         self._seed = seed
@@ -130,8 +131,9 @@ class AnswerText(TextSource):
     def step(self, number: int) -> TargetOutput:
         answers = self._batches.step(number)
         rows = torch.zeros(len(answers), max(len(answer.ids) for answer in answers), dtype=torch.long)
-        drawn = self._teacher.lesson.draw(rows, step_generator(self._seed, number))
-        return self._teacher.log_probabilities(answers, drawn)
+        lesson, generator = self._teacher.lesson, step_generator(self._seed, number)
+        output = self._teacher.log_probabilities(answers, lesson.draw(rows, generator))
+        return output._replace(depths=lesson.draw_depths(generator))
 
     def progress(self) -> str:
         few = by_kind(self.held, PROGRESS_ANSWERS)

@@ -125,7 +125,8 @@ def print_figures(record: TrainingRecord, out: Path) -> None:
     )
     for kind, score in record.held_out.items():
         print(f"  {kind:12} {score.nats_per_token:.3f} nats per token, {score.bits_per_byte:.3f} bits per byte")
-    for kind, agreement in record.agreement.items():
+    before = {"before": record.before} if record.before is not None else {}
+    for kind, agreement in (before | record.agreement).items():
         print(f"  {kind:12} alpha at T=1 by depth {agreement.alphas}, greedy {agreement.greedy[0]:.2f}")
     for trial in record.trials:
         print(

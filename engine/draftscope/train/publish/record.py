@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from draftscope.measure.bench.statistics import Interval
 from draftscope.models.loading.embedded import RECORD
 from draftscope.train.fit.evaluate import Agreement, Score
 from draftscope.train.publish.figures import Repeats, Trial
@@ -44,6 +43,8 @@ class TrainingRecord:
     recipe: str = ""  # digest of everything that determines an embedded model's weights, the training time included
     vocabulary: int | None = None  # of the target's tokens, those that a drafter for any target drafts
     covered: float | None = None  # the share of held-out answers' tokens that it can draft
+    started_from: str = ""  # the drafter whose weights this run started from; empty for one from scratch
+    before: Agreement | None = None  # of those weights, where `agreement` has "all"
     answers: AnswersRead | None = None  # None for one that was trained on a corpus
     held_out: dict[str, Score] = field(default_factory=dict)  # on held-out text, by domain; empty for a head
     agreement: dict[str, Agreement] = field(default_factory=dict)  # with the target, by kind of text
@@ -53,15 +54,6 @@ class TrainingRecord:
     def write(self, folder: Path) -> None:
         """Writes the record to a model folder."""
         (folder / RECORD).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdaptationRecord(TrainingRecord):
-    """Acceptance and speedup (chains of four at T = 1) before and after training on a user's text, held out."""
-
-    before: Agreement
-    after: Agreement
-    speedups: tuple[Interval, Interval]
 
 
 def read_record(folder: Path) -> dict[str, Any]:

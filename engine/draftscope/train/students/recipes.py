@@ -44,7 +44,6 @@ MEMBERS = {
     "experts-draft": MemberRecipe(DRAFT, cpu=10, gpu=1),
 }
 SMALL_LLAMA = Rates(4e-3, 4e-3)
-ADAPTED = Recipe(Rates(matrices=1e-3, rest=5e-4), tokens_per_step=4096)  # a quarter of a new drafter's learning rates
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from draftscope.models import head_kinds
 from draftscope.models.head_kinds import SMALL_MODEL
 from draftscope.models.heads import Head, HeadShape, SharedWeights, kind_of, load_head
 from draftscope.models.heads.lessons.lesson import Distillation, DraftModelLesson
-from draftscope.models.loading.embedded import Member
+from draftscope.models.loading.embedded import WHOLE, Member
 from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.tokenizer import END
@@ -63,11 +63,11 @@ def start_as(student: Any, elder: Any) -> bool:
     return bool(shared)
 
 
-def load_student(member: Member, place: Path, target: Any) -> Any:
-    """The drafter in the folder `place`, in fp32 on the target's device, to continue training."""
-    if member.is_head:
-        return load_head(member.kind, place, SharedWeights.of(target))
-    return load_model(place).to(target.device)
+def load_student(kind: str, place: Path, target: Any) -> Any:
+    """The drafter of `kind` in the folder `place`, in fp32 on the target's device, to continue training."""
+    if kind in WHOLE:
+        return load_model(place).to(target.device)
+    return load_head(kind, place, SharedWeights.of(target)).float()
 
 
 def load_model(folder: Path) -> Any:

@@ -27,7 +27,7 @@ class TargetOutput(NamedTuple):
 
     ids [B, T]; states [B, T, F]: the target's hidden states that the drafter reads; distributions [B, T, V']: row i is
     about token i + 1; drawn: the random part of the lesson, see `Lesson.draw`; counted [B, T] bool: the rows of
-    `distributions` to learn from, None for all.
+    `distributions` to learn from, None for all; depths: how many of the student's to learn, None for all.
     """
 
     ids: Tensor
@@ -35,6 +35,7 @@ class TargetOutput(NamedTuple):
     distributions: Tensor
     drawn: Tensor | None
     counted: Tensor | None = None
+    depths: int | None = None
 
 
 class DepthPair(NamedTuple):
@@ -111,6 +112,10 @@ class Distillation(Lesson):
         self.weights = weights
         self._layers: tuple[int, ...] = student.layers if isinstance(student, Head) else ()
 
+    def draw_depths(self, generator: torch.Generator) -> int | None:  # noqa: ARG002 - most learn all at once
+        """How many depths a text is learned for; None for all."""
+        return None
+
     @abstractmethod
     def pairs(self, output: TargetOutput) -> Iterator[DepthPair]:
         """For depth 1, 2, ...: the rows of `output.distributions` and the student's for the same tokens."""
@@ -124,8 +129,9 @@ class Distillation(Lesson):
     def loss(self, output: TargetOutput) -> Tensor:
         """Weighted mean over depths of KL(p || q); distributions are log-probabilities over the student's tokens."""
         depths = [kl(*pair.rows_of(output)) for pair in self.pairs(output)]
-        weighted = [weight * depth for weight, depth in zip(self.weights, depths, strict=True)]
-        return torch.stack(weighted).sum() / sum(self.weights)
+        weights = self.weights[: len(depths)]
+        weighted = [weight * depth for weight, depth in zip(weights, depths, strict=True)]
+        return torch.stack(weighted).sum() / sum(weights)
 
     @torch.no_grad()
     def run_target(self, ids: Tensor, drawn: Tensor | None) -> TargetOutput:

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from draftscope.models.heads.head import RecurrentHead
 from draftscope.models.heads.lessons.lesson import DepthPair, Distillation, TargetOutput, kl
 
+DRAWN = 1, 1, 2, 4  # steps of a text, drawn evenly: at the cost of two, where early tokens decide about late ones
 REGRESSION = 10.0  # weight of EAGLE-1's feature regression relative to its KL (2401.15077, section 3.2)
 
 
@@ -26,8 +27,11 @@ class Unrolled(Distillation):
 
     student: RecurrentHead
 
+    def draw_depths(self, generator: torch.Generator) -> int:
+        return min(DRAWN[int(torch.randint(len(DRAWN), (), generator=generator))], len(self.weights))
+
     def pairs(self, output: TargetOutput) -> Iterator[DepthPair]:
-        depth = len(self.weights)
+        depth = output.depths or len(self.weights)
         rows = output.ids.shape[1] - depth
         for step, features in enumerate(unroll(self.student, output.ids, output.states, depth), 1):
             yield DepthPair((slice(None), slice(step, step + rows)), features, self.student.logits)
