@@ -17,6 +17,7 @@ from draftscope.drafters.registry import find
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.metrics import fold
+from draftscope_app.engine import select
 from draftscope_app.engine.jobs import DrafterChoice
 from draftscope_app.page import bundle
 from draftscope_app.page.controls import LANE, as_setting, defaults, from_query, lanes, names, options
@@ -24,7 +25,8 @@ from draftscope_app.page.plots import views
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs.feed import delta, note
 from draftscope_app.page.theme import gradio_theme, page_css, palette
-from draftscope_app.serve.server import refuse_taken
+from draftscope_app.serve.server import refuse_taken, serve
+from tests.support.framed import free_port
 from tests.support.links import OWN_SETTINGS
 
 CHAIN = DrafterChoice("draft", "Draft model, chain", True, True, "", ("gamma", "rule"))
@@ -239,3 +241,9 @@ def test_a_taken_port_is_named_with_the_remedy() -> None:
             refuse_taken("127.0.0.1", port)
     with pytest.raises(DraftscopeError, match="port = 0"):
         refuse_taken("127.0.0.1", 0)
+
+
+def test_a_server_does_not_start_on_a_drafter_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(select, "engine", lambda *_: pytest.fail("started"))
+    with pytest.raises(DraftscopeError, match=r"There is no drafter 'nope'; known are plain, draft, .*oracle\."):
+        serve("127.0.0.1", free_port(), drafter="nope", block=False)

@@ -269,7 +269,16 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
         (["servers", "m", "--gamma", "0"], "gamma = 0: should be greater than or equal to 1"),
         (["servers", ""], "MODEL is empty"),
         (["claims", "--from", "no-such-folder"], "--from no-such-folder: there is no such folder"),
+        (["train", "target", "--corpus", ".", "--threads", "0"], "threads = 0: should be greater than or equal to 1"),
+        (["train-drafter", "--target", "m", "--threads", "-3"], "threads = -3: should be greater"),
+        (["serve", "--drafter", "mine.py:INFO"], "no drafter from a file; install that of 'mine.py:INFO'"),
         (["forecast", "Llama-3.3-70B", "--form", "k=x"], "--form k=x: write 'k=3'"),
+        (["forecast", "Llama-3.3-70B", "--engine", "vlm"], "the engine 'vlm' is not known; give one of: vLLM, SGLang"),
+        (["forecast", "Llama-3.3-70B", "--quant", "f8"], "the format 'f8' is not known"),
+        (["forecast", "Llama-3.3-70B", "--tp", "99"], "tp = 99: should be less than or equal to 64"),
+        (["forecast", "Llama-3.3-70B", "--tau", "x"], "'x' is not a number"),
+        (["forecast", "Llama-3.3-70B", "--within", "5"], "--within is not used without --traffic"),
+        (["forecast", "Llama-3.3-70B", "--traffic", "5", "--price", "2"], "--price is not used with --traffic"),
     ],
 )
 def test_bad_input_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: str) -> None:

@@ -16,6 +16,7 @@ import termios
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import Mock
@@ -79,12 +80,33 @@ def test_help_lists_every_command_in_its_group(capsys: pytest.CaptureFixture[str
 def test_options_of_a_run_are_grouped(capsys: pytest.CaptureFixture[str]) -> None:
     """Every setting and every loading option has its place in the help, with its range and default."""
     text = shown(capsys, "decode", "--help")
-    for panel in ("Models", "Loading", "Drafter options", "Sampling", "Prompt", "Output"):
-        assert f"\u2500 {panel} \u2500" in text
+    panels = [line.strip("\u256d\u2500\u256e ") for line in text.splitlines() if line.startswith("\u256d")]
+    assert panels[2:8] == ["Drafter options", "Sampling", "Prompt", "Models", "Loading", "Output"]
     named = {word for word in text.split() if word.startswith("--")}
     assert {f"--{name.replace('_', '-')}" for name in known_settings()} < named
     assert set(LOADING) < named
     assert "drafted tokens in a chain [1 to 64; default: 4]" in " ".join(text.replace("\u2502", " ").split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_breaks_its_lines_where_the_terminal_ends(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Nor does it ask for a value behind a switch."""
+    monkeypatch.setenv("COLUMNS", "80")
+    text = shown(capsys, command, "--help")
+    assert "<bool>" not in text
+    lines = [line.strip() for line in text.partition("\u256d")[0].splitlines()]
+    for line, following in pairwise(lines):
+        assert not line or not following or len(line) + len(following.split()[0]) > 76
+
+
+def test_a_default_in_the_help_is_the_one_that_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    def joined(command: str) -> str:
+        return " ".join(shown(capsys, command, "--help").replace("\u2502", " ").split())
+
+    assert all("default: smollm2, else embedded" in joined(command) for command in ("serve", "class"))
+    assert "lists them; default: the usual one for these models --gamma" in joined("decode")
 
 
 class BeamOptions(DrafterOptions):

@@ -84,8 +84,9 @@ def test_what_is_here_and_cannot_be_loaded_is_replaced_too(asked: list[Any], mon
 
 @pytest.mark.parametrize("named", [{"target": "smollm2"}, {"draft": "smollm2"}, {"heads": ("eagle3:folder",)}])
 def test_models_that_were_named_are_not_replaced(
-    named: dict[str, Any], asked: list[Any], monkeypatch: pytest.MonkeyPatch
+    named: dict[str, Any], asked: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Why they cannot be had is said in the terminal too."""
     monkeypatch.setattr(opening, "OPENS_ON", "other")
     if "target" in named:
         with pytest.raises(DraftscopeError, match="is not on this machine"):
@@ -93,6 +94,7 @@ def test_models_that_were_named_are_not_replaced(
     else:
         opened(LoadSettings(**named))
     assert asked == [named.get("target")]
+    assert capsys.readouterr().err == (f"draftscope: {ABSENT}\n" if "target" in named else "")
 
 
 def test_the_embedded_pair_goes_by_a_name(

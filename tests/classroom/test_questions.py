@@ -78,7 +78,10 @@ def test_a_phone_does_not_know_the_truth_before_the_reveal() -> None:
     ("written", "sentence"),
     [
         ("{", "is not JSON"),
-        ({"title": "x", "steps": []}, "steps"),
+        ({"title": "x", "steps": []}, "', steps: should have at least 1; mend"),
+        ({"title": "x", "steps": [FULL, FULL | {"options": ["a"]}]}, "step 2: options: should have at least 2"),
+        ({"title": "x", "steps": [FULL | {"said": None}]}, "step 1: said: should be a valid string"),
+        ({"title": "x", "steps": [{"run": "coin", "kind": "surviv"}]}, "step 1: kind: should be 'survive', 'refuse'"),
         ({"title": "x", "steps": [FULL | {"truth": 2}]}, "step 1: truth = 2: there are 2 options"),
         ({"title": "x", "steps": [{"run": "coin", "kind": "survive", "lane": "no"}]}, "lane = 'no'"),
         ({"title": "x", "steps": [{"run": "coin", "kind": "survive", "lane": "speculative", "nth": 999}]}, "nth = 999"),

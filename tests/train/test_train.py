@@ -21,7 +21,6 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
-from typer.main import get_command
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.heads.lessons.lesson import DraftModelLesson, Lesson, NextTokens
@@ -43,8 +42,8 @@ from draftscope.train.publish.record import TrainingRecord, read_record, tokens_
 from draftscope.train.students import students
 from draftscope.train.students.recipes import PRESETS
 from draftscope.train.students.shapes import DRAFT, TARGET, build, llama, parameters
-from draftscope_app.cli.commands import train as train_command
 from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.main import imported
 
 TINY = llama(280, layers=2, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)
 TINIER = llama(280, layers=1, width=16, heads=2, key_value_heads=1, mlp=32, positions=1024)
@@ -423,7 +422,7 @@ def test_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 
 def commanded(*words: str) -> int:
     """`draftscope train`, whose errors are raised."""
-    code = get_command(train_command.app).main(list(words), standalone_mode=False)
+    code = imported("train").main(list(words), standalone_mode=False)
     assert isinstance(code, ExitCode)
     return code
 

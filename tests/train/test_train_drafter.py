@@ -17,7 +17,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from typer.main import get_command
 
 from draftscope.base import prompts as measuring
 from draftscope.base.errors import DraftscopeError
@@ -50,8 +49,8 @@ from draftscope.train.students.students import (
     small_llama,
     token_shares,
 )
-from draftscope_app.cli.commands import train_drafter as train_drafter_command
 from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.main import imported
 from tests.train.test_train import STATES, VERY_TINY, ticking
 
 V = 280
@@ -522,7 +521,7 @@ def test_a_preset_that_computes_again_in_bf16_trains_too(
 
 
 def commanded(*words: str) -> int:
-    code = get_command(train_drafter_command.app).main(list(words), standalone_mode=False)
+    code = imported("train-drafter").main(list(words), standalone_mode=False)
     assert isinstance(code, ExitCode)
     return code
 

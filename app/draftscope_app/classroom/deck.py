@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.settings import LISTS
 from draftscope.trace import files
 from draftscope_app.classroom.questions import Lane, Question, Spec, lanes_of, make_question
 
@@ -29,13 +30,19 @@ class FromRun(Spec):
     run: str
 
 
+Step = Annotated[
+    Annotated[FromRun, Tag("run")] | Annotated[Question, Tag("ask")],
+    Discriminator(lambda step: "run" if isinstance(step, dict) and "run" in step else "ask"),
+]
+
+
 class DeckFile(BaseModel):
     """What a file holds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str = Field(max_length=80)
-    steps: tuple[FromRun | Question, ...] = Field(min_length=1, max_length=STEPS_MOST)
+    steps: tuple[Step, ...] = Field(min_length=1, max_length=STEPS_MOST)
 
 
 class Deck(BaseModel):
@@ -60,11 +67,9 @@ def read(path: Path) -> Deck:
     except OSError as error:
         raise DraftscopeError(f"'{path}' cannot be read ({error.strerror}); name a deck of questions.") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise DraftscopeError(f"'{path}': {place}: {first['msg']}; mend that entry.") from None
+        raise DraftscopeError(f"'{path}', {_wrong(error)}; mend that entry.") from None
     except ValueError as error:
-        raise DraftscopeError(f"'{path}' is not JSON ({error}); see the deck of the lessons for an example.") from None
+        raise DraftscopeError(f"'{path}' is not JSON ({error}); app/CLASS.md has an example.") from None
     runs: dict[str, dict[str, Lane]] = {}
     questions = []
     for number, step in enumerate(deck.steps, 1):
@@ -73,6 +78,17 @@ def read(path: Path) -> Deck:
         except DraftscopeError as error:
             raise DraftscopeError(f"'{path}', step {number}: {error}") from None
     return Deck(title=deck.title, questions=tuple(questions))
+
+
+def _wrong(error: ValidationError) -> str:
+    """'title: should be ...', or 'step 2: options: should have ...'; steps are counted from 1."""
+    first = error.errors()[0]
+    said = LISTS.get(first["type"], "").format(**first.get("ctx", {})) or first["msg"].removeprefix("Input ")
+    match first["loc"]:
+        case ("steps", int(number), _, *names):
+            return ": ".join([f"step {number + 1}", *map(str, names), said])
+        case names:
+            return ": ".join([*map(str, names), said])
 
 
 def _made(step: FromRun, folder: Path, runs: dict[str, dict[str, Lane]]) -> Question:

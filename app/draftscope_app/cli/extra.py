@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Annotated
 
 from draftscope.base.errors import DraftscopeError
+from draftscope_app.cli import options
+from draftscope_app.cli.fields import whole
+
+Port = Annotated[int, options.said("port to listen on", "N", parser=whole)]
+Host = Annotated[str, options.said("address to listen on", "ADDRESS")]
+NoBrowser = Annotated[bool, options.said("do not open a browser", None, None, "--no-browser")]
 
 PACKAGES = ("gradio", "plotly", "segno")
 

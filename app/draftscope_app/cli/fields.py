@@ -66,12 +66,15 @@ def read_options(model: type[Options], given: Given) -> Options:
 
 
 def takes(**bundles: Sequence[inspect.Parameter]) -> Callable[[Command], Command]:
-    """Replaces each named parameter of a command by the options of its bundle; the command receives a `Given`."""
+    """Replaces each named parameter of a command by the options of its bundle; the command receives a `Given`. The help
+    shows a command's own parameters first, and those behind a `*` last."""
 
     def decorated(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
         kept = [parameter for parameter in signature.parameters.values() if parameter.name not in bundles]
+        last = [parameter for parameter in kept if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
         options = [option for bundle in bundles.values() for option in bundle]
+        every = [*(parameter for parameter in kept if parameter not in last), *options, *last]
 
         @wraps(command)
         def called(**values: Any) -> int:
@@ -81,7 +84,7 @@ def takes(**bundles: Sequence[inspect.Parameter]) -> Callable[[Command], Command
             }
             return command(**values, **given)
 
-        called.__signature__ = signature.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
+        called.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
         return called
 
     return decorated

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from inspect import cleandoc
 from itertools import pairwise
 from keyword import iskeyword
 from typing import Annotated, Any
@@ -30,10 +31,12 @@ from draftscope_app.cli.exit_codes import ExitCode
 PROGRAM = "draftscope"
 SHOW_WARNING = warnings.showwarning
 DRAFTER_FLAGS = ("--drafter", "--drafters")
+LINE_END = re.compile(r"(?<!\n)\n(?!\n)")  # within a paragraph
 GIVEN = re.compile(r"\.py:\w+(,|$)")  # a drafter in a file
 COMPLETING = "_DRAFTSCOPE_COMPLETE"  # set by the shell when it asks what could come next
 
-DECODE, MEASURE, TRACES, MODELS, SERVE = "Decode", "Measure", "Recorded runs", "Models", "Dashboard"
+DECODE, SERVE, SPEED, EXACT = "Decode", "Dashboard", "How fast?", "Is it exact?"
+SERVERS, MODELS = "Servers of other programs", "Models"
 
 
 @dataclass(frozen=True)
@@ -46,23 +49,23 @@ class Listed:
 
 COMMANDS = {
     "decode": Listed(DECODE, "Decode a prompt and print the text as it is written."),
+    "replay": Listed(DECODE, "Print a recorded run; loads no model."),
+    "export": Listed(DECODE, "Write a recorded run as a table or a page; loads no model."),
     "serve": Listed(SERVE, "Open the dashboard in a browser."),
     "class": Listed(SERVE, "Open a class: phones predict, the projector shows."),
     "space": Listed(SERVE, "Build the dashboard as a Hugging Face Space, or upload it."),
-    "advise": Listed(MEASURE, "Decide: speculate or not, with what, and what it saves."),
-    "bench": Listed(MEASURE, "Measure drafters, and other programs on the same weights."),
-    "regret": Listed(MEASURE, "Compare policies with the best fixed one, by kind of text."),
-    "race": Listed(MEASURE, "Race servers such as vLLM and llama.cpp on the same tokens."),
-    "servers": Listed(MEASURE, "Print or run commands that start servers to race."),
-    "forecast": Listed(MEASURE, "Forecast speculation on other hardware; loads no model."),
-    "check": Listed(MEASURE, "Compare a drafter's output with plain decoding."),
-    "claims": Listed(MEASURE, "Judge what people say by your own results; loads no model."),
-    "audit": Listed(MEASURE, "Ask whether a server's output is still its target's."),
-    "museum": Listed(MEASURE, "Audit published bugs, rebuilt small, and their mends."),
-    "inspect": Listed(MODELS, "Find out whether a head will be served as it was trained."),
-    "calibrate": Listed(MEASURE, "Measure what a round costs on this machine."),
-    "replay": Listed(TRACES, "Print a recorded run; loads no model."),
-    "export": Listed(TRACES, "Write a recorded run as a table or a page; loads no model."),
+    "calibrate": Listed(SPEED, "Measure what a round costs on this machine."),
+    "advise": Listed(SPEED, "Decide: speculate or not, with what, and what it saves."),
+    "bench": Listed(SPEED, "Measure drafters, and other programs on the same weights."),
+    "regret": Listed(SPEED, "Compare bandits with the best fixed setting, by kind of text."),
+    "forecast": Listed(SPEED, "Forecast speculation on other hardware; loads no model."),
+    "claims": Listed(SPEED, "Judge what people say by your own results; loads no model."),
+    "check": Listed(EXACT, "Compare a drafter's output with plain decoding."),
+    "audit": Listed(EXACT, "Ask whether a server's output is still its target's."),
+    "museum": Listed(EXACT, "Audit published bugs, rebuilt small, and their mends."),
+    "inspect": Listed(EXACT, "Find out whether a head will be served as it was trained."),
+    "servers": Listed(SERVERS, "Print or run commands that start servers to race."),
+    "race": Listed(SERVERS, "Race servers such as vLLM and llama.cpp on the same tokens."),
     "drafters": Listed(MODELS, "List the drafters and which of them can run here."),
     "pairs": Listed(MODELS, "List known pairs of models and what they need."),
     "train": Listed(MODELS, "Train the embedded models, all or some."),
@@ -75,10 +78,38 @@ class Lazy(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         if args and args[0] in COMMANDS:
-            name = args[0].replace("-", "_") + ("_" if iskeyword(args[0]) else "")
-            module = import_module(f"draftscope_app.cli.commands.{name}")
-            self.add_command(get_command(module.app), args[0])
+            self.add_command(_readable(imported(args[0]), ctx), args[0])
         return super().resolve_command(ctx, args)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+def imported(command: str) -> Any:
+    """That command, of its module: the function of the same name, or an app with several."""
+    name = command.replace("-", "_") + ("_" if iskeyword(command) else "")
+    module = import_module(f"draftscope_app.cli.commands.{name}")
+    made = getattr(module, "app", None)
+    if made is None:
+        made = typer.Typer(add_completion=False)
+        made.command()(getattr(module, name))
+    return get_command(made)
+
+
+def _readable(command: Any, context: Any) -> Any:
+    """The command, with help that breaks its lines where the terminal ends, not where the code did."""
+    for part in (command, *getattr(command, "commands", {}).values()):
+        part.help = LINE_END.sub(" ", cleandoc(part.help or ""))
+        _without_types(part.get_params(context))
+    return command
+
+
+def _without_types(parameters: list[Any]) -> list[Any]:
+    """The parameters, without Typer's '<bool>' behind switches, which take no value."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return parameters
 
 
 def _version(wanted: bool) -> None:
@@ -159,6 +190,8 @@ def _with_given_drafters(arguments: list[str]) -> list[str]:
         option, equals, value = word.partition("=")
         flag, value = (option, value) if equals else (before, word)
         if flag in DRAFTER_FLAGS and GIVEN.search(value):
+            if arguments[0] == "serve":
+                raise DraftscopeError(f"The page takes no drafter from a file; install that of '{value}' as a package.")
             from draftscope import drafters
 
             named[place] = (f"{option}=" if equals else "") + ",".join(map(drafters.adopt, value.split(",")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Collection, Mapping
 from copy import copy
@@ -18,7 +19,7 @@ from draftscope.drafters.options import known_options, without_tree
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.models.loading.known import same_name, usual_drafter
 from draftscope_app.cli import terminal
-from draftscope_app.cli.fields import Given, options_of
+from draftscope_app.cli.fields import Given, option, options_of
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
@@ -27,7 +28,13 @@ MODELS, LOADING, PROMPT, SAMPLING, DRAFTER, OUTPUT = (
     "Models", "Loading", "Prompt", "Sampling", "Drafter options", "Output",
 )  # fmt: skip
 
-Json = Annotated[bool, typer.Option("--json", help="print one JSON object", rich_help_panel=OUTPUT)]
+
+def said(about: str, metavar: str | None = None, panel: str | None = None, *flags: str, **more: Any) -> Any:
+    """An option of a command's signature, with its help."""
+    return typer.Option(*flags, help=about, metavar=metavar, rich_help_panel=panel, **more)
+
+
+Json = Annotated[bool, said("print one JSON object", None, OUTPUT, "--json")]
 Trace = Annotated[Path, typer.Argument(metavar="TRACE", help="a trace, as 'draftscope decode --trace FILE' writes it")]
 
 # Loading: one option for each field of `LoadSettings` that is listed here.
@@ -35,10 +42,7 @@ Trace = Annotated[Path, typer.Argument(metavar="TRACE", help="a trace, as 'draft
 _LOADING: Mapping[str, tuple[str, str]] = {  # field -> metavar, help
     "target": ("MODEL", "hub id, folder, GGUF file, or a name: smollm2, embedded, experts, ...; default: embedded"),
     "draft": ("MODEL", "draft model, such as mamba2; several for a cascade, the largest first: A,B"),
-    "heads": (
-        "KIND:MODEL",
-        "head that reads the target's features, such as eagle3:FOLDER; '--drafter eagle3:FOLDER' also selects it",
-    ),
+    "heads": ("KIND:MODEL", "head that reads the target's features, such as eagle3:FOLDER"),
     "dtype": ("TYPE", "auto, float32, bfloat16, float16 or stored"),
     "device": ("NAME", "auto, cpu or cuda"),
     "threads": ("N", "threads on the CPU; default: the fastest number, measured"),
@@ -81,6 +85,9 @@ def _changed(field: FieldInfo, **values: Any) -> FieldInfo:
 
 
 MODEL_OPTIONS = model_options()
+SERVED = model_options(
+    about={"target": "hub id, folder, GGUF file, or a name: smollm2, embedded, ...; default: smollm2, else embedded"}
+)
 
 
 def models(given: Given, drafter: str | None = None) -> tuple[LoadSettings, str | None]:
@@ -115,12 +122,15 @@ def load(chosen: LoadSettings) -> DecodingEngine:
     return engine
 
 
+THREADS: int | None = option("threads; default: all cores", None, ge=1, le=os.cpu_count())  # of what trains
+
 # Settings of a run.
 
 _OF_PROMPT = {"raw", "system", "thinking"}
 _OF_SAMPLING = {
     "rule", "lenience", "agreement", "temperature", "top_k", "top_p", "min_p", "seed", "max_new_tokens", "stop",
 }  # fmt: skip
+DRAFTERS = "name of the drafter; 'draftscope drafters' lists them; default: the usual one for these models"
 _METAVARS = {"drafter": "NAME", "arms": "NAME:FORM,..."}
 
 
@@ -135,7 +145,9 @@ def settings_options() -> list[inspect.Parameter]:
 
     A drafter's option with several values takes them separated by commas; a stop string may contain one.
     """
-    return options_of(known_settings(), _panel, _METAVARS, by_commas=frozenset(known_options()))
+    known = known_settings()
+    named = {"drafter": _changed(known["drafter"], description=DRAFTERS, default=None)}
+    return options_of(known | named, _panel, _METAVARS, by_commas=frozenset(known_options()))
 
 
 OF_SERVERS = ("temperature", "top_k", "top_p", "min_p", "seed", "stop")

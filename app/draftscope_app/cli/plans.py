@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_type_hints
 
-import typer
 from pydantic.fields import FieldInfo
 
 from draftscope.base.errors import DraftscopeError, one_sentence
@@ -40,17 +39,9 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {  # option -> field of the plan,
     "peers": ("peers", "", "measure other programs too"),
 }
 
-Prompts = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE.jsonl",
-        help="prompts of your own, or a log of requests, one JSON object a line",
-        rich_help_panel=MEASURED,
-    ),
-]
-Out = Annotated[
-    Path, typer.Option(metavar="DIR", help="folder for the files", show_default=True, rich_help_panel=options.OUTPUT)
-]
+OWN = "prompts of your own, or a log of requests, one JSON object a line"
+Prompts = Annotated[Path | None, options.said(OWN, "FILE.jsonl", MEASURED)]
+Out = Annotated[Path, options.said("folder for the files", "DIR", options.OUTPUT)]
 
 
 class Report(Protocol):

@@ -39,12 +39,12 @@ def opened(load: LoadSettings) -> tuple[DecodingEngine, str]:
     import draftscope
 
     wanted = opens(load)
-    if wanted == load:
-        return draftscope.load(**asdict(load)), ""
     try:
         return draftscope.load(**asdict(wanted)), ""
     except DraftscopeError as error:
         print(f"draftscope: {error}", file=sys.stderr)
+        if wanted == load:
+            raise
         return draftscope.load(**asdict(load)), _instead(error)
 
 

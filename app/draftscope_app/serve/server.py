@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 import webbrowser
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -57,7 +58,7 @@ def serve(
     `block=False` returns at once. `environment` has limits, prefix, grace and log; without it nothing is logged. With a
     `deck` the browser opens on a class with its questions.
 
-    Raises `DraftscopeError` for a host or port that cannot be used.
+    Raises `DraftscopeError` for a host or port that cannot be used, and for a drafter that does not exist.
     """
     uploads = Uploads()
     if not block:
@@ -82,6 +83,8 @@ def _served(
     deck: Deck | None,
 ) -> Served:
     refuse_taken(host, port)
+    if drafter is not None:
+        refuse_unknown(drafter)
     environment = environment or Environment.read({"DRAFTSCOPE_LOG": "off"})
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     log.configure(environment.log)
@@ -273,3 +276,15 @@ def refuse_taken(host: str, port: int) -> None:
             raise DraftscopeError(
                 f"Port {port} on {host} cannot be used ({error.strerror}); choose another with --port."
             ) from None
+
+
+def refuse_unknown(drafter: str) -> None:
+    """Raises `DraftscopeError` for a drafter that does not exist. Another process looks, for the list needs torch."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
+        other.submit(_find, drafter).result()
+
+
+def _find(drafter: str) -> None:
+    from draftscope import drafters
+
+    drafters.find(drafter)

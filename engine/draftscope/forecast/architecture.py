@@ -110,8 +110,13 @@ class Architecture:
 
     def quantised(self, words: str) -> Architecture:
         """The same weights in the format that `words` name, or as they are."""
-        bits = next((bits for pattern, bits in BITS if re.search(pattern, words.lower())), None)
+        bits = bits_of(words)
         return self if bits is None else replace(self, weight_bytes=bits / 8)
+
+
+def bits_of(words: str) -> float | None:
+    """The bits of a weight in the format that `words` name; None if they name none."""
+    return next((bits for pattern, bits in BITS if re.search(pattern, words.lower())), None)
 
 
 def find_architecture(name: str, billions: float | None = None) -> Architecture:

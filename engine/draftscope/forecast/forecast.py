@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.forecast.acceptance import TEXTS, Band, prior_tau
-from draftscope.forecast.architecture import Architecture, find_architecture
+from draftscope.forecast.architecture import Architecture, bits_of, find_architecture
 from draftscope.forecast.cost import Hardware, drafting_ms, forward_ms, plain_ms, round_ms, spread_over
 from draftscope.forecast.drafting import DraftPlan, find_kind, plan_drafting
-from draftscope.forecast.tables import find_card, find_engine
+from draftscope.forecast.tables import find_card, find_engine, names_of
 
 COST_SPREAD = 0.43  # 90% of the training half's rows with a published tau are predicted within exp(+-0.43)
 MOST = 4096  # requests at once that are looked at
@@ -43,6 +43,12 @@ def ask(
     if text not in (known := [name for name, _ in TEXTS]):
         raise DraftscopeError(f"the kind of text '{quoted(text)}' is not known; give one of: {', '.join(known)}")
     target, costs = find_architecture(model).quantised(quant), find_engine(engine)
+    if quant and bits_of(quant) is None:
+        raise DraftscopeError(
+            f"the format '{quoted(quant)}' is not known; give one such as bf16, fp8, int8, q4 or nvfp4."
+        )
+    if costs.name == "other" != engine:
+        raise DraftscopeError(f"the engine '{quoted(engine)}' is not known; give one of: {names_of('engines')}.")
     smaller = find_architecture(draft) if draft else None
     drafting = plan_drafting(find_kind(drafter), target, form, smaller, costs.trees)
     if tau is not None and not 1 <= tau <= drafting.depth + 1:

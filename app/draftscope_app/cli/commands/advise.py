@@ -9,7 +9,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from pydantic import BaseModel
 
 from draftscope.advise.question import Objective, Question
@@ -62,10 +61,6 @@ class Options(BaseModel):
     report: Path | None = option("write a page for a colleague", None, options.OUTPUT, "FILE.html")
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
 @takes(given=options_of(Options.model_fields), loading=options.MODEL_OPTIONS)
 def advise(given: Given, loading: Given, prompts: plans.Prompts = None, json: options.Json = False) -> int:
     """Should these models speculate on these prompts? With which drafter, how long a draft, and what does it save?

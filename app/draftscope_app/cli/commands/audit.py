@@ -33,10 +33,6 @@ def _written(flag: str, about: str) -> Any:
     return typer.Option(flag, metavar="FILE", help=about, rich_help_panel=options.OUTPUT)
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
 @takes(
     given=options_of(Options.model_fields), sampling=SAMPLING, loading=options.model_options(DRAFTS, {"target": TARGET})
 )
@@ -60,6 +56,8 @@ def audit(
     audit ends as soon as a difference is clear, or says how large a difference it could have missed. The exit code is 0
     where none was found, 1 where one was, 2 where the server could not be tested, 3 where too little was seen.
     With --inside the decisions themselves are tested, on a vLLM that records them.
+
+    Example: draftscope audit http://127.0.0.1:8000 --target MODEL
     """
     chosen = Options(**given)
     if inside:

@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.measure.bench.plan import QUICK, BenchPlan, texts
@@ -23,21 +21,15 @@ if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
     from draftscope.measure.bench.report import BenchReport
 
-app = typer.Typer(add_completion=False)
+BRIEFLY = "one prompt a kind, gamma 4; minutes on two cores"
 
 
-@app.command()
 @takes(wanted=plans.plan_options(BenchPlan()), loading=options.MODEL_OPTIONS)
 def bench(
     wanted: Given,
     loading: Given,
     prompts: plans.Prompts = None,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="one prompt a kind, gamma 4; minutes on two cores", rich_help_panel=plans.MEASURED
-        ),
-    ] = False,
+    quick: Annotated[bool, options.said(BRIEFLY, None, plans.MEASURED, "--quick")] = False,
     out: plans.Out = Path("bench"),
     json: options.Json = False,
 ) -> int:

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 WIDTHS = (1, 2, 3, 4, 5, 7, 9, 17, 33, 65)
 GAMMAS = (1, 2, 3, 4, 6, 8)
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 @takes(loading=options.MODEL_OPTIONS)
 def calibrate(
     loading: Given,

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
@@ -41,10 +40,6 @@ class Options(BaseModel):
     seed: int = option("seed of every random draw", 0)
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
 @takes(given=options_of(Options.model_fields), loading=options.MODEL_OPTIONS)
 def check(given: Given, loading: Given, prompts: plans.Prompts = None, json: options.Json = False) -> int:
     """Compare a drafter's output with plain decoding.

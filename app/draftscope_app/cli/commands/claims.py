@@ -36,15 +36,11 @@ class Options(BaseModel):
     save: Path | None = option("write all verdicts as JSON", None, options.OUTPUT, "FILE")
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
 @takes(given=options_of(Options.model_fields))
 def claims(
     given: Given,
     number: Annotated[
-        int | None, typer.Argument(parser=whole, metavar="[NUMBER]", help="one claim; default: all 24")
+        int | None, typer.Argument(parser=whole, metavar="NUMBER", help="one claim; default: all 24")
     ] = None,
     json: options.Json = False,
 ) -> int:

@@ -10,27 +10,25 @@ import typer
 
 from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.extra import dashboard
-from draftscope_app.cli.fields import Given, takes, whole
+from draftscope_app.cli.extra import Host, NoBrowser, Port, dashboard
+from draftscope_app.cli.fields import Given, takes
 from draftscope_app.serve.network import EVERYWHERE
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
-@takes(loading=options.model_options())
-def present(
+@takes(loading=options.SERVED)
+def class_(
     loading: Given,
     deck: Annotated[
-        Path | None, typer.Argument(metavar="[DECK]", help="a file of questions; default: those of the lessons")
+        Path | None, typer.Argument(metavar="DECK", help="a file of questions; default: those of the lessons")
     ] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="address to listen on")] = EVERYWHERE[0],
-    port: Annotated[int, typer.Option(parser=whole, metavar="N", help="port to listen on")] = 7860,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="do not open a browser")] = False,
+    host: Host = EVERYWHERE[0],
+    port: Port = 7860,
+    no_browser: NoBrowser = False,
 ) -> int:
     """Open a class: phones on the same network join it by a code, predict what a round does, and see it.
 
-    Everybody on the network can open the dashboard while it runs. Stop it with Ctrl-C.
+    Everybody on the network can open the dashboard while it runs. Stop it with Ctrl-C. app/CLASS.md is the teacher's
+    guide; it says how to write a deck of your own.
     """
     with dashboard():
         from draftscope_app.classroom.deck import read, shipped

@@ -26,37 +26,30 @@ if TYPE_CHECKING:
 Show = Callable[["AnyEvent"], None]
 
 SERVER, RUN = "Another program's server", "inside"
+TRACE = "record the run; compressed where FILE ends in .gz"
 INSIDE = "show the rounds that draftscope-vllm records in the server"
 OF_SERVER = (*options.OF_SERVERS, "max_new_tokens", "raw")
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
-@takes(loading=options.MODEL_OPTIONS, chosen=options.settings_options())
+@takes(chosen=options.settings_options(), loading=options.MODEL_OPTIONS)
 def decode(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="the text to continue; '-' reads standard input")],
     loading: Given,
     chosen: Given,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="record the run; compressed where FILE ends in .gz",
-            rich_help_panel=options.OUTPUT,
-        ),
-    ] = None,
-    server: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="a vLLM that writes the text", rich_help_panel=SERVER),
-    ] = None,
-    inside: Annotated[bool, typer.Option("--inside", help=INSIDE, rich_help_panel=SERVER)] = False,
+    *,
+    trace: Annotated[Path | None, options.said(TRACE, "FILE", options.OUTPUT)] = None,
+    server: Annotated[str | None, options.said("a vLLM that writes the text", "URL", SERVER)] = None,
+    inside: Annotated[bool, options.said(INSIDE, None, SERVER, "--inside")] = False,
     json: options.Json = False,
 ) -> int:
     """Decode a prompt: print the text while it is written, then a summary on stderr.
 
     Settings are checked before a model is loaded. With --server URL --inside a vLLM writes the text, and the rounds are
     those that draftscope-vllm records in it.
+
+    Examples: draftscope decode "Once upon a time" --drafter sampled-tree --temperature 0.8
+
+    draftscope decode PROMPT --target MODEL --drafter eagle3:HEAD --trace run.jsonl.gz
     """
     text = _text(prompt)
     if server is not None or inside:

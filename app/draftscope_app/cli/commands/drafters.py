@@ -5,8 +5,6 @@ from __future__ import annotations
 import json as jsonlib
 from typing import TYPE_CHECKING
 
-import typer
-
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
@@ -16,10 +14,7 @@ if TYPE_CHECKING:
 
 FIELDS = ("name", "exact", "unchecked", "available", "why_not", "paper")  # the contract of --json
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 @takes(loading=options.MODEL_OPTIONS)
 def drafters(loading: Given, json: options.Json = False) -> int:
     """List the drafters and which of them can run on these models."""

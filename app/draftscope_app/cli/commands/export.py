@@ -6,35 +6,19 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from draftscope.base.errors import DraftscopeError, write_text
 from draftscope.trace import files
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
-app = typer.Typer(add_completion=False)
+WHAT = "tokens, rounds or decisions: a table with a row for each; page: one HTML file that plays offline"
+TO = "ends in .csv, .parquet or .jsonl; a page ends in .html; default: stdout"
+NAMES = ["tokens", "rounds", "decisions", "page"]
 
-What = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        help="tokens, rounds or decisions: a table with a row for each; page: one HTML file that plays offline",
-        autocompletion=lambda: ["tokens", "rounds", "decisions", "page"],
-        rich_help_panel=options.OUTPUT,
-    ),
-]
-To = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="ends in .csv, .parquet or .jsonl; a page ends in .html; default: stdout",
-        rich_help_panel=options.OUTPUT,
-    ),
-]
+What = Annotated[str, options.said(WHAT, "NAME", options.OUTPUT, autocompletion=lambda: NAMES)]
+To = Annotated[Path | None, options.said(TO, "FILE", options.OUTPUT)]
 
 
-@app.command()
 def export(trace: options.Trace, what: What = "tokens", to: To = None) -> int:
     """Write a recorded run as a table, or as a page that plays by itself.
 

@@ -5,78 +5,89 @@ from __future__ import annotations
 import json as codec
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
 if TYPE_CHECKING:
     from draftscope.forecast.forecast import Scenario
 
 ASKED, RUN, CARDS, OUTPUT = "What is asked", "Hardware and load", "How many cards for a traffic", options.OUTPUT
 MOST = 10_000_000  # tokens
-ANSWER = "tokens of an answer, prefill counted; 0: decoding alone, and 256 with --traffic"
-WITHIN = "seconds in which nine of ten answers end; 0: twice a plain answer on an idle server"
-
-app = typer.Typer(add_completion=False)
 
 
-def _option(panel: str, help: str, metavar: str | None = None, **limits: Any) -> Any:
-    return typer.Option(help=help, rich_help_panel=panel, metavar=metavar, **limits)
+class Options(BaseModel):
+    """What `forecast` takes. The names of the first two headings are those of `ask`."""
+
+    drafter: str = option("its kind: eagle3, mtp, draft, ngram, ...", "eagle3", ASKED, "KIND")
+    form: str = option("'k=3' or 'steps=7,topk=4,draft_tokens=8'; default: the usual one", "", ASKED, "FORM")
+    draft: str = option("the draft model; default: a usual one", "", ASKED, "MODEL")
+    tau: float | None = option("tokens a round; default: a prior with its interval", None, ASKED)
+    text: str = option("kind of text for the prior: code, maths, copied or chat", "chat", ASKED, "KIND")
+    quant: str = option("format of the weights: fp8, nvfp4, q4, ...", "", ASKED, "FORMAT")
+    card: str = option("name of the card", "H100", RUN, "NAME")
+    tp: int | None = option("cards that share each layer; default: enough", None, RUN, ge=1, le=64)
+    engine: str = option("vllm, sglang, tensorrt-llm, llama.cpp, mlx, pytorch or other", "vllm", RUN, "NAME")
+    concurrency: int = option("concurrent requests", 1, RUN, ge=1, le=4096)
+    context: int = option("tokens behind a step", 1024, RUN, ge=1, le=MOST)
+    answer: int = option(
+        "tokens of an answer, prefill counted; 0: decoding alone, and 256 with --traffic", 0, RUN, ge=0, le=MOST
+    )
+    price: float | None = option("dollars an hour for one card", None, RUN, ge=0)
+    traffic: float | None = option("requests a second", None, CARDS, ge=0, le=1e6)
+    within: float = option(
+        "seconds in which nine of ten answers end; 0: twice a plain answer on an idle server", 0.0, CARDS, ge=0, le=1e6
+    )
+    shared: int = option("tokens that all prompts begin with, read once by a server", 0, CARDS, ge=0)
+    validate_: Path | None = option("published speedups to hold it to, as CSV", None, OUTPUT, "FILE")
+    figures: Path | None = option("a folder for figures of what decides", None, OUTPUT, "DIR")
 
 
-@app.command()
+BESIDE = ("price", "traffic", "within", "shared", "validate_", "figures")  # the fields that `ask` does not take
+
+
+@takes(given=options_of(Options.model_fields))
 def forecast(
+    given: Given,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="a name, such as Llama-3.3-70B, or a config.json")] = "",
-    drafter: Annotated[str, _option(ASKED, "its kind: eagle3, mtp, draft, ngram, ...", "KIND")] = "eagle3",
-    form: Annotated[str, _option(ASKED, "'k=3' or 'steps=7,topk=4,draft_tokens=8'; default: the usual one")] = "",
-    draft: Annotated[str, _option(ASKED, "the draft model; default: a usual one", "MODEL")] = "",
-    tau: Annotated[float | None, _option(ASKED, "tokens a round; default: a prior with its interval")] = None,
-    text: Annotated[str, _option(ASKED, "kind of text for the prior: code, maths, copied or chat")] = "chat",
-    quant: Annotated[str, _option(ASKED, "format of the weights: fp8, nvfp4, q4, ...")] = "",
-    card: Annotated[str, _option(RUN, "name of the card")] = "H100",
-    tp: Annotated[int | None, _option(RUN, "cards that share each layer; default: enough", min=1, max=64)] = None,
-    engine: Annotated[str, _option(RUN, "vllm, sglang, tensorrt-llm, llama.cpp, mlx or pytorch")] = "vllm",
-    concurrency: Annotated[int, _option(RUN, "concurrent requests", min=1, max=4096)] = 1,
-    context: Annotated[int, _option(RUN, "tokens behind a step", min=1, max=MOST)] = 1024,
-    answer: Annotated[int, _option(RUN, ANSWER, min=0, max=MOST)] = 0,
-    traffic: Annotated[float | None, _option(CARDS, "requests a second", min=0.0, max=1e6)] = None,
-    within: Annotated[float, _option(CARDS, WITHIN, min=0.0, max=1e6)] = 0.0,
-    shared: Annotated[int, _option(CARDS, "tokens that all prompts begin with, read once by a server", min=0)] = 0,
-    price: Annotated[float | None, _option(RUN, "dollars an hour for one card", min=0.0)] = None,
-    validate: Annotated[Path | None, _option(OUTPUT, "published speedups to hold it to, as CSV", "FILE")] = None,
-    figures: Annotated[Path | None, _option(OUTPUT, "a folder for figures of what decides", "DIR")] = None,
     json: options.Json = False,
 ) -> int:
     """Forecast speculation on other hardware, from sizes and data sheets. Loads no model.
 
     The interval should hold nine of ten measurements; --validate says how many of a published record it holds.
+
+    Example: draftscope forecast Llama-3.3-70B --drafter eagle3 --card H100 --concurrency 32
     """
-    if validate is not None:
-        _validate(validate, json)
-    if figures is not None and traffic is None:
-        _draw(figures)
-    if validate is not None or (figures is not None and traffic is None):
+    chosen = read_options(Options, given)
+    for name in ("within", "shared") if chosen.traffic is None else ("price",):
+        if name in given:
+            raise DraftscopeError(f"--{name} is not used {'without' if chosen.traffic is None else 'with'} --traffic.")
+    if chosen.validate_ is not None:
+        _validate(chosen.validate_, json)
+    draws = chosen.figures is not None and chosen.traffic is None
+    if chosen.figures is not None and draws:
+        _draw(chosen.figures)
+    if chosen.validate_ is not None or draws:
         return ExitCode.OK
     if not model:
         raise DraftscopeError(
             "A forecast needs a MODEL, such as Llama-3.3-70B; or give --validate FILE or --figures DIR."
         )
-    if form and not any(map(str.isdigit, form)):
-        raise DraftscopeError(f"--form {quoted(form)}: write 'k=3' or 'steps=7,topk=4,draft_tokens=8'.")
+    if chosen.form and not any(map(str.isdigit, chosen.form)):
+        raise DraftscopeError(f"--form {quoted(chosen.form)}: write 'k=3' or 'steps=7,topk=4,draft_tokens=8'.")
     from draftscope.forecast.forecast import ask
 
-    scenario = ask(
-        model, drafter, card, form=form, draft=draft, quant=quant, engine=engine, tp=tp, concurrency=concurrency,
-        context=context, answer=answer, tau=tau, text=text,
-    )  # fmt: skip
-    if traffic is None:
-        _print(scenario, price, json)
+    scenario = ask(model, **chosen.model_dump(exclude=set(BESIDE)))
+    if chosen.traffic is None:
+        _print(scenario, chosen.price, json)
     else:
-        _count_cards(scenario, traffic, within, shared, figures, json)
+        _count_cards(scenario, chosen.traffic, chosen.within, chosen.shared, chosen.figures, json)
     return ExitCode.OK
 
 

@@ -23,10 +23,7 @@ LEAST = 1.1  # tokens a round; below, hardly a draft is accepted: the head draft
 PUBLISHED = (1.3, 5.0)  # tokens a round of published heads at 4 drafts, where its folder says nothing
 WITHOUT = ("draft", "head", "draft_revision", "ballast", "graphs")
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 @takes(loading=options.model_options(WITHOUT, {"target": "the model that the head drafts for"}))
 def inspect(
     head: Annotated[str, typer.Argument(metavar="HEAD", help="folder or hub id of a head, or KIND:MODEL")],

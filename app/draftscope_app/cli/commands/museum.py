@@ -5,8 +5,6 @@ from __future__ import annotations
 import json as jsonlib
 from typing import TYPE_CHECKING
 
-import typer
-
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
@@ -18,10 +16,7 @@ if TYPE_CHECKING:
 TARGET = "draft"  # the smallest model that always comes with the program is what these servers should write
 HEAD = ("bug", "program", "as it was", "mended", "would have seen")
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def museum(json: options.Json = False) -> int:
     """Audit published bugs of speculative decoding, rebuilt small, and their mends.
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json as jsonlib
 from typing import TYPE_CHECKING
 
-import typer
-
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
@@ -16,10 +14,7 @@ if TYPE_CHECKING:
 FIELDS = ("target", "drafter", "kind", "gb", "gated", "runs", "note")  # the contract of --json
 HEAD = ("target", "drafter", "kind", "GB bf16", "licence", "runs", "note")
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def pairs(json: options.Json = False) -> int:
     """List known pairs of models, what they need, and whether this version runs them."""
     from draftscope.drafters.catalog import PAIRS

@@ -67,22 +67,13 @@ class Options(BaseModel):
     )  # fmt: skip
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
 @takes(given=options_of(Options.model_fields), sampling=options.sampling_options(), loading=options.MODEL_OPTIONS)
 def race(
     given: Given,
     sampling: Given,
     loading: Given,
     prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="the text to continue")] = None,
-    tokens: Annotated[
-        int,
-        typer.Option(
-            "-n", "--tokens", parser=whole, metavar="N", help="tokens to write", rich_help_panel=options.SAMPLING
-        ),
-    ] = 64,
+    tokens: Annotated[int, options.said("tokens to write", "N", options.SAMPLING, "-n", "--tokens", parser=whole)] = 64,
     json: options.Json = False,
 ) -> int:
     """Race servers of other programs, and drafters here, on the same tokens.
@@ -90,6 +81,8 @@ def race(
     Every lane gets the same token ids, seeds, temperature and stop strings; the turns alternate, and a warm-up is not
     counted. With --target the target's own probability of every token is computed from the weights here. With
     --concurrency each server is measured under load instead. The exit code is 1 if a lane failed.
+
+    Example: draftscope race --server plain=http://127.0.0.1:8100 --server fast=http://127.0.0.1:8101 "Once upon a time"
     """
     from draftscope.servers.field import request_of
     from draftscope.servers.load import LoadPlan

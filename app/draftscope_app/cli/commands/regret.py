@@ -33,10 +33,7 @@ COMPARED = options_of(
     by_commas=frozenset({"arms", "policies"}),
 )
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 @takes(
     compared=COMPARED,
     wanted=plans.plan_options(PLAN, ("kinds", "temperature", "tokens", "repeats")),

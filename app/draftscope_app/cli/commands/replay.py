@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typer
 from pydantic import BaseModel, ConfigDict
 
 from draftscope.trace import files
@@ -20,10 +19,6 @@ class Replay(BaseModel):
     lanes: list[report.Replayed]
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
 def replay(file: options.Trace, json: options.Json = False) -> int:
     """Print a recorded run: its text, a summary and the metrics.
 

@@ -5,29 +5,21 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-import typer
-
 from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.extra import dashboard
-from draftscope_app.cli.fields import Given, takes, whole
+from draftscope_app.cli.extra import Host, NoBrowser, Port, dashboard
+from draftscope_app.cli.fields import Given, takes
 
-TARGET = "hub id, folder, GGUF file, or a name: smollm2, embedded, ...; default: smollm2, else embedded"
-
-app = typer.Typer(add_completion=False)
+DRAFTER = "drafter that is chosen when the page opens; with a head: eagle3:MODEL"
 
 
-@app.command()
-@takes(loading=options.model_options(about={"target": TARGET}))
+@takes(loading=options.SERVED)
 def serve(
     loading: Given,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="address to listen on")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(parser=whole, metavar="N", help="port to listen on")] = 7860,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="do not open a browser")] = False,
-    drafter: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="drafter that is chosen when the page opens; with a head: eagle3:MODEL"),
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 7860,
+    no_browser: NoBrowser = False,
+    drafter: Annotated[str | None, options.said(DRAFTER, "NAME")] = None,
 ) -> int:
     """Open the dashboard in a browser. Stop it with Ctrl-C.
 

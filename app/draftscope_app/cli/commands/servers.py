@@ -41,10 +41,6 @@ class Options(BaseModel):
     start: bool = option("run both until Ctrl-C; they must be installed", False)
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
 @takes(given=options_of(Options.model_fields))
 def servers(
     target: Annotated[str, typer.Argument(metavar="MODEL", help="hub id or folder; for llama.cpp a GGUF file")],

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.loading.embedded import FAMILY
+from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
@@ -20,7 +21,9 @@ What = Annotated[
     Literal["target", "draft", "tokenizer", "all", "family"],
     typer.Argument(
         metavar="WHAT",
-        help="'all' is target, then draft; 'family' is every member, and continues from the weights in --out",
+        show_choices=False,
+        help="target, draft or tokenizer; 'all' is target, then draft; 'family' is every member, from the weights "
+        "in --out",
     ),
 ]
 
@@ -44,7 +47,7 @@ class Options(BaseModel):
         "start a new run from the weights of this model folder; with another --seed it reads the text in another order",
         None, metavar="DIR",
     )  # fmt: skip
-    threads: int | None = option("threads; default: all cores", None)
+    threads: int | None = options.THREADS
     members: str | None = option(f"with 'family': some of {NAMES}; default: all", None, metavar="NAME,...")
     preset: Literal["cpu", "gpu"] | None = option("for two cores (default), or for a GPU", None)
     sitting: float | None = option(
@@ -53,10 +56,6 @@ class Options(BaseModel):
     shards: Path | None = option("also write finished models as a tar in pieces of 16 MB", None, metavar="DIR")
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
 @takes(given=options_of(Options.model_fields))
 def train(what: What, given: Given) -> int:
     """Train the embedded models.

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import Literal
 
-import typer
 from pydantic import BaseModel
 
 from draftscope.drafters.options import trained_kinds
+from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
@@ -32,7 +32,7 @@ class Options(BaseModel):
     work: Path = option("folder for answers and unfinished runs", Path(".train"), metavar="DIR")
     preset: Literal["cpu", "gpu"] = option("for two cores, or for a GPU", "cpu")
     seed: int = option("seed of prompts, order and weights", 0)
-    threads: int | None = option("threads; default: all cores", None)
+    threads: int | None = options.THREADS
     tokens: int | None = option(
         "tokens that the target writes; default: 1,000,000, 20,000,000 on a GPU", None, panel=HOW_LONG
     )
@@ -45,10 +45,6 @@ class Options(BaseModel):
     )  # fmt: skip
 
 
-app = typer.Typer(add_completion=False)
-
-
-@app.command()
 @takes(given=options_of(Options.model_fields))
 def train_drafter(given: Given) -> int:
     """Train a drafter for any model, on the model's own answers.
@@ -56,6 +52,8 @@ def train_drafter(given: Given) -> int:
     The model answers prompts, the drafter learns from the answers, and its acceptance, cost and speed are measured on
     prompts that were held out. Ctrl-C saves and exits with 130; the same command continues from there, and with larger
     --tokens or --minutes also after the end.
+
+    Example: draftscope train-drafter --target smollm2 --kind eagle3 --out HEAD
     """
     from draftscope.train.drafter import DrafterTraining, train_drafter
 
