@@ -9,23 +9,19 @@ from functools import cache
 from threading import Event
 
 from draftscope import load
-from draftscope.models.model import Model
 from draftscope.servers.adapter import Request
 from draftscope.servers.museum.exhibits import EXHIBITS
 from draftscope.servers.museum.server import Kept, MuseumServer
 from tests.servers.stubs import Habits, stub
 
-
-@cache
-def _target() -> tuple[Model, Kept]:
-    return load("draft", dtype="float32", device="cpu", threads=1).target, {}
+TARGET = cache(lambda: (load("draft", dtype="float32", device="cpu", threads=1).target, Kept()))
 
 
 @contextmanager
 def serving(how: str, port: int = 0) -> Iterator[str]:
     """Its address, until the end of the block. All of a process have read what one has read."""
     verify, _ = EXHIBITS[0].wrong if how == "wrong" else EXHIBITS[0].mended
-    target, kept = _target()
+    target, kept = TARGET()
     server = MuseumServer(target, verify, gamma=3, kept=kept)
 
     def write(prompt: list[int], count: int, temperature: float, seed: int | None) -> list[int]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
-from draftscope.decode.engine import DecodingEngine
 from draftscope.servers.museum import picture, tour
+from draftscope_app.cli import options
 from tests.support.command import command_line
 
 CONVICTED = {
@@ -23,14 +23,9 @@ def test_four_bugs_are_convicted_their_mends_acquitted_and_what_that_could_miss_
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both forms of the answer are of one tour. Its pictures, which neither shows, are drawn a few times."""
-    real, toured = tour.tour, list[tour.Exhibited]()
-
-    def once(engine: DecodingEngine) -> Iterator[tour.Exhibited]:
-        if not toured:
-            toured.extend(real(engine))
-        yield from toured
-
-    monkeypatch.setattr(tour, "tour", once)
+    toured = tour.tour
+    monkeypatch.setattr(options, "load", cache(options.load))
+    monkeypatch.setattr(tour, "tour", cache(lambda engine: list(toured(engine))))
     monkeypatch.setattr(picture, "DRAWS", 10)
     ran = command_line(capsys, "museum")("--json")
     assert ran.code == 0, ran.out + ran.err
