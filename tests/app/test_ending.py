@@ -56,6 +56,7 @@ SOURCES = [str(ROOT / "engine"), str(ROOT / "app"), str(ROOT)]
 class Server:
     def __init__(self, command: list[str], port: int, log: Path) -> None:
         self.url, self.log = f"http://127.0.0.1:{port}", log
+        self.client = httpx.Client(base_url=self.url, timeout=5)  # one: each makes a TLS context, which takes longer
         environment = os.environ | {"DRAFTSCOPE_GRACE_S": "7", "PYTHONPATH": os.pathsep.join(SOURCES)}
         with log.open("w") as file:
             self.process = subprocess.Popen(
@@ -71,9 +72,7 @@ class Server:
     def ready(self) -> bool:
         """It answers, and has said that it runs: until then a signal ends it as one that starts."""
         try:
-            return "Draftscope is at" in self.log.read_text() and (
-                httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
-            )
+            return "Draftscope is at" in self.log.read_text() and self.client.get("/readyz").status_code == 200
         except httpx.HTTPError:
             return False
 
@@ -102,6 +101,7 @@ def server(command: list[str], port: int, log: Path) -> Iterator[Server]:
     try:
         yield one
     finally:
+        one.client.close()
         if one.process.poll() is None:
             os.killpg(one.process.pid, signal.SIGKILL)
             one.process.wait(20)
@@ -134,7 +134,7 @@ def test_a_server_with_a_run_and_an_open_page_ends_in_time(tmp_path: Path, numbe
         threads = [threading.Thread(target=each, daemon=True) for each in (page, call)]
         for thread in threads:
             thread.start()
-        one.until(lambda: httpx.get(f"{one.url}/readyz", timeout=5).json()["runs"] == 1)
+        one.until(lambda: one.client.get("/readyz").json()["runs"] == 1)
         assert not one.has_torch(), "the engine process loads it; with it the page is there 4 s later"
         took = one.ended(number, everybody=number == signal.SIGINT)
     assert took < most_s

@@ -308,13 +308,15 @@ import draftscope
 for module in pkgutil.walk_packages(draftscope.__path__, "draftscope."):
     importlib.import_module(module.name)
 from draftscope.base.errors import DraftscopeError
+from draftscope.measure.bench import limit
 from draftscope.measure.bench.benchmark import benchmark, save
 from draftscope.measure.bench.plan import BenchPlan, texts
 from tests.programs.gpu import __main__ as gpu
 from draftscope.train import family
 
 target, draft, out = sys.argv[1:]
-engine = draftscope.load(target, draft)
+limit.SMALLEST_COPY = 1 << 22
+engine = draftscope.load(target, draft, threads=1)
 assert len(engine.decode("ab", max_new_tokens=5).token_ids) == 5
 plan = BenchPlan(drafters=("ngram",), kinds=("story",), gammas=(4,), tokens=4, repeats=1, peers=False)
 save(benchmark(engine, plan, *texts(plan)), Path(out))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from draftscope.base.costs import Machine
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.findings import Finding
-from draftscope.measure.greedy import GreedySteps
+from draftscope.measure.greedy import GreedySteps, GreedyTest, end_inside_a_block
 from draftscope.models.files import memory
 from draftscope.models.forward import ballast
 from draftscope.models.forward.ballast import BallastShape, pair_of
@@ -32,11 +33,14 @@ SMALL = gpu.Size(
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small shapes, and no copies of large memory."""
+    """Small shapes, short greedy texts, and no copies of large memory."""
     for name in ("1b", "8b"):
         monkeypatch.setitem(ballast.SHAPES, name, BallastShape(name, 1, 16, 2, 1, 8, 24, 30))
     monkeypatch.setattr(sections, "machine", lambda _: Machine(copy_gb_s=10.0, matmul_gflop_s=100.0))
     monkeypatch.setattr(kernels, "REPEATS", 1)
+    for room in ("tests.programs.gpu.sections", "draftscope.measure.check"):
+        monkeypatch.setattr(f"{room}.GreedyTest", partial(GreedyTest, tokens=12))
+    monkeypatch.setattr(end_inside_a_block, "__defaults__", (6,))  # tokens
     for name in gpu.SHARES:
         monkeypatch.setitem(gpu.SHARES, name, 1e6)
 

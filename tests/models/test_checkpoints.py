@@ -16,7 +16,8 @@ import httpx
 import pytest
 import torch
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
-from transformers import BertConfig, BertModel, GenerationConfig, T5Config, T5ForConditionalGeneration
+from safetensors.torch import save_file
+from transformers import BertConfig, GenerationConfig, T5Config
 
 import draftscope
 from draftscope import DraftscopeError
@@ -68,12 +69,11 @@ def test_a_pair_with_different_padding_loads_and_drafts(tmp_path: Path) -> None:
 
 
 def test_encoders_are_refused(tmp_path: Path) -> None:
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    BertModel(BertConfig(vocab_size=40, **sizes)).save_pretrained(tmp_path / "bert")
-    assert "is a 'bert', not a decoder-only language model" in refused(tmp_path / "bert")
-    small = T5Config(vocab_size=40, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
-    T5ForConditionalGeneration(small).save_pretrained(tmp_path / "t5")
-    assert "is a 't5', not a decoder-only language model; choose another model." in refused(tmp_path / "t5")
+    for kind, config in (("bert", BertConfig()), ("t5", T5Config())):  # refused before its weights are read
+        config.save_pretrained(tmp_path / kind)
+        save_file({"weight": torch.ones(1)}, tmp_path / kind / "model.safetensors")
+        sentence = f"is a '{kind}', not a decoder-only language model; choose another model."
+        assert sentence in refused(tmp_path / kind)
 
 
 def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
@@ -267,6 +267,7 @@ def test_memory_is_checked_before_a_model_is_downloaded(monkeypatch: pytest.Monk
     downloaded: list[object] = []
     config = checkpoints.loaded(checkpoints.AutoConfig, tmp_path)
     monkeypatch.setattr(hub, "HfApi", lambda: Hub(files=("config.json", "model.safetensors"), stored=8_030_261_248))
+    monkeypatch.setattr(hub, "file", lambda *_: None)
     monkeypatch.setattr(checkpoints, "loaded", lambda kind, *_, **__: downloaded.append(kind) or config)
     monkeypatch.setattr(memory, "free_bytes", lambda _: 8 * 10**9)
     assert "'meta/big' needs 16.1 GB for its weights (in bfloat16)" in refused("meta/big", dtype="bfloat16")

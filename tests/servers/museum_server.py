@@ -5,21 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from threading import Event
 
 from draftscope import load
 from draftscope.servers.adapter import Request
 from draftscope.servers.museum.exhibits import EXHIBITS
-from draftscope.servers.museum.server import MuseumServer
+from draftscope.servers.museum.server import Kept, MuseumServer
 from tests.servers.stubs import Habits, stub
+
+TARGET = cache(lambda: (load("draft", dtype="float32", device="cpu", threads=1).target, Kept()))
 
 
 @contextmanager
 def serving(how: str, port: int = 0) -> Iterator[str]:
-    """Its address, until the end of the block."""
-    engine = load("draft", dtype="float32", device="cpu", threads=1)
+    """Its address, until the end of the block. All of a process have read what one has read."""
     verify, _ = EXHIBITS[0].wrong if how == "wrong" else EXHIBITS[0].mended
-    server = MuseumServer(engine.target, verify, gamma=3)
+    target, kept = TARGET()
+    server = MuseumServer(target, verify, gamma=3, kept=kept)
 
     def write(prompt: list[int], count: int, temperature: float, seed: int | None) -> list[int]:
         request = Request(tuple(prompt), count, seed=seed or 0, temperature=temperature)
