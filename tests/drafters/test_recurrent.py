@@ -18,7 +18,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import kept
 from draftscope.measure.findings import FALSE_ALARM
-from draftscope.measure.sampled import distribution_test
+from draftscope.measure.joint import along, chi_square, expected_joint, sampled_joint
 from draftscope.models.cache.state import LayerState, StateCache
 from draftscope.models.forward import mamba
 from draftscope.models.forward.mamba import READ, ancestors
@@ -183,9 +183,10 @@ def test_a_state_cannot_be_truncated() -> None:
 
 def check_distribution(engine: DecodingEngine, name: str, samples: int = 2000) -> float:
     settings = Settings.of(**{"drafter": name, "temperature": 1.0, "seed": 5} | SHAPES[name])
-    finding = distribution_test(engine, "abcab", settings, 4, samples)
-    assert finding.p_value is not None
-    return finding.p_value
+    prompt = engine.encode("abcab")
+    expected = expected_joint(engine, prompt, settings, 4)
+    observed = along(sampled_joint(engine, prompt, settings, 4, samples, batch=256), expected)
+    return chi_square(observed, expected, samples)[2]
 
 
 @pytest.mark.parametrize("name", SHAPES)

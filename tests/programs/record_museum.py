@@ -1,6 +1,6 @@
 """Records what the museum's page shows: python -m tests.programs.record_museum
 
-It runs `draftscope museum` and keeps of each exhibit its words, its picture, and how both audits ended.
+It runs `draftscope museum` and keeps of each exhibit its words, a picture, and how both audits ended.
 """
 
 from __future__ import annotations
@@ -12,22 +12,26 @@ from dataclasses import asdict
 from typing import Any
 
 from draftscope.base.load_settings import LoadSettings
+from draftscope.decode.engine import DecodingEngine
 from draftscope.servers.audit.audit import AuditReport
 from draftscope.servers.museum.exhibits import NOT_REPRODUCED
+from draftscope.servers.museum.server import Kept
 from draftscope.servers.museum.tour import Exhibited, tour
 from draftscope_app.cli import options
 from draftscope_app.cli.commands.museum import TARGET, about
 from draftscope_app.page.runs.lessons import MUSEUM
+from tests.programs.museum_picture import picture
 
 
-def record(shown: list[Exhibited]) -> dict[str, Any]:
+def record(engine: DecodingEngine, shown: list[Exhibited]) -> dict[str, Any]:
     """As the page reads it."""
+    kept = Kept()
     exhibits = [
         {
             **about(each.exhibit),
             "wrong": ended(each.wrong),
             "mended": ended(each.mended),
-            "picture": asdict(each.picture),
+            "picture": asdict(picture(engine, each.exhibit, kept)),
         }
         for each in shown
     ]
@@ -46,7 +50,7 @@ def ended(report: AuditReport) -> Mapping[str, Any]:
 
 def main() -> None:
     engine = options.load(LoadSettings(target=TARGET, dtype="float32", device="cpu", threads=1))
-    MUSEUM.write_text(json.dumps(rounded(record(list(tour(engine)))), indent=1) + "\n", encoding="utf-8")
+    MUSEUM.write_text(json.dumps(rounded(record(engine, list(tour(engine)))), indent=1) + "\n", encoding="utf-8")
     print(MUSEUM)
 
 

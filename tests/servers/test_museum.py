@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from draftscope.servers.museum import picture, tour
+from draftscope.servers.museum import tour
 from draftscope_app.cli import options
 from tests.support.command import command_line
 
@@ -22,11 +22,10 @@ CONVICTED = {
 def test_four_bugs_are_convicted_their_mends_acquitted_and_what_that_could_miss_is_said(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both forms of the answer are of one tour. Its pictures, which neither shows, are drawn a few times."""
+    """Both forms of the answer are of one tour."""
     toured = tour.tour
     monkeypatch.setattr(options, "load", cache(options.load))
     monkeypatch.setattr(tour, "tour", cache(lambda engine: list(toured(engine))))
-    monkeypatch.setattr(picture, "DRAWS", 10)
     ran = command_line(capsys, "museum")("--json")
     assert ran.code == 0, ran.out + ran.err
     assert {each["number"]: each["wrong"]["differences"] for each in ran.json} == CONVICTED

@@ -9,7 +9,6 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.servers.audit.audit import AuditReport, audit
 from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
 from draftscope.servers.museum.exhibits import EXHIBITS, Exhibit
-from draftscope.servers.museum.picture import Picture, picture
 from draftscope.servers.museum.server import Kept, MuseumServer, Reporter, Verify
 
 PLAN = Plan(samples=960, tokens=8, concurrency=8)  # most of them for mends: a bug is clear after a few
@@ -18,12 +17,11 @@ ORDERED = "vllm"  # nothing is truncated, so the order in which a program sample
 
 @dataclass(frozen=True)
 class Exhibited:
-    """An exhibit with its two audits and its picture."""
+    """An exhibit with its two audits."""
 
     exhibit: Exhibit
     wrong: AuditReport
     mended: AuditReport
-    picture: Picture
 
     @property
     def as_expected(self) -> bool:
@@ -44,4 +42,4 @@ def tour(engine: DecodingEngine) -> Iterator[Exhibited]:
                 server = MuseumServer(engine.target, verify, report, exhibit.greedy, kept=kept)
                 audits[verify, report, exhibit.greedy] = audit(server, ORDERED, engine, AUDIT_PROMPTS, ids, PLAN)
         wrong, mended = (audits[verify, report, exhibit.greedy] for verify, report in (exhibit.wrong, exhibit.mended))
-        yield Exhibited(exhibit, wrong, mended, picture(engine, exhibit, kept))
+        yield Exhibited(exhibit, wrong, mended)
