@@ -39,6 +39,7 @@ from draftscope.models.heads import (
 )
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
+from draftscope.verify import drawing
 from tests.support import workers
 
 torch.set_num_threads(1)
@@ -216,6 +217,7 @@ def pair() -> DecodingEngine:
     draft = probed(random_llama(4, 258, layers=1, hidden=16), "byte-draft")
     engine = DecodingEngine(target, draft, byte_tokenizer(), random_heads(target, tuple(range(0, 258, 2))))
     engine.calibration = made_calibration()
+    drawing.loops()  # no test's first round waits for them
     return engine
 
 

@@ -154,7 +154,7 @@ def test_a_scrub_shows_the_round_that_the_clock_is_in(played: Any) -> None:
 def test_one_selection_goes_through_all_views(played: Any) -> None:
     page = played(**TREE)
     page.element.get_by_text("The rounds as a table").click()
-    page.element.get_by_label("Round 2 of sampled-tree").first.click()
+    page.element.get_by_label("Round 2 of Draft model, sampled tree").first.click()
     page.painted()
     assert page.text(".tree h3").startswith("Round 2 ")
     assert page.ask("e => e.lanes[1].marked.map((s) => s.textContent).join('')") == page.ask(

@@ -67,8 +67,9 @@ def test_the_estimate_is_what_watch_says_of_the_shape_that_was_run(store: Json, 
     )
     own = points[2]
     assert own["ratio"] == pytest.approx(watch["ratio"]) and watch["source"] == "runs"
-    assert own["nodes"] == 3 and own["tau"] == pytest.approx(costs["tau"])  # rows of the tree, and what its rounds kept
-    assert own["cost"] == pytest.approx(costs["tau"] / costs["predicted"], rel=0.02)  # the parts of "Why this fast"
+    assert round(own["nodes"]) == 3  # rows of the tree: the last round had fewer
+    assert own["tau"] == pytest.approx(costs["tau"])  # what its rounds kept
+    assert own["cost"] == pytest.approx(costs["tau"] / costs["predicted"], rel=0.08)  # its v was measured after the run
     assert terms["modelledRatio"] == pytest.approx(watch["ratio"], rel=0.05)  # before any correction
     said, why = call(FILES, [("headline", [points, terms]), ("basis", [terms])])
     assert said.startswith(
@@ -85,7 +86,7 @@ def test_levels_that_were_not_run_are_marked_and_never_advised(terms: Json) -> N
     free = {**terms, "steps": [0.0, 0.0], "o": 0.0, "rows": {**terms["rows"], "v": [1.0] * len(terms["rows"]["v"])}}
     points, same = call(FILES, [("curve", [free, 1, 80]), ("curve", [terms, 1, 80])])
     assert [point["ran"] for point in points] == [True] * 3 + [False] * 4
-    assert points[3]["ratio"] > points[2]["ratio"] and points[3]["nodes"] == 5
+    assert points[3]["ratio"] > points[2]["ratio"] and round(points[3]["nodes"]) == 5
     (top,) = call(FILES, [("best", [points])])
     assert top["level"] == 2 and same[0]["ratio"] == 1
 

@@ -221,4 +221,4 @@ def choose_threads(target: Model, most: int) -> ThreadChoice:
 def _warm_up(engine: DecodingEngine) -> None:
     """A few rounds of plain decoding and of the draft, so that no measured run pays for the libraries' set-up."""
     for name in ("plain", "draft") if engine.draft is not None else ("plain",):
-        engine.decode("a b", drafter=name, max_new_tokens=8, raw=True, record=False)
+        engine.decode("a b", drafter=name, temperature=1.0, max_new_tokens=8, raw=True, record=False)

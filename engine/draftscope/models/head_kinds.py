@@ -72,7 +72,7 @@ KINDS = (
         method="""
 An EAGLE-3 head (2503.01840): one layer that reads low, middle and high hidden states of the target, each
 normalised before they are fused (EAGLE 3.1), and then its own features. Trained on its own features for
-{depths} steps (training-time test).""",
+up to {depths} steps (training-time test).""",
     ),
     HeadKind("eagle", _network("EAGLE"), names={"vllm": "eagle", "sglang": "EAGLE"}),
     HeadKind(
@@ -82,7 +82,7 @@ normalised before they are fused (EAGLE 3.1), and then its own features. Trained
         in_target=True,
         method="""
 A multi-token prediction head as in DeepSeek-V3 (2412.19437), trained after the target; applied repeatedly to
-draft a chain. Trained on its own features for {depths} steps.""",
+draft a chain. Trained on its own features for up to {depths} steps.""",
     ),
     HeadKind(
         "medusa",

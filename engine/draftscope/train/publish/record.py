@@ -65,4 +65,5 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 def tokens_behind(folder: Path) -> int:
     """The number of tokens the weights in a model folder were trained on; 0 if not recorded."""
-    return int(read_record(folder).get("tokens_seen", 0))
+    record = read_record(folder)
+    return int(record.get("tokens_seen") or record.get("steps", 0) * record.get("tokens_per_step", 0))
