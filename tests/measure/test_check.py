@@ -22,7 +22,7 @@ from draftscope.measure.sampled import names_of_findings
 from draftscope.models.model import Model
 from draftscope.models.precise import fp32_logits
 from draftscope.trace.events import Divergence
-from draftscope.verify import verify
+from draftscope.verify import drawing, verify
 from tests.support.mutations import token_dropped, wrong_greedy
 
 GREEDY = (greedy.greedy_identity, greedy.end_inside_a_block, greedy.ragged_batch)
@@ -168,6 +168,7 @@ def test_an_exception_of_the_engine_is_a_finding(shipped: DecodingEngine, monkey
         raise IndexError("index is out of bounds for dimension with size 0")
 
     monkeypatch.setattr(checks, "TESTS", (greedy.one_forward_a_round, greedy.begun_again))
+    monkeypatch.setattr(drawing, "loops", lambda: None)
     monkeypatch.setattr(verify, "draw", broken)  # above temperature 0 only
     found = list(checks.check(shipped, "draft", 500, rule="token", prompts=PROMPTS))
     assert [each.passed for each in found] == [True, False, False, False, False, False, False]

@@ -29,6 +29,7 @@ from draftscope.models.forward.ballast import Ballast, BallastShape
 from draftscope.models.heads.layer import Attention, HeadShape
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
+from draftscope.verify import drawing
 from draftscope.verify.tree import Topology, chain, topology
 from tests.conftest import byte_tokenizer, made_calibration, random_heads, random_llama
 from tests.decode.test_loop import DRAFTERS
@@ -41,6 +42,12 @@ EAGER = ("Gemma 2", "GPT-OSS", "GPT-J")  # soft caps, sinks, no sdpa
 ON_ITS_OWN = ("Falcon, rotary", "StableLM", "GPT-J")  # calls torch without transformers' registry
 LONG = [61, 44]  # tokens of the two texts
 TEXT = "The quick brown fox jumps over the lazy dog, and then it does so again. "
+
+
+@pytest.fixture(autouse=True)
+def tensors_alone_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a card: a tape records no loops."""
+    monkeypatch.setattr(drawing, "loops", lambda: None)
 
 
 @pytest.fixture

@@ -21,9 +21,16 @@ from draftscope.models.forward.ballast import BallastShape
 from draftscope.models.forward.graphs import Graphs, Outputs
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
+from draftscope.verify import drawing
 from tests.conftest import random_llama
 from tests.decode.test_loop import DRAFTERS, PROMPT
 from tests.support.tape import Recorder
+
+
+@pytest.fixture(autouse=True)
+def tensors_alone_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a card: a tape records no loops."""
+    monkeypatch.setattr(drawing, "loops", lambda: None)
 
 
 @pytest.fixture(autouse=True)

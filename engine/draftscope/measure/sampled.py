@@ -30,6 +30,7 @@ from draftscope.measure.joint import (
     detectable_variation,
     distance_of,
     expected_joint,
+    sampled_joint,
     sampling,
 )
 from draftscope.measure.rounds import Decisions, DraftedTokens, FavouredTokens, ProbabilitySums, UsedUniforms
@@ -204,6 +205,16 @@ def _favoured_tokens(favoured: FavouredTokens, settings: Settings) -> Finding:
         f"false alarm {FALSE_ALARM:g}"
     )
     return Finding(name, p_value >= FALSE_ALARM, detail, favoured.rounds, p_value=p_value)
+
+
+def distribution_test(
+    engine: DecodingEngine, prompt: str, settings: Settings, length: int, samples: int, batch: int = 256
+) -> Finding:
+    """Chi-square test of the joint distribution of the first `length` tokens against the target's own, computed path
+    by path."""
+    tokens = engine.encode(prompt, length + 2)
+    observed = sampled_joint(engine, tokens, settings, length, samples, batch)
+    return _distribution(expected_joint(engine, tokens, settings, length), settings, length, samples, observed)
 
 
 def _distribution(

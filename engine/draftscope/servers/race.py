@@ -79,8 +79,7 @@ class Lane:
     def counted_since(self, before: Counted | None) -> Counted | None:
         """None also where nothing was drafted. Raises `DraftscopeError` where the server was started anew."""
         after = None if before is None else self.counters()
-        since = None if before is None or after is None else after - before
-        return since if since is not None and since.drafted else None
+        return None if before is None or after is None or not after.drafted else after - before
 
 
 @dataclass(frozen=True)
