@@ -63,14 +63,8 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
     page.page.keyboard.press("Enter")  # the button has kept the focus
     page.painted()
     assert order("tau") == sorted(order("tau"))
-    prompt = page.page.locator("#ds-prompt textarea")
-    prompt.fill("")
-    page.element.get_by_role("button", name="Compare all drafters").click()
-    page.until("e => e.message.text.textContent.startsWith('The prompt is empty')")
-    top = page.element.locator(".message").bounding_box()["y"]
-    assert 0 <= top < 1000 and page.page.evaluate("scrollY") > top  # in view, far below the page's beginning
+    empty_prompt_is_refused(page)
     assert page.element.locator("tr[data-drafter]").count() == len(rows)
-    prompt.fill("abc")
     assert page.element.locator("th[aria-sort=ascending]").count() == 1
 
     page.element.locator("tr[data-drafter=ngram] th button").click()
@@ -84,6 +78,16 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
     page.unfold("Compare")
     assert page.element.locator("tr[data-drafter]").count() == len(rows)
     assert "“abc” · T 1 · seed 0 · at most 8 tokens" in page.text(".compare .note")
+
+
+def empty_prompt_is_refused(page: Any) -> None:
+    prompt = page.page.locator("#ds-prompt textarea")
+    prompt.fill("")
+    page.element.get_by_role("button", name="Compare all drafters").click()
+    page.until("e => e.message.text.textContent.startsWith('The prompt is empty')")
+    top = page.element.locator(".message").bounding_box()["y"]
+    assert 0 <= top < 1000 and page.page.evaluate("scrollY") > top  # in view, far below the page's beginning
+    prompt.fill("abc")
 
 
 KEPT = """(evil) => {

@@ -545,6 +545,8 @@ def test_a_sitting_stops_and_the_command_continues(
     assert after["before"]["tokens"] == after["agreement"]["all"]["tokens"] > 0
     assert after["started_from"] == "out" and "from the weights of out" in (tmp_path / "more" / "README.md").read_text()
     assert after["tokens_seen"] - before["tokens_seen"] == after["steps"] * after["tokens_per_step"]
+    passes = [record["answers"]["epochs"] / record["steps"] for record in (before, after)]
+    assert passes[0] == pytest.approx(passes[1])
     assert load_file(tmp_path / "more" / "model.safetensors")["norm.weight"].float().mean() == pytest.approx(
         7.0, abs=0.1
     )

@@ -196,6 +196,14 @@ def test_a_token_of_probability_zero_is_never_drawn() -> None:
     assert draw(distribution, uniforms).tolist() == [1, 1, 3, 3]
 
 
+def test_the_largest_uniform_draws_a_token_that_is_possible() -> None:
+    """The order in which a row is added must not lead behind its last possible token."""
+    rows = random_distributions(8, 256, size=1300) ** 4  # so unequal that sums in fp64 are rounded
+    rows[:, 1200:] = 0.0
+    tokens = draw(rows, torch.full((256,), 1 - 2**-53, dtype=torch.float64))
+    assert (rows.gather(1, tokens[:, None]) > 0).all()
+
+
 def test_a_parent_after_its_child_is_refused() -> None:
     with pytest.raises(ValueError, match="earlier node"):
         topology([[1, -1]])

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from draftscope.models.heads.head import RecurrentHead
 from draftscope.models.heads.lessons.lesson import DepthPair, Distillation, TargetOutput, kl
 
-DRAWN = 1, 1, 2, 4  # steps of a text, drawn evenly: at the cost of two, where early tokens decide about late ones
+DRAWN = 1, 1, 2, 4  # steps for a text, drawn evenly: two on average; later tokens count only after the first ones
 REGRESSION = 10.0  # weight of EAGLE-1's feature regression relative to its KL (2401.15077, section 3.2)
 
 
