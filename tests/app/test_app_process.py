@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 import threading
 import time
@@ -23,7 +24,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
 from draftscope_app.engine.jobs import Asker, Command, EngineStatus, Message, Quit, Start, Update
-from draftscope_app.engine.process import EngineProcess, pause_after
+from draftscope_app.engine.process import EngineProcess, pause_after, uninterrupted
 from draftscope_app.engine.sessions import Visitor, Visitors
 from draftscope_app.engine.worker import IN_TURNS, main
 from draftscope_app.page.runs import own_models
@@ -255,6 +256,25 @@ def test_a_busy_engine_process_makes_nobody_wait() -> None:
     assert asked.wait(5.0)
     assert len(process) == 1
     process.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_a_librarys_thread_receives_waits_until_a_process_has_been_started(number: int) -> None:
+    """The main thread handled it in the middle of the start, and the process read half of what it was started with."""
+    received: list[int] = []
+    before = signal.signal(number, lambda number, _: received.append(number))
+    starts = threading.Event()
+    library = threading.Thread(target=lambda: starts.wait() and signal.raise_signal(number))
+    library.start()  # before the signals are blocked: a thread inherits what is
+    try:
+        with uninterrupted():
+            starts.set()
+            library.join()
+            time.sleep(0.05)
+            meanwhile = list(received)
+        assert (meanwhile, received) == ([], [number])
+    finally:
+        signal.signal(number, before)
 
 
 def test_a_crash_is_one_sentence_and_a_restart() -> None:

@@ -31,6 +31,7 @@ MOST_CRASHES = 3  # in a row, each within CRASH_WINDOW_S of its start; after mor
 CRASH_WINDOW_S = 120.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0  # each pause is twice as long as the one before
 END_S = 0.5  # for the process to end by itself
+ENDING = {signal.SIGINT, signal.SIGTERM}
 
 SILENT = "The engine does not answer at the moment."
 
@@ -251,11 +252,29 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     resource_tracker.ensure_running()  # Python's own process: to start it unblocks both signals
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        with _handled_later():
+            yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _handled_later() -> Iterator[None]:
+    """The mask is this thread's. A library's thread receives the signal, and Python handles it in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: received.append(number)) for number in ENDING}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for late in received:
+            signal.raise_signal(late)
 
 
 def _run(target: Target, pipe: Connection, load: LoadSettings, number: Number) -> None:

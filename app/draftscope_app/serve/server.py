@@ -28,6 +28,7 @@ from draftscope_app.engine import log, select
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment
 from draftscope_app.engine.opening import is_chat
+from draftscope_app.engine.process import uninterrupted
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.serve import bodies, errors, health, heartbeats, hosts
 from draftscope_app.serve.drafts import EngineVerifier
@@ -281,7 +282,9 @@ def refuse_taken(host: str, port: int) -> None:
 def refuse_unknown(drafter: str) -> None:
     """Raises `DraftscopeError` for a drafter that does not exist. Another process looks, for the list needs torch."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
-        other.submit(_find, drafter).result()
+        with uninterrupted():
+            answer = other.submit(_find, drafter)
+        answer.result()
 
 
 def _find(drafter: str) -> None:
