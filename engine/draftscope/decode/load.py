@@ -34,7 +34,7 @@ from draftscope.models.loading.checkpoints import (
 )
 from draftscope.models.loading.devices import STORED, pick_device, pick_device_map, pick_dtype
 from draftscope.models.loading.threads import ROWS, ThreadChoice, cores, fastest_threads, kept_threads
-from draftscope.models.model import ForwardMode, Model
+from draftscope.models.model import Model
 
 P = ParamSpec("P")
 LabT = TypeVar("LabT", bound=DecodingEngine)
@@ -171,7 +171,7 @@ def _head(spec: str, target: Model) -> tuple[str, NamedHead]:
     known_heads()  # also those of drafters from other packages
     network = load_head(kind, source, SharedWeights.of(target.network))
     if isinstance(network, RecurrentHead):
-        network.compile_step(target.forward_mode is ForwardMode.PACKED)
+        network.compile_step()
     return kind_of(network), NamedHead(network, Path(source).name)
 
 
