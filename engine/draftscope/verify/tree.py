@@ -189,20 +189,27 @@ class DraftTree:
 
     **A drawn child must never be dropped after its token was seen.** A drafter that selects among drawn tokens must
     declare the result deterministic. Never-accepted nodes are computed but cannot be accepted (padding, Jacobi rows).
+
+    `tokens` [B, N] int64. `distributions` [B, R, V] fp32 are the draft's, or None; `proposal_row` [B, N + 1] int64 says
+    which of them a slot's children were drawn from (-1: deterministic), `belief` [B, N + 1] which to show at a slot
+    (-1: none). `never_accepted` [B, N] bool. `origin` [B][N] is a short text that says how each node was drafted.
+    `drawn`: which slots have drawn children, among those with children. `forward_ms`: of each draft forward, if
+    measured. `sampled_chain`, `sampled_tree` and `deterministic_chains` make all of it.
     """
 
     topology: Topology
-    tokens: Tensor  # [B, N]
-    distributions: Tensor | None  # [B, R, V] fp32 draft distributions, indexed by `proposal_row` and `belief`
-    proposal_row: Tensor  # [B, N + 1]: the distribution a slot's children were drawn from, -1 = deterministic
-    belief: Tensor  # [B, N + 1]: the draft's distribution to show at a slot, -1 = none
-    never_accepted: Tensor  # [B, N] bool
-    origin: Sequence[Sequence[str]]  # [B][N]: a short text that says how each node was drafted
-    drawn: Literal["none", "some", "all"] = "none"  # which slots have drawn children, among those with children
-    forward_ms: tuple[float, ...] = ()  # measured time of each draft forward, if measured
+    tokens: Tensor
+    distributions: Tensor | None
+    proposal_row: Tensor
+    belief: Tensor
+    never_accepted: Tensor
+    origin: Sequence[Sequence[str]]
+    drawn: Literal["none", "some", "all"] = "none"
+    forward_ms: tuple[float, ...] = ()
 
     @property
     def nodes(self) -> int:
+        """N, of each of the B trees."""
         return self.topology.nodes
 
 
