@@ -391,7 +391,7 @@ def failing(*_: Any) -> Any:
         ),
         (
             {"propose": lambda self, state, depth: sampled_chain([1], [1], Sampling())},  # type: ignore[list-item]
-            "failed in propose, round 0: TypeError at test_plugin.py",  # the author's line, not the engine's
+            r"failed in propose, round 0: ValueError at test_plugin.py, .*: tokens\[0\] has 1; give a tensor \[B\]",
         ),
     ],
 )
