@@ -66,6 +66,7 @@ class Engine(DecodingEngine):
         drafters: SomeDrafters = (),
         *,
         repeats: int = 3,
+        progress: bool = True,
         **settings: Unpack[SettingValues],
     ) -> Trace:
         """Plain decoding and drafters on one prompt, by default the usual one: lanes that take turns round by round.
@@ -78,8 +79,9 @@ class Engine(DecodingEngine):
         if not isinstance(repeats, int) or repeats < 0:
             raise DraftscopeError(f"repeats = {repeats!r}: choose a whole number, 0 or more.")
         lanes = self._lanes([PLAIN, *(_names(drafters) or [default_drafter(self)])], settings)
-        runs = [self.start(prompt, chosen, lane=name) for name, chosen in lanes.items()]
-        return Trace((*race(runs), *said(solo_runs(self, prompt, lanes, repeats=repeats))))
+        with self.show_measuring(progress):
+            runs = [self.start(prompt, chosen, lane=name) for name, chosen in lanes.items()]
+            return Trace((*race(runs), *said(solo_runs(self, prompt, lanes, repeats=repeats))))
 
     @takes_settings
     def compare(
@@ -108,7 +110,8 @@ class Engine(DecodingEngine):
         lanes = self._lanes([baseline, *_names(drafters)], settings)
         runs = drafter_runs(self, inputs, lanes, seeds)
         total = len(inputs) * len(seeds) * len(lanes)
-        done = list(tqdm(runs, total=total, desc="compare", unit="run", leave=False, disable=not progress))
+        with self.show_measuring(progress):
+            done = list(tqdm(runs, total=total, desc="compare", unit="run", leave=False, disable=not progress))
         return paired_table(done, next(iter(lanes)))
 
     def check(

@@ -17,7 +17,15 @@ import torch
 from torch import Tensor
 
 import draftscope
-from draftscope import DrafterInfo, DraftscopeError, DraftTree, GammaOptions, deterministic_chains, sampled_chain
+from draftscope import (
+    DrafterInfo,
+    DraftscopeError,
+    DraftTree,
+    GammaOptions,
+    deterministic_chains,
+    sampled_chain,
+    sampled_tree,
+)
 from draftscope.advise.advise import advise
 from draftscope.advise.question import Question
 from draftscope.base import costs
@@ -31,14 +39,14 @@ from draftscope.drafters import adopt, find, known, plugins, problems
 from draftscope.drafters.options import DrafterOptions
 from draftscope.measure.check import check, checked
 from draftscope.measure.findings import Finding
-from draftscope.verify.sampling import Sampling, draw_distinct
-from draftscope.verify.tree import sampled_tree
+from draftscope.verify.sampling import Sampling
 from draftscope.verify.uniforms import Streams
 from draftscope.verify.verify import verify_tree
 from draftscope_app.cli.main import main
 from tests.conftest import made_calibration
 
 README = Path(__file__).resolve().parents[2] / "engine" / "README.md"
+DRAFTERS = README.parent / "draftscope" / "drafters" / "README.md"
 REPEATS = "abcabcabcabcabcabc"
 
 
@@ -51,8 +59,8 @@ def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.undo()
 
 
-def readme_code() -> str:
-    section = README.read_text(encoding="utf-8").split("## Add a drafter")[1]
+def readme_code(file: Path = README, title: str = "## Add a drafter") -> str:
+    section = file.read_text(encoding="utf-8").split(title)[1]
     code = re.search(r"```python\n(.*?)```", section, re.DOTALL)
     assert code is not None
     return code[1]
@@ -144,17 +152,61 @@ def test_a_drawn_chain_is_truncated_as_the_target_is(
         assert {round(1 / node.q, 4) for node in nodes} <= {1, 2, 3, 4, 5}
 
 
-def test_a_drawn_tree_of_one_call_follows_the_target() -> None:
-    """Two children of the root, drawn without replacement; the target's own token is then distributed as p."""
-    p, q, sampling, runs = torch.tensor([0.5, 0.3, 0.2]), torch.tensor([0.1, 0.2, 0.7]), Sampling(), 6000
-    counts = torch.zeros(3)
-    uniforms = Streams(5, tuple(range(runs))).uniforms(0, 2)
-    tokens, _ = draw_distinct(q.expand(runs, 1, 3), uniforms.draft[:, None])
-    tree = sampled_tree([-1, -1], tokens[:, 0], q.expand(runs, 1, 3), sampling)
-    found = verify_tree(p.expand(runs, 3, 3), tree, uniforms)
+@pytest.mark.parametrize("q", [[0.1, 0.2, 0.7], [0.0, 0.4, 0.6], [0.0, 1.0, 0.0]])
+def test_a_drawn_tree_of_one_call_follows_the_target(q: list[float]) -> None:
+    """Three children of the root, drawn without replacement, or as many as q has tokens, and one below the last: the
+    first token is then distributed as p."""
+    p, sampling, runs = torch.tensor([0.5, 0.3, 0.2]), Sampling(), 6000
+    drawn_from = torch.tensor(q).expand(runs, 3)
+    uniforms = Streams(5, tuple(range(runs))).uniforms(0, 4)
+    siblings = sampling.draw_distinct(drawn_from, uniforms.draft[:, :3])
+    below = sampling.draw(drawn_from, uniforms.draft[:, 3])
+    tree = sampled_tree(
+        [-1, -1, -1, 2], torch.cat([siblings, below[:, None]], 1), drawn_from[:, None].expand(-1, 4, -1), sampling
+    )
+    kept = torch.tensor(q).count_nonzero().item()
+    assert (tree.never_accepted == torch.tensor([kept < 1, kept < 2, kept < 3, kept < 3])).all()
+    found = verify_tree(p.expand(runs, 5, 3), tree, uniforms)
     first = torch.where(found.path[:, 0] >= 0, tree.tokens.gather(1, found.path[:, :1].clamp(min=0))[:, 0], found.last)
-    counts += torch.bincount(first, minlength=3)
+    counts = torch.bincount(first, minlength=3)
     assert ((counts - runs * p) ** 2 / (runs * p)).sum() < 27.6  # chi-square of 2 degrees, p = 1e-6
+
+
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 1.0}, {"temperature": 1.0, "top_p": 0.3}])
+def test_the_documents_tree_drafts_whatever_the_sampling(pair: DecodingEngine, sampling: dict[str, Any]) -> None:
+    names: dict[str, Any] = {}
+    exec(readme_code(DRAFTERS, "## A drawn tree"), names)
+    run = pair.decode("abcabcab", names["Siblings"], max_new_tokens=20, gamma=3, **sampling)
+    drafted = [[node.token for node in event.nodes] for event in run.round_events]
+    assert {len(set(tokens)) for tokens in drafted if "top_p" not in sampling} <= {3}
+    assert all(len(tokens) == 3 for tokens in drafted)
+    if not sampling:  # the three that the text has most of
+        assert set(drafted[0]) == set(pair.encode("abc")[-3:])
+        assert run.token_ids == pair.decode("abcabcab", "plain", max_new_tokens=20).token_ids
+
+
+def test_what_makes_no_tree_is_said_where_it_is_made() -> None:
+    q, token, greedy = torch.tensor([[0.5, 0.5]]), torch.tensor([1]), Sampling(0)
+    for act, sentence in (
+        (lambda: sampled_chain([1], [q], greedy), r"tokens\[0\] has 1; give a tensor \[B\]"),
+        (
+            lambda: sampled_chain([token], [q[0]], greedy),
+            r"distributions\[0\] has the shape \[2\]; give a tensor",
+        ),
+        (lambda: sampled_chain([token], [], greedy), "1 tokens and 0 distributions"),
+        (
+            lambda: sampled_tree([-1, 0], token[:, None], q[:, None], greedy),
+            "parents has 0, and distributions only 1",
+        ),
+        (
+            lambda: sampled_tree([0], token[:, None], q[:, None], greedy),
+            r"parents \[0\]: each must be -1 or",
+        ),
+        (lambda: deterministic_chains([1], ["x"], "cpu"), r"drafts = \[1\], .*give a list of token ids and a text"),
+        (lambda: deterministic_chains([[1]], [], "cpu"), r"drafts = \[\[1\]\], origin = \[\]; give a list"),
+    ):  # type: tuple[Any, str]
+        with pytest.raises(ValueError, match=sentence):
+            act()
 
 
 def test_a_file_is_given_by_its_name(pair: DecodingEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,7 +391,7 @@ def failing(*_: Any) -> Any:
         ),
         (
             {"propose": lambda self, state, depth: sampled_chain([1], [1], Sampling())},  # type: ignore[list-item]
-            "failed in propose, round 0: TypeError at test_plugin.py",  # the author's line, not the engine's
+            r"failed in propose, round 0: ValueError at test_plugin.py, .*: tokens\[0\] has 1; give a tensor \[B\]",
         ),
     ],
 )

@@ -53,7 +53,8 @@ BROKEN = "draftscope.watch stopped recording because of an unexpected error ({}:
 
 
 class Watched:
-    """What was recorded so far: a run for each call of `generate` that drafted. `stopped` says why it ended, if so."""
+    """What was recorded so far: a run for each call of `generate` that drafted. `stopped` says why recording ended
+    before the text, if it did."""
 
     def __init__(self) -> None:
         self.events: list[AnyEvent] = []
@@ -66,14 +67,17 @@ class Watched:
 
     @property
     def tokens(self) -> pd.DataFrame:
+        """A row for each token."""
         return self.trace.tokens
 
     @property
     def rounds(self) -> pd.DataFrame:
+        """A row for each round."""
         return self.trace.rounds
 
     @property
     def decisions(self) -> pd.DataFrame:
+        """A row for each verified child."""
         return self.trace.decisions
 
     def show(self, height: int = 900) -> Shown:
@@ -90,8 +94,9 @@ class Watched:
 
 @contextmanager
 def watch(model: Any, tokenizer: Any = None) -> Iterator[Watched]:
-    """Records what `model.generate` drafts and decides, until the end of the `with`. Without a tokenizer, tokens are
-    shown as their numbers."""
+    """Records what `model.generate` drafts and decides, until the end of the `with`: transformers' assisted generation,
+    with a draft model or prompt lookup. Without a tokenizer, tokens are shown as their numbers. Raises nothing of its
+    own: what cannot be recorded ends the recording, and `stopped` says why."""
     watched, find = Watched(), model._get_candidate_generator
     recording = _Recording(watched, model, tokenizer)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from functools import cached_property, partial
 from types import TracebackType
@@ -14,8 +14,8 @@ from tqdm.auto import tqdm
 
 from draftscope import drafters
 from draftscope.base.costs import Calibration, VerifyCurve
-from draftscope.base.errors import DraftscopeError
-from draftscope.base.progress import Progress, with_progress
+from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.base.progress import Progress, Watcher, unseen, with_progress
 from draftscope.base.steps import Steps, Together, last
 from draftscope.decode import availability
 from draftscope.decode.acceptance import by_rank
@@ -84,6 +84,7 @@ class DecodingEngine(LoadedPair):
         self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
         self._tree: Counts | None = None  # instead of the best one
         self._in_steps = False
+        self._watch: Watcher = unseen
 
     @overload
     def decode(  # type: ignore[overload-overlap]
@@ -124,29 +125,33 @@ class DecodingEngine(LoadedPair):
         """Decodes one prompt to its end, or each of a list of prompts.
 
         A prompt is a text, a list of messages of a chat (`{"role": "user", "content": "..."}`), or a list of token ids.
-        A list of prompts is decoded `batch` at a time, with a progress bar, and gives a `Trace` with a run for each.
+        A list of prompts is decoded `batch` at a time, with a progress bar, and gives a `Trace` with a run for each. A
+        line says how far it is where the drafter ('hybrid', 'sequoia') needs costs that were not measured here before.
         Prompt i draws from random stream i of the seed, whatever the size of a batch; a prompt by itself from stream 0.
         In 16 bits a text may part from the one of another batch size where rounding decides between two tokens.
 
         `drafter` is a name, a class, a `DrafterInfo` or 'file.py:NAME'; by default that of a known pair ('smollm2':
         'hybrid'), else the loaded draft model, else an EAGLE-3 head with copying, else the first loaded head, else
         'ngram'. `on_round` is called with every recorded round and may raise, which ends the decoding. The settings are
-        those of `Settings`, and the options of the drafter.
+        those of `Settings`, and the options of the drafter; one that it does not read changes nothing.
 
         Raises `DraftscopeError` for everything that can be wrong with prompt, drafter and settings.
         """
         if not isinstance(batch, int) or batch < 1:
             raise DraftscopeError(f"batch = {batch!r}: choose a whole number of at least 1.")
+        if on_round is not None and not callable(on_round):
+            raise DraftscopeError(f"on_round = {quoted(repr(on_round))}: give a function of a round.")
         name = drafters.adopt(default_drafter(self) if drafter is None else drafter)
         chosen = through_text(self, Settings.of(drafter=name, **settings))
         prompts = listed_prompts(prompt)
-        if prompts is None:
-            events = self.start(cast(AnyPrompt, prompt), chosen, record=record).events()
-            return Result(tuple(_watched(events, on_round)))
-        encoded = [self._encoded(prompt, chosen) for prompt in prompts]
-        size = batch if self.batches else 1
-        with tqdm(total=len(encoded), desc=name, unit="prompt", leave=False, disable=not progress) as bar:
-            return Trace(tuple(_watched(self._batches(encoded, chosen, size, record, bar.update), on_round)))
+        with self.show_measuring(progress):
+            if prompts is None:
+                events = self.start(cast(AnyPrompt, prompt), chosen, record=record).events()
+                return Result(tuple(_watched(events, on_round)))
+            encoded = [self._encoded(prompt, chosen) for prompt in prompts]
+            size = batch if self.batches else 1
+            with tqdm(total=len(encoded), desc=name, unit="prompt", leave=False, disable=not progress) as bar:
+                return Trace(tuple(_watched(self._batches(encoded, chosen, size, record, bar.update), on_round)))
 
     @takes_settings
     def rounds(
@@ -231,6 +236,21 @@ class DecodingEngine(LoadedPair):
         finally:
             self._in_steps = False
 
+    @contextmanager
+    def show_measuring(self, progress: bool) -> Iterator[None]:
+        """Inside, a line says how far a measurement is that a drafter needs first, unless `progress` is False."""
+        with ExitStack() as stack:
+            bars: list[Any] = []
+
+            def watch(now: Progress) -> None:
+                if not bars:
+                    bars.append(stack.enter_context(tqdm(total=0, leave=False, bar_format="{desc}")))
+                bars[0].set_description(now.words)
+
+            self._watch = watch if progress else unseen
+            stack.callback(setattr, self, "_watch", unseen)
+            yield
+
     def start_batch(
         self, prompts: list[list[int]], settings: Settings, sequences: tuple[int, ...], ends: bool = True
     ) -> Session:
@@ -285,7 +305,7 @@ class DecodingEngine(LoadedPair):
     def close(self) -> None:
         """Gives back the number of threads that `load` changed, which is the whole process's.
 
-        The engine still decodes afterwards, with that number of threads. Close several labs in reverse order.
+        The engine still decodes afterwards, with that number of threads. Close several engines in reverse order.
         """
         if self._threads_before is not None:
             torch.set_num_threads(self._threads_before)
@@ -302,12 +322,13 @@ class DecodingEngine(LoadedPair):
     def _known(self, steps: Steps[Progress, Found]) -> Found:
         """The result of a measurement. Inside `_measured_in_steps` it may take no step."""
         try:
-            next(steps)
+            first = next(steps)
         except StopIteration as end:
             return cast(Found, end.value)
         if self._in_steps:
             raise _MissingError(steps)
-        return last(steps)
+        self._watch(first)
+        return last(steps, self._watch)
 
     def _cost(self, drafter: str, like: str, gamma: int, batch: int, context: int) -> float:
         if source := drafters.find(drafter).source:

@@ -88,7 +88,7 @@ def loaded(settings: LoadCall, kind: type[LabT]) -> LabT:
 
 def _set_threads(threads: int) -> None:
     most = os.cpu_count() or 1
-    if not isinstance(threads, int) or not 1 <= threads <= most:
+    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= most:
         raise DraftscopeError(f"threads = {threads!r}: this machine has {most} cores; choose 1 to {most}.")
     torch.set_num_threads(threads)
 

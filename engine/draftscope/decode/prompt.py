@@ -46,7 +46,7 @@ def listed_prompts(prompts: Any) -> list[AnyPrompt] | None:
     """The prompts of a list or another iterable (a column of a table); None if it is one prompt."""
     if isinstance(prompts, str) or is_chat(prompts) or _token_ids(prompts) is not None:
         return None
-    if not isinstance(prompts, Iterable) or isinstance(prompts, Mapping | bytes):
+    if not isinstance(prompts, Iterable) or isinstance(prompts, Mapping | bytes) or getattr(prompts, "ndim", 1) == 0:
         raise DraftscopeError(f"prompt = {quoted(prompts)}: give {KINDS}, or several of them in a list.")
     several = list(prompts)
     if not several:

@@ -30,7 +30,8 @@ OptionsT_co = TypeVar("OptionsT_co", bound=DrafterOptions, covariant=True, defau
 @dataclass(frozen=True)
 class State:
     """The state at the beginning of a round. `texts[b]` are all committed tokens, prompt included. The last one is
-    pending: the target has not read it yet, and reads it as row 0 of this round's forward. `clock` is the time before
+    pending: the target has not read it yet, and reads it as row 0 of this round's forward. `uniforms.draft` [B, N] fp64
+    in [0, 1) are the random numbers to draw with, one for each node that the options allow. `clock` is the time before
     this round in milliseconds, on the session's own clock."""
 
     texts: Sequence[Sequence[int]]
@@ -115,35 +116,53 @@ class TextDraftModel:
 
 @dataclass(frozen=True)
 class Parts(Generic[OptionsT_co]):
-    """What a drafter is made from. `options` are its own, of the class that its `DrafterInfo` names."""
+    """What a drafter is made from: `settings`, its own `options` (of the class that its `DrafterInfo` names), and
+    `sampling`, which makes distributions and draws tokens as the target's are.
+
+    `batch` is B, the number of sequences; `capacity` the slots that a cache needs for the whole run; `vocabulary` the
+    target's V, padded rows included: the width of every distribution. All tensors lie on `device`. `target` is for
+    drafters that use its layers; the session alone runs its verify forwards. `smaller` are the draft models of a
+    cascade below `draft`, the largest first; `text_draft` is for drafters through text (with another tokenizer, `draft`
+    is None); `heads`, by kind, are those that were loaded for this target. A drafter that draws more than the session's
+    uniforms takes a stream `below` these `streams`.
+
+    `target_continuation` writes the target's own text with these uniforms, not timed. `cost(gamma, batch)` is that of a
+    round in plain rounds, measured at first use; `cost_like(drafter, gamma, batch)` another drafter's. `counts()` is
+    the tree with most tokens for its time, by measured acceptance and cost.
+    """
 
     settings: Settings
     options: OptionsT_co
     sampling: Sampling
     batch: int
-    capacity: int  # slots that a cache needs for the whole run
+    capacity: int
     device: torch.device
     tokenizer: Any
-    vocabulary: int  # the target's, padded rows included: the width of every distribution
-    target: Model  # for drafters that use its layers; the session alone runs its verify forwards
+    vocabulary: int
+    target: Model
     draft: Model | None
-    smaller: tuple[Model, ...]  # draft models of a cascade below `draft`, the largest first
-    text_draft: TextDraftModel | None  # for drafters through text; with another tokenizer, `draft` is None
-    heads: Mapping[str, Head]  # by kind: those that were loaded for this target
-    streams: Streams  # of the session's uniforms; a drafter that draws more takes a stream `below` them
-    target_continuation: Callable[[Streams], list[list[int]]]  # the target's own text with these uniforms; not timed
-    cost: Callable[[int, int], float]  # of a round of gamma tokens in a batch, in plain rounds; measured at first use
-    cost_like: Callable[[str, int, int], float]  # the same of another drafter's round
-    counts: Callable[[], Counts]  # the tree with most tokens for its time, by measured acceptance and cost
+    smaller: tuple[Model, ...]
+    text_draft: TextDraftModel | None
+    heads: Mapping[str, Head]
+    streams: Streams
+    target_continuation: Callable[[Streams], list[list[int]]]
+    cost: Callable[[int, int], float]
+    cost_like: Callable[[str, int, int], float]
+    counts: Callable[[], Counts]
 
 
 @dataclass(frozen=True)
 class DrafterInfo(Generic[OptionsT]):
     """A drafter's entry: register one under the entry-point group `draftscope.drafters` to add your own.
 
-    `options` declares what it reads beside the general settings. `exact` says that the output has the target's
-    distribution; `synthetic` that its acceptance is set, not achieved; `by_clock` that it decides by measured times, so
-    that above temperature 0 the same seed repeats the distribution but not the text.
+    `paper` is an arXiv number, or empty. `create` makes the drafter from its `Parts`. `options` declares what it reads
+    beside the general settings, `nodes` the most nodes of a round where the options cannot say it. `needs_draft`,
+    `needs_text_draft` (of any tokenizer) and `head` are the models without which it cannot run; `grows_trees`: not with
+    models that take chains only; `unfit` says why it cannot draft for a target, or "". `exact` says that the output has
+    the target's distribution; `synthetic` that its acceptance is set, not achieved; `by_clock` that it decides by
+    measured times, so that above temperature 0 the same seed repeats the distribution but not the text. `chooses_by`:
+    the drafters whose calibrated costs it chooses by, of several sources. `idle`: why a round of it may draft nothing.
+    `source` is the package or file that it is from, filled in where it is given; empty for a built-in one.
     """
 
     name: str
@@ -151,18 +170,18 @@ class DrafterInfo(Generic[OptionsT]):
     paper: str
     create: Callable[[Parts[OptionsT]], Drafter]
     options: type[OptionsT]
-    nodes: Callable[[Settings], int] | None = None  # the most nodes of a round, where the options alone cannot say it
+    nodes: Callable[[Settings], int] | None = None
     needs_draft: bool = False
-    needs_text_draft: bool = False  # needs a draft model, of any tokenizer
-    head: HeadKind | None = None  # the head that it needs, which reads the target's features
-    grows_trees: bool = False  # some models take chains only
+    needs_text_draft: bool = False
+    head: HeadKind | None = None
+    grows_trees: bool = False
     exact: bool = True
     synthetic: bool = False
     by_clock: bool = False
-    chooses_by: tuple[str, ...] = ()  # the drafters whose calibrated costs it chooses by, of several sources
-    source: str = ""  # the package or file that it is from; empty for a built-in one
-    idle: str = ""  # why a round of it may draft nothing
-    unfit: Callable[[Model], str] = lambda target: ""  # why it cannot draft for a target; empty where it can
+    chooses_by: tuple[str, ...] = ()
+    source: str = ""
+    idle: str = ""
+    unfit: Callable[[Model], str] = lambda target: ""
 
     @property
     def needs_head(self) -> str:

@@ -137,14 +137,16 @@ def _problem(tree: object, batch: int, vocabulary: int, max_nodes: int) -> str:
     if not isinstance(topology, Topology):
         return f"topology is {quoted(topology)}, not a Topology"
     nodes = tree.nodes
+    if topology.batch != batch:
+        return f"it has trees for {topology.batch} sequences instead of {batch}"
     if nodes > max_nodes:
         return f"it has {nodes} nodes, and its options declare at most {max_nodes} (`DrafterOptions.nodes`)"
     shapes: dict[str, tuple[int, ...]] = {
-        "topology.parents": (batch, nodes), "tokens": (batch, nodes), "proposal_row": (batch, nodes + 1),
+        "tokens": (batch, nodes), "proposal_row": (batch, nodes + 1),
         "belief": (batch, nodes + 1), "never_accepted": (batch, nodes),
     }  # fmt: skip
     for name, shape in shapes.items():
-        value = tree.topology.parents if name == "topology.parents" else getattr(tree, name)
+        value = getattr(tree, name)
         if not isinstance(value, Tensor) or tuple(value.shape) != shape:
             given = f"the shape {list(value.shape)}" if isinstance(value, Tensor) else quoted(value)
             return f"{name} has {given} instead of {list(shape)}"

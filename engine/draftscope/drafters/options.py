@@ -35,7 +35,8 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class DrafterOptions(BaseModel):
-    """The options that a drafter reads. Subclasses add fields, each with a default and a description. Frozen."""
+    """The options that a drafter reads. Subclasses add fields, each with a default and a description, and say in
+    `nodes` how many nodes a round may have. Frozen."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,6 +47,8 @@ class DrafterOptions(BaseModel):
 
 
 class GammaOptions(DrafterOptions):
+    """For drafters of chains: `gamma`, 1 to 64, the tokens that a round drafts at most."""
+
     gamma: Annotated[int, Control("γ, drafted a round (at most)", most=16)] = Field(
         default=4, ge=1, le=64, description="drafted tokens in a chain"
     )

@@ -21,7 +21,8 @@ class Settings(GeneralSettings):
     """One run. Options are given flat, beside the general settings: `Settings.of(drafter="draft", gamma=4, seed=7)`.
 
     Every known option is accepted and validated, whichever drafter reads it; unknown names are refused. `model_dump`
-    is flat as well and holds the options that were given. A drafter reads its own with `options`.
+    is flat as well and holds the options that were given. A drafter reads its own with `options`. The names:
+
     """
 
     model_config = ConfigDict(extra="allow")  # the options that were given; `_validated` lets no other name in
@@ -92,17 +93,20 @@ class SettingValues(TypedDict, total=False):
     agreement: int
 
 
+DECLARED = {name: field for kind in (GeneralSettings, *DECLARING) for name, field in kind.model_fields.items()}
+_LINES = [f"    {name} = {field.default!r}: {field.description}" for name, field in DECLARED.items()]
+Settings.__doc__ = "\n".join([(Settings.__doc__ or "").rstrip(), "", *_LINES])
+
+
 def takes_settings(method: Method) -> Method:
     """Names every setting and its default in the signature of a method with `**settings: Unpack[SettingValues]`, so
     that a notebook completes them and `help` lists them."""
     signature = inspect.signature(method)
     kept = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
-    options = {name: field for kind in DECLARING for name, field in kind.model_fields.items()}
-    known = GeneralSettings.model_fields | options
-    names = set(known) - {parameter.name for parameter in kept} - {"drafter"}
+    names = set(DECLARED) - {parameter.name for parameter in kept} - {"drafter"}
     more = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.annotation)
-        for name, field in known.items()
+        for name, field in DECLARED.items()
         if name in names
     ]
     method.__signature__ = signature.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]

@@ -54,8 +54,8 @@ def paired_table(runs: Sequence[DrafterRun], baseline: str) -> pd.DataFrame:
 
     `ratio` is the geometric mean over prompts of tokens/s over the baseline's on the same prompt and seed; `tau` all
     tokens over all rounds; `tau_difference` tau less the baseline's. Seeds of one prompt are no independent samples, so
-    prompts are drawn, or seeds if there is one prompt. `equal_texts` is the share of runs with the baseline's tokens,
-    which above temperature 0 need not be equal.
+    prompts are drawn, or seeds if there is one prompt; one prompt with one seed has no interval (NaN). `equal_texts` is
+    the share of runs with the baseline's tokens, which above temperature 0 need not be equal.
     """
     import pandas as pd
 
@@ -102,11 +102,11 @@ def _summed(groups: Sequence[int], values: Sequence[float]) -> Numbers:
 
 
 def _interval(name: str, samples: Sequence[Numbers], statistic: Statistic) -> dict[str, float]:
-    """The statistic and its interval; both ends are the value itself where there is one sample."""
+    """The statistic and its interval, whose ends are NaN where there is one sample."""
     from scipy import stats  # not at the top: it takes long to import
 
     value = float(statistic(*samples))
-    low = high = value
+    low = high = float("nan")
     if len(samples[0]) > 1:
         result = stats.bootstrap(
             samples, statistic, paired=True, n_resamples=RESAMPLES, confidence_level=LEVEL, method="percentile",

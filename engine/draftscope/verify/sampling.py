@@ -50,6 +50,12 @@ class Sampling:
         the most likely one."""
         return distribution.argmax(-1) if self.greedy else draw(distribution, uniform)
 
+    def draw_distinct(self, distribution: Tensor, uniforms: Tensor) -> Tensor:
+        """K different tokens a row, in draw order: distribution [..., V] of `distribution`, uniforms [..., K] in [0, 1)
+        -> [..., K] int64. If greedy, the K most likely ones. A row of fewer tokens fills up with any."""
+        count = uniforms.shape[-1]
+        return distribution.topk(count).indices if self.greedy else draw_distinct(distribution, uniforms)[0]
+
 
 @lru_cache(maxsize=64)
 def _warpers(sampling: Sampling) -> LogitsProcessorList:

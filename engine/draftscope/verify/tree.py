@@ -8,7 +8,7 @@ empty tree (N = 0) is plain decoding.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
@@ -189,20 +189,27 @@ class DraftTree:
 
     **A drawn child must never be dropped after its token was seen.** A drafter that selects among drawn tokens must
     declare the result deterministic. Never-accepted nodes are computed but cannot be accepted (padding, Jacobi rows).
+
+    `tokens` [B, N] int64. `distributions` [B, R, V] fp32 are the draft's, or None; `proposal_row` [B, N + 1] int64 says
+    which of them a slot's children were drawn from (-1: deterministic), `belief` [B, N + 1] which to show at a slot
+    (-1: none). `never_accepted` [B, N] bool. `origin` [B][N] is a short text that says how each node was drafted.
+    `drawn`: which slots have drawn children, among those with children. `forward_ms`: of each draft forward, if
+    measured. `sampled_chain`, `sampled_tree` and `deterministic_chains` make all of it.
     """
 
     topology: Topology
-    tokens: Tensor  # [B, N]
-    distributions: Tensor | None  # [B, R, V] fp32 draft distributions, indexed by `proposal_row` and `belief`
-    proposal_row: Tensor  # [B, N + 1]: the distribution a slot's children were drawn from, -1 = deterministic
-    belief: Tensor  # [B, N + 1]: the draft's distribution to show at a slot, -1 = none
-    never_accepted: Tensor  # [B, N] bool
-    origin: Sequence[Sequence[str]]  # [B][N]: a short text that says how each node was drafted
-    drawn: Literal["none", "some", "all"] = "none"  # which slots have drawn children, among those with children
-    forward_ms: tuple[float, ...] = ()  # measured time of each draft forward, if measured
+    tokens: Tensor
+    distributions: Tensor | None
+    proposal_row: Tensor
+    belief: Tensor
+    never_accepted: Tensor
+    origin: Sequence[Sequence[str]]
+    drawn: Literal["none", "some", "all"] = "none"
+    forward_ms: tuple[float, ...] = ()
 
     @property
     def nodes(self) -> int:
+        """N, of each of the B trees."""
         return self.topology.nodes
 
 
@@ -229,7 +236,13 @@ def empty(batch: int, device: torch.device | str = "cpu") -> DraftTree:
 def deterministic_chains(
     drafts: Sequence[Sequence[int]], origin: Sequence[str], device: torch.device | str
 ) -> DraftTree:
-    """One deterministic chain for each sequence, padded with never-accepted nodes; `origin[b]` names the source."""
+    """One deterministic chain for each sequence: `drafts` [B][N] token ids, [] for none, padded with never-accepted
+    nodes. `origin` [B] says in a trace where each is from. Raises ValueError for drafts that are no lists.
+
+    The target draws its own token, which accepts the node that carries it.
+    """
+    if not all(isinstance(draft, Sized) for draft in drafts) or len(drafts) != len(origin):
+        raise ValueError(f"drafts = {drafts}, origin = {origin}; give a list of token ids and a text for each sequence")
     longest = max(len(draft) for draft in drafts)
     padded = [[*draft, *[0] * (longest - len(draft))] for draft in drafts]
     device = torch.device(device)
@@ -252,12 +265,17 @@ def sampled_chain(
 
     Token i must have been drawn from `distributions[i]` as `sampling.draw` does, after `sampling.distribution`, which
     applies temperature, top-k, top-p and min-p as the target's are. In greedy runs the same tokens are proposed without
-    chance. `origin` says in a trace how they were drafted. Raises ValueError unless there are as many tensors of both.
+    chance. `origin` says in a trace how they were drafted. Raises ValueError for other shapes or unequal numbers.
 
     Verified by block verification (Sun et al. 2403.10444) or token by token (Leviathan et al. 2211.17192).
     """
     if len(tokens) != len(distributions) or not tokens:
         raise ValueError(f"{len(tokens)} tokens and {len(distributions)} distributions; give one of each, at least one")
+    for name, tensors, shape in (("tokens", tokens, "[B]"), ("distributions", distributions, "[B, V]")):
+        for place, tensor in enumerate(tensors):
+            if not isinstance(tensor, Tensor) or tensor.dim() != shape.count(",") + 1:
+                given = f"the shape {list(tensor.shape)}" if isinstance(tensor, Tensor) else repr(tensor)
+                raise ValueError(f"{name}[{place}] has {given}; give a tensor {shape}")
     parents = list(range(-1, len(tokens) - 1))
     return sampled_tree(parents, torch.stack(list(tokens), 1), torch.stack(list(distributions), 1), sampling, origin)
 
@@ -268,21 +286,30 @@ def sampled_tree(
     """B trees of one shape. `parents` [N] are earlier nodes or -1, the root; `tokens` [B, N]; `distributions` [B, S, V]
     in fp32, row s being that of slot s: 0 is the root's, i + 1 node i's. Slots from S on have no children.
 
-    The children of a slot must have been drawn from its row without replacement, in the order of their nodes
-    (`verify.sampling.draw_distinct`), after `sampling.distribution`. In greedy runs the same tokens are proposed
-    without chance. Raises ValueError for a parent that comes after its child.
+    The children of a slot must have been drawn from its row without replacement, in the order of their nodes, as
+    `sampling.draw_distinct` does after `sampling.distribution`. Children beyond the number of tokens that a row can
+    give (top-k, top-p) are never accepted, nor is what lies below them. In greedy runs the same tokens are proposed
+    without chance. Raises ValueError for a parent that comes after its child or has no row.
 
     Verified by recursive rejection sampling (Jeon et al. 2402.12374).
     """
     batch, slots = len(tokens), len(parents) + 1
+    form = topology([list(parents)] * batch, tokens.device)
+    if without := [parent for parent in parents if parent + 1 >= distributions.shape[1]]:
+        raise ValueError(f"parents has {without[0]}, and distributions only {distributions.shape[1]} rows; add its row")
+    never = torch.zeros(tokens.shape, dtype=torch.bool, device=tokens.device)
+    ranks = [parents[:node].count(parent) for node, parent in enumerate(parents)]
+    if any(ranks):
+        possible = (distributions > 0).sum(-1)[:, [parent + 1 for parent in parents]]
+        never = with_descendants(possible <= torch.tensor(ranks, device=tokens.device), form)
     rows = first_rows(min(distributions.shape[1], slots), slots, batch, tokens.device)
     return DraftTree(
-        topology=topology([list(parents)] * batch, tokens.device),
+        topology=form,
         tokens=tokens,
         distributions=distributions,
         proposal_row=first_rows(0, slots, batch, tokens.device) if sampling.greedy else rows,
         belief=rows,
-        never_accepted=torch.zeros(tokens.shape, dtype=torch.bool, device=tokens.device),
+        never_accepted=never,
         origin=((origin,) * len(parents),) * batch,
         drawn="none" if sampling.greedy else "all",
     )
