@@ -199,10 +199,11 @@ def test_a_command_runs_and_its_result_is_drawn(
 
 
 def test_only_what_can_be_run_from_the_page_is_offered(listeners: ExperimentListeners) -> None:
-    *_, run, said = listeners.offer("Memory")
+    *_, run, stop, said = listeners.offer("Memory")
+    assert stop["interactive"] is False
     assert run["interactive"] is True and "about 85 s on two idle cores and is stopped after 10 min" in said
     for name, why in (("CUDA graphs", "needs a GPU"), ("Fine-tuning", "needs your text")):
-        *_, run, said = listeners.offer(name)
+        *_, run, _, said = listeners.offer(name)
         assert run["interactive"] is False and f"cannot be run from the page: it {why}" in said
 
 
@@ -229,6 +230,8 @@ def test_it_can_be_stopped_and_only_one_runs(listeners: ExperimentListeners, mon
     async def then() -> None:
         (second,) = [each async for each in listeners.run("Batch")]
         assert "running on this server already" in second[-1] and able(second) == [True, True, True]  # of another tab
+        *_, run, stop, said = listeners.offer("Memory")  # of a tab that is opened, or reloaded, meanwhile
+        assert [run["interactive"], stop["interactive"]] == [False, True] and "press Stop" in said
         assert (await listeners.stop())["interactive"] is False
 
     last = ran(listeners, "Batch", then)[-1]

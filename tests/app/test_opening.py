@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -120,9 +119,10 @@ def test_the_page_says_that_a_model_is_downloaded(monkeypatch: pytest.MonkeyPatc
     assert loading(LoadSettings()) == "The engine loads SmolLM2-135M-Instruct."
 
 
-@pytest.mark.parametrize("name", ["eagle3", "eagle3-tree", "eagle3-sampled-tree", "eagle3-sequoia"])
-def test_a_tree_over_a_head_names_that_head(name: str) -> None:
-    assert options.models({}, f"{name}:folder") == (LoadSettings(heads=("eagle3:folder",)), name)
+@pytest.mark.parametrize("name", ["eagle3", "eagle3-tree", "hybrid"])
+def test_a_drafter_brings_the_head_that_it_needs(name: str) -> None:
+    """The head's kind is known where models are loaded, since that takes torch."""
+    assert options.models({}, f"{name}:folder") == (LoadSettings(heads=(f"{name}:folder",)), name)
 
 
 @pytest.mark.parametrize(
@@ -148,22 +148,29 @@ def test_a_space_chooses_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(load.target, drafter) for load, drafter in served] == [("smollm2", None)]  # the page chooses
 
 
-Choice: Callable[..., DrafterChoice] = lambda name, there: DrafterChoice(name, name, True, there, "", ())  # noqa: E731
+def choice(name: str, there: bool, usual: str = "ngram") -> DrafterChoice:
+    uses = ("typed",) if name == "typed" else ()
+    return DrafterChoice(name, name, True, there, "", uses, usual=name == usual)
 
 
 def test_a_drafter_that_cannot_run_is_not_chosen() -> None:
     alone = [
-        Choice(name, name not in ("draft", "eagle3")) for name in ("plain", "draft", "eagle3", "early-exit", "ngram")
+        choice(name, name not in ("draft", "eagle3")) for name in ("plain", "draft", "eagle3", "early-exit", "ngram")
     ]
     assert able("draft", alone) == able("eagle3", alone) == "ngram"
     assert able("early-exit", alone) == "early-exit"
-    pair = [Choice(name, name != "eagle3") for name in ("plain", "early-exit", "draft")]
+    peek = [choice("early-exit", True), choice("peek", True, usual="peek")]
+    assert able("sampled-tree", peek) == "peek"  # of a head from elsewhere, the only one that was loaded
+    pair = [choice(name, name != "eagle3") for name in ("plain", "early-exit", "draft")]
     assert able("eagle3", pair) == "draft"
-    assert able("draft", [Choice("plain", True), Choice("typed", True)]) == "draft"
+    assert able("draft", [choice("plain", True), choice("typed", True)]) == "draft"
 
 
 def test_where_a_drafter_cannot_run_a_similar_one_stands_in() -> None:
-    head = [Choice(n, n.startswith("eagle3") or n == "ngram") for n in ("draft", "sampled-tree", *OF_THE_HEAD, "ngram")]
+    head = [
+        choice(n, n.startswith("eagle3") or n == "ngram", "eagle3")
+        for n in ("draft", "sampled-tree", *OF_THE_HEAD, "ngram")
+    ]
     assert [able(name, head) for name in ("draft", "sampled-tree", "cascade")] == ["eagle3", OF_THE_HEAD[1], "eagle3"]
     message = json.loads(engine_message(EngineStatus("ready", "stand-in", tuple(head), chat=True)))
     assert message["instead"] == {"draft": "eagle3", "sampled-tree": OF_THE_HEAD[1]} and message["chat"] is True
@@ -172,7 +179,7 @@ def test_where_a_drafter_cannot_run_a_similar_one_stands_in() -> None:
 @pytest.mark.parametrize(("chat", "chosen"), [(True, "eagle3-sampled-tree"), (False, "sampled-tree")])
 def test_the_drafter_follows_the_models_that_were_loaded(chat: bool, chosen: str) -> None:
     """A page that expects SmolLM2 is served by the embedded pair where that cannot be had."""
-    every = tuple(Choice(name, True) for name in ("draft", "sampled-tree", *OF_THE_HEAD))
+    every = tuple(choice(name, True) for name in ("draft", "sampled-tree", *OF_THE_HEAD))
     admission: Any = SimpleNamespace(engine=SimpleNamespace(status=EngineStatus("ready", "", every, chat=chat)))
     values = defaults() | page_opening.settings(chat=True)
     listeners = EngineListeners(Shared(admission, SimpleNamespace(), values, ()), SimpleNamespace())  # type: ignore[arg-type]

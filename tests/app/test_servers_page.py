@@ -60,7 +60,7 @@ def test_a_page_for_others_takes_no_address_and_shows_none() -> None:
     known.remove("plain")
     assert known.as_message() == {
         "servers": [{"name": "plain", "url": ""}, {"name": "fast", "url": ""}], "canAdd": False,
-        "programs": "vLLM, SGLang, llama.cpp or transformers serve", "note": "",
+        "programs": "vLLM, SGLang, llama.cpp or transformers serve", "note": "", "pointSeconds": 5.0,
     }  # fmt: skip
 
 

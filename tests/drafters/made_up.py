@@ -1,12 +1,12 @@
-"""A made-up drafter with a trained head, in one file: DFlash's block that looks at one hidden state only."""
+"""Made-up drafters with a trained head, in one file: DFlash's block that looks at one hidden state only."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from draftscope.drafters.drafter import DrafterInfo
-from draftscope.drafters.heads.positions import BlockSource, PositionsChain
-from draftscope.drafters.options import ChainOptions
+from draftscope.drafters.heads.positions import BlockSource, PositionsChain, PositionsTree
+from draftscope.drafters.options import ChainOptions, GrownTreeOptions
 from draftscope.models.head_kinds import HeadKind, HeadNetwork
 from draftscope.models.heads import Block, BlockConfig
 from draftscope.models.heads.formats import format_block
@@ -39,4 +39,13 @@ INFO = DrafterInfo(
     create=lambda parts: PositionsChain(parts, BlockSource(parts.heads["glimpse"], parts)),
     options=ChainOptions,
     head=HEAD,
+)
+WIDE = DrafterInfo(
+    name="wide-glimpse",
+    title="A glimpse, tree",
+    paper="made up",
+    create=lambda parts: PositionsTree(parts, BlockSource(parts.heads["glimpse"], parts), sparse=False),
+    options=GrownTreeOptions,
+    head=HEAD,
+    grows_trees=True,
 )

@@ -18,7 +18,8 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import _head
 from draftscope.decode.start import EncodedPrompt, run_start
 from draftscope.drafters import adopt, find, plugins
-from draftscope.drafters.options import known_heads, trained_kinds
+from draftscope.drafters import registry as drafter_registry
+from draftscope.drafters.options import chain_of, known_heads, trained_kinds
 from draftscope.drafters.settings import Settings
 from draftscope.models import head_kinds
 from draftscope.models.heads import SharedWeights, kind_of, save_head
@@ -38,10 +39,11 @@ from tests.support import contracts, mutations
 
 @pytest.fixture(autouse=True)
 def given(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The made-up drafter is given as its file; afterwards nothing of it is left."""
+    """The made-up drafters are given, one as its file; afterwards nothing of them is left."""
     monkeypatch.setattr(plugins, "_given", {})
     monkeypatch.setattr(head_kinds, "_given", {})
     assert adopt(f"{made_up.__file__}:INFO") == "glimpse"
+    assert adopt(made_up.WIDE) == "wide-glimpse"
     yield
     monkeypatch.undo()
 
@@ -54,8 +56,9 @@ def engine(tiny: DecodingEngine, tmp_path: Path) -> DecodingEngine:
     for weight in head.parameters():
         weight.data.add_(torch.randn_like(weight) * 0.2)
     save_head(head, tmp_path, "tiny-target")
-    kind, named = _head(f"glimpse:{tmp_path}", tiny.target)
-    assert kind == kind_of(named.network) == "glimpse"
+    for drafter in ("glimpse", "wide-glimpse"):  # whose name stands for the head that it needs
+        kind, named = _head(f"{drafter}:{tmp_path}", tiny.target)
+        assert kind == kind_of(named.network) == "glimpse"
     made = DecodingEngine(tiny.target, tiny.draft, tiny.tokenizer, dict(tiny.heads) | {kind: named})
     made.eos, made.calibration = frozenset(), tiny.calibration
     return made
@@ -66,9 +69,10 @@ def test_it_is_in_every_list(capsys: pytest.CaptureFixture[str], tiny: DecodingE
     reload(train_drafter)
     assert main(["train-drafter", "--help"]) == 0
     assert "glimpse" in capsys.readouterr().out
-    settings = {ready.engine: ready.settings for ready in advised.ready(Candidate("glimpse", 3), [])}
-    assert '"method": "glimpse"' in settings["vLLM"] and "GLIMPSE" in settings["SGLang"]
-    assert settings["llama.cpp"] == ""
+    for candidate in (Candidate("glimpse", 3), Candidate("wide-glimpse")):
+        settings = {ready.engine: ready.settings for ready in advised.ready(candidate, [])}
+        assert '"method": "glimpse"' in settings["vLLM"] and "GLIMPSE" in settings["SGLang"]
+        assert settings["llama.cpp"] == ""
     assert main(["servers", "small", "--program", "vllm", "--method", "glimpse", "--drafter", "mine"]) == 0
     assert '"method": "glimpse", "num_speculative_tokens": 4, "model": "mine"' in capsys.readouterr().out
     assert _method("glimpse").format(depths=4) == "A glimpse of 4 tokens."
@@ -81,8 +85,9 @@ def test_it_is_in_every_list(capsys: pytest.CaptureFixture[str], tiny: DecodingE
     )
 
 
-def test_claims_count_it_among_the_heads() -> None:
-    assert judged(9, row("glimpse", (4.2, 4.5, 4.8)), row("ngram", (0.9, 1.0, 1.1))) is ClaimVerdict.HOLDS
+@pytest.mark.parametrize("name", ["glimpse", "wide-glimpse"])
+def test_claims_count_it_among_the_heads(name: str) -> None:
+    assert judged(9, row(name, (4.2, 4.5, 4.8)), row("ngram", (0.9, 1.0, 1.1))) is ClaimVerdict.HOLDS
     assert judged(9, row("ngram", (4.2, 4.5, 4.8))) is ClaimVerdict.UNMEASURED
 
 
@@ -117,11 +122,18 @@ def test_every_kind_is_whole(kind: head_kinds.HeadKind, tiny: DecodingEngine) ->
     assert head.shared.vocabulary == SharedWeights.of(tiny.target.network).vocabulary
 
 
-def test_trees_that_draw_are_those_that_the_mutations_break(tiny: DecodingEngine) -> None:
+def test_a_tree_is_named_after_its_chain() -> None:
+    """By name only is known which chain a row of results belongs to."""
+    for info in drafter_registry.OWN:
+        of_trees = info.needs_head or ("draft" if info.needs_draft else info.name.removesuffix("-tree"))
+        assert chain_of(info.name) == (of_trees if info.grows_trees else info.name)
+
+
+def test_trees_that_draw_are_those_that_the_mutations_break(engine: DecodingEngine) -> None:
     drawn = set()
     for name in contracts.trees():
         options = contracts.example(find(name), contracts.SMALL)
-        run = tiny.decode("abcab", name, temperature=1.0, seed=1, max_new_tokens=12, **options)
+        run = engine.decode("abcab", name, temperature=1.0, seed=1, max_new_tokens=12, **options)
         rules = {decision.rule for event in run.round_events for decision in event.decisions}
         if "rrsw" in rules:
             drawn.add(name)

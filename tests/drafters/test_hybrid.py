@@ -11,7 +11,7 @@ import torch
 
 from draftscope.decode.availability import default_drafter
 from draftscope.decode.engine import DecodingEngine
-from draftscope.drafters.drafter import State
+from draftscope.drafters.drafter import State, TextDraftModel
 from draftscope.drafters.heads.hybrid import HybridDrafter
 from draftscope.drafters.length import SELDOM, Rate
 from draftscope.drafters.mixed_length import MixedChain, MixedCosts
@@ -94,6 +94,9 @@ class Cheap(DecodingEngine):
 
 def test_it_drafts_where_no_drafter_is_named_and_no_draft_model_is_loaded(tiny: DecodingEngine) -> None:
     assert default_drafter(tiny) == "draft"
+    assert tiny.draft is not None
+    foreign = TextDraftModel(tiny.draft, tiny.tokenizer)
+    assert default_drafter(DecodingEngine(tiny.target, None, tiny.tokenizer, {}, foreign=foreign)) == "slem"
     assert default_drafter(DecodingEngine(tiny.target, None, tiny.tokenizer, tiny.heads)) == "hybrid"
     assert default_drafter(DecodingEngine(tiny.target, None, tiny.tokenizer, {})) == "ngram"
 

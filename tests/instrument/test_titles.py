@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
+from draftscope.base.settings import LOSSY
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import EncodedPrompt, run_start
 from draftscope.drafters import known
 from draftscope.drafters.settings import Settings
+from draftscope.trace.events import Rule
 from tests.support.node import call
 
 FILES = ["run/titles.js", "base/rules.js"]
@@ -37,6 +39,17 @@ def test_an_older_traces_title_has_the_size_that_was_given() -> None:
     given = [{"gamma": 4}, {"gamma": 4, "shape": [2, 1]}, {"tree_nodes": 9}, {}]
     starts = [{"drafter": "x", "settings": settings} for settings in given]
     assert titles(starts) == ["x · γ 4", "x · 2, 1", "x · 9 nodes", "x"]
+
+
+def test_a_server_is_called_after_its_program() -> None:
+    servers = [{"program": "made", "title": "Made-up server", "version": "1.0"}, {"program": "vllm"}, {"program": ""}]
+    assert titles([{"server": server} for server in servers]) == ["Made-up server 1.0", "vllm", "no answer"]
+
+
+def test_the_lossy_rules_are_those_of_the_engine() -> None:
+    rules = [*get_args(Rule)]
+    marks = call(FILES, [("lossyBadge", [{"exact": False, "rule": rule}]) for rule in rules])
+    assert marks == [f"lossy: {rule}" if rule in LOSSY else "lossy" for rule in rules]
 
 
 def test_a_drafter_that_nobody_checked_is_marked() -> None:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -219,9 +220,10 @@ def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
 
 
 def test_drafters_for_another_tokenizer_are_compared_only_without_a_draft_of_the_same() -> None:
-    others = [choice("plain"), choice("slem", "gamma"), choice("tli", "gamma")]
+    through_text = [replace(choice(name, "gamma"), through_text=True) for name in ("slem", "made-up")]
+    others = [choice("plain"), *through_text]
     controls = defaults() | {"prompt": "x"}
-    assert list(tasks.comparison(controls, others, 2048).lanes) == ["plain", "slem", "tli"]
+    assert list(tasks.comparison(controls, others, 2048).lanes) == ["plain", "slem", "made-up"]
     job = tasks.comparison(controls, [*others, choice("draft", "gamma")], 2048)
     assert list(job.lanes) == ["plain", "draft"]
 

@@ -64,7 +64,7 @@ def main(
     """Record the race and the audits of the lesson about servers."""
     with ExitStack() as opened:
         engine = opened.enter_context(load(target, draft))
-        field = opened.enter_context(Field.open(entries.chosen(server), engine))
+        field = opened.enter_context(Field.open(entries.parse_servers(server), engine))
         events, audits = record(engine, field.lanes)
     files.write(out / f"{NAME}{lessons.SUFFIX}", events)
     lines = "".join(f"{each.model_dump_json()}\n" for each in audits)

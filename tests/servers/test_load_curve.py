@@ -14,7 +14,7 @@ from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, V
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Cancelled, Steps, last, said
 from draftscope.servers.adapter import Counted, Request
-from draftscope.servers.curve import LoadCurve, curves, drafter_here, first, predicted_ratio, stops, watched
+from draftscope.servers.curve import LoadCurve, drafter_here, empty_curve, predicted_ratio, stops, stream_curve, watched
 from draftscope.servers.field import Field
 from draftscope.servers.lanes import connect
 from draftscope.servers.load import LoadPlan, LoadPoint, load
@@ -74,12 +74,12 @@ def test_the_costs_are_those_of_the_draft_model_if_there_is_one() -> None:
 def test_the_document_grows_point_by_point(starts: Starts) -> None:
     lanes = [starts("plain", Habits()), starts("fast", Habits(burst=4))]
     plan = LoadPlan(PROMPTS, REQUEST, (1, 2), 0.1)
-    start = first(lanes, {"gone": "cannot be reached"}, plan)
-    told = list(said(curves(start, watched(lanes, plan), (COSTS, "draft"))))
+    start = empty_curve(lanes, {"gone": "cannot be reached"}, plan)
+    told = list(said(stream_curve(start, watched(lanes, plan), (COSTS, "draft"))))
     assert [len(each.points) for each in told] == [0, 1, 2, 3, 4]
     assert [each.over for each in told] == [False] * 4 + [True]
     last = LoadCurve.model_validate_json(told[-1].model_dump_json())
-    assert last.lanes == {"plain": "vllm 0.32.0", "fast": "vllm 0.32.0"} and "gone" in last.missing
+    assert last.lanes == {"plain": "vLLM 0.32.0", "fast": "vLLM 0.32.0"} and "gone" in last.missing
     assert [(each.lane, each.concurrency) for each in last.predicted] == [("fast", 1), ("fast", 2)]
     assert "draft as draft model" in last.predicted_with
 
@@ -106,7 +106,7 @@ def stopping() -> LoadCurve:
                 fast.drafting = number < len(lanes) * 2  # the points of 1 and 2 requests at once
                 yield point
 
-        *_, last = said(curves(first(lanes, {}, plan), points(), None))
+        *_, last = said(stream_curve(empty_curve(lanes, {}, plan), points(), None))
     return last
 
 
@@ -144,7 +144,7 @@ def test_a_load_that_is_stopped_ends_within_a_point(starts: Starts) -> None:
     """The point that was cut short is left out."""
     lane = starts("slow", Habits(pause=0.05))
     plan = LoadPlan(PROMPTS, REQUEST, (1,), 3600.0)
-    steps = curves(first([lane], {}, plan), watched([lane], plan), None)
+    steps = stream_curve(empty_curve([lane], {}, plan), watched([lane], plan), None)
     told = list(said(islice(steps, 4)))
     steps.close()  # type: ignore[attr-defined]
     assert len(told) == 1 and not told[0].over and not told[0].points

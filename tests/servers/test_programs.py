@@ -17,7 +17,6 @@ from draftscope.servers.programs.program import Flag, Program, ServedPair, Start
 from draftscope.servers.programs.registry import identify
 from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Wire
-from draftscope_app.cli.commands import servers as servers_command
 from draftscope_app.cli.main import main
 from draftscope_app.page.servers import KnownServers
 from tests.servers.stubs import Habits, stub
@@ -46,7 +45,7 @@ MADE = Program(
         ),
     ),
     sampling_order=("temperature", "top_k", "top_p", "min_p"),
-    names={"ngram": "copy"},
+    names={"ngram": "copy", "early-exit": "skip"},
     settings=lambda wanted: f"--guess {wanted.gamma}",
     checked="made up",
 )
@@ -65,8 +64,11 @@ def test_a_program_of_one_file_is_in_every_list(capsys: pytest.CaptureFixture[st
     main(["servers", "small", "--program", "made", "--gamma", "3"])
     printed = capsys.readouterr().out
     assert "pip install made" in printed and "made --model small --port 8101 --guess 3" in printed
-    settings = {ready.engine: ready.settings for ready in advised.ready(Candidate("ngram", 3), [])}
-    assert settings["Made-up server"] == "--guess 3"
+    for drafter in ("ngram", "early-exit"):  # neither has weights of its own
+        main(["servers", "small", "--program", "made", "--method", drafter])
+        assert "made --model small --port 8101 --guess 4" in capsys.readouterr().out
+        settings = {ready.engine: ready.settings for ready in advised.ready(Candidate(drafter, 3), [])}
+        assert settings["Made-up server"] == "--guess 3"
     assert next(iter(advised.ready(Candidate("draft", 3), []))).note == "has no drafter like 'draft'"
 
 
@@ -75,6 +77,7 @@ def test_its_servers_are_recognised_and_asked() -> None:
     with stub(Habits()) as url, identify(url) as server:
         assert (server.identity.kind, server.identity.version) == ("made", "1.0")
         assert registry.find(server.identity.kind) is MADE
+        assert registry.titled(server.identity) == "Made-up server 1.0"
         refuse_without_ids(server)
         assert sum(len(chunk.ids) for chunk in server.stream(Request(ids=(1, 2), max_tokens=4))) == 4
 
@@ -88,8 +91,8 @@ def test_an_unknown_program_is_refused_with_those_that_are_known() -> None:
 
 
 def test_a_gguf_file_is_served_by_llama_cpp() -> None:
-    assert servers_command.default_program("models/small.Q4_K_M.gguf") == "llama.cpp"
-    assert servers_command.default_program("org/model") == "vllm-cpu"
+    assert registry.usual_start("models/small.Q4_K_M.gguf").name == "llama.cpp"
+    assert registry.usual_start("org/model").name == "vllm-cpu"
 
 
 @pytest.mark.parametrize("program", registry.PROGRAMS, ids=lambda program: program.kind)

@@ -260,7 +260,7 @@ def test_a_race_is_written_as_a_trace(tmp_path: Path, capsys: pytest.CaptureFixt
     assert [len(event.emitted) for event in events if isinstance(event, Burst) and event.lane == "fast"] == [3, 3, 3]
     capsys.readouterr()
     assert main(["replay", str(path)]) == 0
-    assert "vllm 0.32.0 stub, seen from here" in capsys.readouterr().out
+    assert "vLLM 0.32.0 stub, seen from here" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ def test_a_race_is_a_trace_that_is_saved_read_and_exported(starts: Starts, tmp_p
     assert metrics.fold(of(events, Burst, "fast")).tokens == 12
     assert any(pictures(events))
     start, *_ = events
-    assert isinstance(start, RunStart) and "vllm 0.32.0" in origin(start)
+    assert isinstance(start, RunStart) and start.server is not None and start.server.title == "vLLM"
+    assert "vLLM 0.32.0" in origin(start)
     assert [lane.decoded().target_forwards for lane in read_lanes(events)] == [12, 3, 0]
 
 

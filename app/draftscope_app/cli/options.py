@@ -15,7 +15,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from draftscope.base.load_settings import LoadSettings
-from draftscope.drafters.options import known_options, without_tree
+from draftscope.drafters.options import known_options
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.models.loading.known import same_name, usual_drafter
 from draftscope_app.cli import terminal
@@ -99,7 +99,7 @@ def models(given: Given, drafter: str | None = None) -> tuple[LoadSettings, str 
     heads = tuple(values.pop("head", ()))
     name, _, source = (drafter or "").partition(":")
     if source:
-        drafter, heads = name, (*heads, f"{without_tree(name)}:{source}")
+        drafter, heads = name, (*heads, f"{name}:{source}")
     load = LoadSettings(**values, heads=heads)
     if sentence := same_name(load):
         terminal.print_note(sentence)

@@ -182,6 +182,13 @@ class DrafterChoice:
     available: bool
     why_not: str
     uses: tuple[str, ...]
+    usual: bool = False  # what drafts where none is named
+    through_text: bool = False  # by a model of any tokenizer
+
+    @property
+    def is_typed(self) -> bool:
+        """A person drafts."""
+        return "typed" in self.uses
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,10 +82,17 @@ def ready(engine: DecodingEngine, seconds: float, place: str = "", instead: str 
     """Its models were loaded in so many seconds. `place` takes the place of the device's name; `instead` says why these
     models are loaded and no others."""
     sentence = f"{instead} {introduced(engine, seconds, place)}".lstrip()
-    choices = (
-        DrafterChoice(d.name, d.title, d.exact, d.available, d.why_not, tuple(d.uses)) for d in engine.drafters()
-    )
-    return EngineStatus("ready", sentence, tuple(choices), chat=chats(engine))
+    return EngineStatus("ready", sentence, tuple(_choices(engine)), chat=chats(engine))
+
+
+def _choices(engine: DecodingEngine) -> Iterator[DrafterChoice]:
+    from draftscope.decode.availability import default_drafter
+
+    usual = default_drafter(engine)
+    for d in engine.drafters():
+        yield DrafterChoice(
+            d.name, d.title, d.exact, d.available, d.why_not, d.uses, usual=d.name == usual, through_text=d.through_text
+        )
 
 
 def introduced(engine: DecodingEngine, seconds: float, place: str = "") -> str:

@@ -117,7 +117,7 @@ def lanes(
     uses = drafter.uses if drafter is not None else tuple(options())
     read = {name: field for name, field in options().items() if is_read(name, uses, controls)}
     options_read = {name: as_setting(name, field, controls[name]) for name, field in read.items()}
-    if controls["drafter"] == "typed" and not controls["typed"]:
+    if drafter is not None and drafter.is_typed and not controls["typed"]:
         raise DraftscopeError("The typed draft is empty; write how you think the text goes on.")
     return {"plain": plain, LANE: Settings.of(**common, drafter=controls["drafter"], **options_read)}
 

@@ -18,6 +18,7 @@ from draftscope.servers.programs.registry import asked_programs, titles
 from draftscope.servers.wire import Wire, WireLimits
 from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.jobs import AuditJob, DrafterChoice, InsideJob, LoadJob, RaceJob, new_id
+from draftscope_app.engine.work import POINT_S
 from draftscope_app.page.controls import LANE, Controls, lanes
 
 LIST_S = 10.0  # until a server is given up that is asked for its recorded requests
@@ -122,7 +123,8 @@ class KnownServers:
     def as_message(self, note: str = "") -> dict[str, Any]:
         """What the page shows. Addresses only where a visitor may add one: then it is the operator's own machine."""
         shown = [{"name": name, "url": url if self.can_add else ""} for name, url in self._urls.items()]
-        return {"servers": shown, "canAdd": self.can_add, "programs": titles(asked_programs()), "note": note}
+        about = {"programs": titles(asked_programs()), "pointSeconds": POINT_S}
+        return {"servers": shown, "canAdd": self.can_add, "note": note, **about}
 
 
 def listed(written: str) -> tuple[tuple[str, str], ...]:

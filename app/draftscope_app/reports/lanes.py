@@ -126,8 +126,9 @@ def summary(metrics: Metrics) -> str:
 def origin(start: RunStart) -> str:
     """Where a run was recorded, for a person."""
     if start.server is not None:
-        program = " ".join(filter(None, (start.server.program, start.server.version, start.server.model)))
-        how = "recorded inside it" if start.server.inside else "seen from here"
+        server = start.server
+        program = " ".join(filter(None, (server.title or server.program, server.version, server.model)))
+        how = "recorded inside it" if server.inside else "seen from here"
         return f"{program}, {how} | recorded {start.created}"
     models = " + ".join(f"{m.name} ({m.weights})" if m.weights else m.name for m in start.models)
     place = f"{start.device}, {start.dtype}, {start.threads} threads"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from draftscope.servers.programs.registry import titled
+
 if TYPE_CHECKING:
     from draftscope.measure.bench.statistics import Interval
     from draftscope.servers.adapter import Counted
@@ -33,7 +35,7 @@ def rows(summaries: Sequence[LaneSummary]) -> list[tuple[str, ...]]:
     return [
         (
             summary.lane,
-            " ".join(filter(None, (summary.identity.kind, summary.identity.version))),
+            titled(summary.identity),
             interval(summary.speed),
             interval(summary.ratio, digits=2),
             interval(summary.ttft, 1e3),

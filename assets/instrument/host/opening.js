@@ -4,10 +4,10 @@
 import { button, h, setText } from "../base/dom.js";
 import { counted, formatMs } from "../base/format.js";
 import { keep, recall } from "../base/kept.js";
+import { STAGES } from "../base/stages.js";
 import { draftLane, meanRound, plainLane, defaultRound } from "../base/store.js";
 
 const STEP_MS = 2500;
-const STAGES = ["draft", "verify", "accept", "commit"];
 
 /** The round that tells it: the one to look at first, where a token was accepted; else null. */
 function openingRound(lane) {

@@ -34,7 +34,8 @@ export function titleOf(lane) {
 const sizeOf = ({ sized_by, settings = {} }) => sized_by ?? SIZES.find((name) => settings[name]);
 
 /** The program, as far as it says what it is. */
-const serverTitle = ({ program, version }) => [program || "no answer", version].filter(Boolean).join(" ");
+const serverTitle = ({ title, program, version }) =>
+  [title || program || "no answer", version].filter(Boolean).join(" ");
 
 /**
  * The real model shapes whose memory traffic and arithmetic were added to the lane's models; speeds are then theirs.

@@ -15,7 +15,6 @@ const START = "draftscope servers MODEL"; // what prints how to start them
 const ABSENT =
   "This page asks no servers: it was not started on an address of this computer alone. Run Draftscope on your own, or name servers in DRAFTSCOPE_SERVERS.";
 const CALLED = "Only addresses of this computer and those that its operator has listed are called.";
-const POINT_S = 5; // of each point of a load test
 const MOST = [1, 2, 4, 8, 16, 32, 64]; // requests at once
 const USUAL = 8;
 const LOAD = Symbol("load"); // in place of the name of an audited server
@@ -32,7 +31,7 @@ const museumRow = (open) =>
 export class ServersView {
   constructor(repaint, toMuseum) {
     this.repaint = repaint;
-    this.known = null; // {servers: [{name, url}], canAdd, programs}, once the host has said
+    this.known = null; // {servers: [{name, url}], canAdd, programs, pointSeconds}, once the host has said
     this.left = new Set(); // names that do not race
     this.here = new Set(); // of LOCAL_LANES: they race
     this.audits = new Map(); // name -> {card, audit, answer}
@@ -189,7 +188,7 @@ export class ServersView {
 
   timeWords() {
     const points = MOST.filter((n) => n <= Number(this.most.value)).length * this.racing().length;
-    return points ? `about ${POINT_S * points} s for ${counted(points, "point")}` : "";
+    return points ? `about ${this.known.pointSeconds * points} s for ${counted(points, "point")}` : "";
   }
 
   racing() {

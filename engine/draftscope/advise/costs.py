@@ -114,5 +114,4 @@ class TypedCosts(RoundCosts):
 
 def calibrated_as(info: DrafterInfo, calibration: Calibration) -> str:
     """The calibrated drafter whose draft steps cost what this one's do; plain where there is none."""
-    base = info.needs_head or ("draft" if info.needs_draft else info.name.removesuffix("-tree"))
-    return next((name for name in (info.name, base) if name in calibration.drafting), PLAIN)
+    return next((name for name in (info.name, info.costs_like) if name in calibration.drafting), PLAIN)

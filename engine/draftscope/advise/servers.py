@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from draftscope.advise.candidates import Candidate
-from draftscope.drafters.options import without_tree
+from draftscope.drafters.options import chain_of
 from draftscope.servers.programs import registry
 from draftscope.servers.programs.program import ScheduleRange, WantedChain
 
@@ -29,9 +29,7 @@ class Ready:
 
 def ready(chosen: Candidate, schedule: Sequence[ScheduleRange], model: str = MODEL) -> list[Ready]:
     """Settings for every engine; for a tree, of the chain with as many levels."""
-    kind = without_tree(chosen.drafter)
-    kind = "draft" if chosen.drafter in ("sampled-tree", "topk-tree", "sequoia") else kind
-    form = chosen.form
+    kind, form = chain_of(chosen.drafter), chosen.form
     wanted = WantedChain(kind, len(form) if form else 4, schedule, model)
     note = "" if chosen.gamma is not None else f"'{chosen.name}' is a tree; this is a chain, which was not measured."
     lacks = f"has no drafter like '{chosen.drafter}'"

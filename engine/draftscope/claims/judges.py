@@ -13,7 +13,7 @@ from statistics import fmean, median
 from draftscope.base.costs import alpha_of
 from draftscope.claims.claim import ClaimVerdict, JudgedClaim
 from draftscope.claims.evidence import RowJson, SavedResults, fastest, place_of
-from draftscope.drafters.options import known_heads, nodes_in, without_tree
+from draftscope.drafters.options import chain_of, known_heads, nodes_in
 
 
 def exact(evidence: SavedResults) -> JudgedClaim | None:
@@ -121,7 +121,7 @@ def trees_over_chains(evidence: SavedResults) -> JudgedClaim | None:
 
 def heads_far_ahead(evidence: SavedResults) -> JudgedClaim | None:
     """9: the best head at batch 1 reaches 4x."""
-    rows = [row for row in evidence.exact_single if without_tree(row["drafter"]) in known_heads()]
+    rows = [row for row in evidence.exact_single if chain_of(row["drafter"]) in known_heads()]
     return _at_least(
         rows, 4.0, "the published pair, its benchmark and its GPU: 6.47x is Vicuna-13B on HumanEval at T = 0"
     )

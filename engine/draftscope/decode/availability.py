@@ -24,6 +24,7 @@ class Availability:
     why_not: str
     paper: str
     uses: tuple[str, ...]
+    through_text: bool = False  # drafts by a model of any tokenizer
     unchecked: bool = False  # of another package, and `check` has not passed on this target: `exact` is its word
 
 
@@ -50,6 +51,7 @@ def _availability(pair: LoadedPair, info: DrafterInfo) -> Availability:
         why_not="" if problem is None else problem.why,
         paper=info.paper,
         uses=info.uses,
+        through_text=info.needs_text_draft,
         unchecked=is_unchecked(info, pair.target.digest),
     )
 
@@ -67,7 +69,7 @@ def default_drafter(pair: LoadedPair) -> str:
     if pair.usual is not None:
         return pair.usual
     if pair.text_draft is not None:
-        return "draft"
+        return "draft" if pair.foreign is None else THROUGH_TEXT
     if obstacle(pair, hybrid.INFO) is None:
         return hybrid.INFO.name
     return next((kind for kind in pair.heads if kind in drafters.known()), "ngram")

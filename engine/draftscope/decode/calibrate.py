@@ -30,7 +30,6 @@ from draftscope.decode.row_bits import forwards_of, row_bits
 from draftscope.decode.session import Step
 from draftscope.decode.sessions import NOTHING_MEASURED, open_session
 from draftscope.decode.start import device_name
-from draftscope.drafters import DrafterInfo
 from draftscope.drafters.settings import Settings
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.loading.chat import Chat
@@ -286,13 +285,8 @@ def drafting_of(pair: LoadedPair, names: Sequence[str] = ()) -> list[str]:
     if not names:
         return calibrated
     infos = [drafters.find(name) for name in names]
-    wanted = {like for info in infos for like in (info.name, costs_like(info), *info.chooses_by)}
+    wanted = {like for info in infos for like in (info.name, info.costs_like, *info.chooses_by)}
     return [name for name in calibrated if name in wanted]
-
-
-def costs_like(info: DrafterInfo) -> str:
-    """The drafter of chains whose draft steps cost what this one's do."""
-    return info.needs_head or ("draft" if info.needs_draft else info.name.removesuffix("-tree"))
 
 
 def _bytes(network: torch.nn.Module) -> int:

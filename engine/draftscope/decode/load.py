@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
+from draftscope import drafters
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.settings import unknown
@@ -19,7 +20,6 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.decode.start import device_name
 from draftscope.drafters import TextDraftModel
-from draftscope.drafters.options import known_heads
 from draftscope.models.forward.ballast import BallastShape, pair_of
 from draftscope.models.heads import Head, RecurrentHead, SharedWeights, kind_of, load_head
 from draftscope.models.loading import embedded, known
@@ -164,12 +164,13 @@ def _named(draft: str | Path | None) -> list[str | Path]:
 
 
 def _head(spec: str, target: Model) -> tuple[str, NamedHead]:
-    """'kind:source' -> the kind that drafters ask for, and the head."""
+    """'kind:source', or 'drafter:source' -> the kind that drafters ask for, and the head."""
     kind, _, source = spec.partition(":")
     if not source:
         raise DraftscopeError(f"head = '{spec}': write KIND:MODEL, for example eagle3:folder-or-hub-id.")
-    known_heads()  # also those of drafters from other packages
-    network = load_head(kind, source, SharedWeights.of(target.network))
+    info = drafters.known().get(kind)
+    wanted = info.needs_head if info is not None and info.needs_head else kind
+    network = load_head(wanted, source, SharedWeights.of(target.network))
     if isinstance(network, RecurrentHead):
         network.compile_step()
     return kind_of(network), NamedHead(network, Path(source).name)

@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import TypeVar
 
 from draftscope.base.settings import LOSSY
-from draftscope.drafters.options import DrafterOptions, GammaOptions, RuleOptions
+from draftscope.drafters.options import DrafterOptions, GammaOptions, RuleOptions, chain_of
 from draftscope.drafters.settings import Settings
 from draftscope.models.head_kinds import HeadKind
 from draftscope.models.heads import Head
@@ -187,6 +187,11 @@ class DrafterInfo(Generic[OptionsT]):
     def needs_head(self) -> str:
         """The name of the kind of head that it needs; empty for none."""
         return "" if self.head is None else self.head.name
+
+    @property
+    def costs_like(self) -> str:
+        """The drafter of chains whose draft steps cost what this one's do."""
+        return self.needs_head or ("draft" if self.needs_draft else chain_of(self.name))
 
     @property
     def uses(self) -> tuple[str, ...]:

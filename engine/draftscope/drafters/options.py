@@ -366,9 +366,15 @@ def validated(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: getattr(options, name) for options, given in made for name in given}
 
 
-def without_tree(drafter: str) -> str:
-    """'eagle3-sampled-tree' and 'eagle3-sequoia' -> 'eagle3': the chain of the same kind, by name alone."""
-    return re.sub("(-sampled)?-tree$|-sequoia$", "", drafter)
+def chain_of(drafter: str) -> str:
+    """The drafter of chains with the same draft as a tree: 'eagle3-sampled-tree' -> 'eagle3', 'topk-tree' -> 'draft'.
+
+    It goes by name, because a reader of results loads no model; a tree from elsewhere names its head.
+    """
+    made = next((plugin.made for plugin in survey().plugins if plugin.name == drafter), None)
+    if made is not None:
+        return made.needs_head if getattr(made, "grows_trees", False) and made.head else drafter
+    return re.sub("-?(sampled-|topk-)?tree$|-?sequoia$", "", drafter) or "draft"
 
 
 def nodes_in(shape: TreeShape) -> int:

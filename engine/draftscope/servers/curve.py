@@ -17,6 +17,7 @@ from draftscope.base.costs import Calibration
 from draftscope.drafters.options import known_heads
 from draftscope.servers.background import in_background
 from draftscope.servers.load import LoadPlan, LoadPoint, load
+from draftscope.servers.programs.registry import titled
 from draftscope.servers.race import Lane
 from draftscope.trace.events import Record
 
@@ -47,7 +48,7 @@ class LoadCurve(Record):
 
     kind: Literal["server-load"] = "server-load"
     version: Literal[1] = 1
-    lanes: dict[str, str]  # name -> program
+    lanes: dict[str, str]  # name -> program and version
     missing: dict[str, str]  # lane -> why it does not take part
     concurrency: list[int]  # asked for
     seconds: float  # of each point
@@ -62,16 +63,17 @@ class LoadCurve(Record):
     created: str = ""
 
 
-def first(lanes: Sequence[Lane], missing: Mapping[str, str], plan: LoadPlan) -> LoadCurve:
+def empty_curve(lanes: Sequence[Lane], missing: Mapping[str, str], plan: LoadPlan) -> LoadCurve:
     """Before anything was asked."""
     return LoadCurve(
-        lanes={lane.name: _program(lane) for lane in lanes}, missing=dict(missing), concurrency=list(plan.concurrency),
+        lanes={lane.name: titled(lane.server.identity) for lane in lanes}, missing=dict(missing),
+        concurrency=list(plan.concurrency),
         seconds=plan.seconds, rate=plan.rate, tokens=plan.request.max_tokens, temperature=plan.request.temperature,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
 
 
-def curves(
+def stream_curve(
     start: LoadCurve, points: Iterator[LoadPoint | None], costs: tuple[Calibration, str] | None
 ) -> Iterator[LoadCurve | None]:
     """The document before and after each of `points`, and None while none comes; `costs`: a calibration and the drafter
@@ -152,8 +154,3 @@ def named(calibration: Calibration, drafter: str) -> str:
     name = f"{pair.draft} as draft model" if drafter == "draft" else f"drafter '{drafter}'"
     threads = "1 thread" if pair.threads == 1 else f"{pair.threads} threads"
     return f"{pair.target}, {name}, {pair.dtype}, {threads} here"
-
-
-def _program(lane: Lane) -> str:
-    about = lane.server.identity
-    return " ".join(filter(None, (about.kind, about.version)))

@@ -33,6 +33,7 @@ from draftscope.servers.inside import live
 from draftscope.servers.inside.translation import Raw
 from draftscope.servers.latency import loopback_jitter
 from draftscope.servers.load import LoadPlan, LoadPoint
+from draftscope.servers.programs.registry import titled
 from draftscope.servers.race import Lane, Race, RacePrompt, Standing, same_tokenizers
 from draftscope.servers.traced import Known, Traced, traced
 from draftscope.servers.wire import WireLimits
@@ -131,10 +132,10 @@ class Field:
         here, which is measured before if it was not. Raises `DraftscopeError` with a lane of the engine here."""
         if self.servers != list(self.lanes):
             raise DraftscopeError("--engine takes one request at a time and has no place under load; leave it out.")
-        start = curve.first(self.lanes, self.missing, plan)
+        start = curve.empty_curve(self.lanes, self.missing, plan)
         yield start
         costs = yield from self._costs()
-        yield from curve.curves(start, self._kept(curve.watched(self.lanes, plan), points), costs)
+        yield from curve.stream_curve(start, self._kept(curve.watched(self.lanes, plan), points), costs)
 
     def audit(self, plan: Plan) -> Iterator[AuditProgress | None]:
         """The first server against the target here, or without an engine against the second server, as it proceeds."""
@@ -143,10 +144,9 @@ class Field:
         server, plain = self.lanes[0].server, self.lanes[1].server if len(self.lanes) > 1 else None
         for writer in (server, plain):
             refuse_without_ids(writer)
-        engine, about = self.engine if plain is not None else self._engine(), server.identity
+        engine = self.engine if plain is not None else self._engine()
         against = f"{self.lanes[1].name}, a server" if engine is None or plain else f"{engine.target.name}, loaded here"
-        program = " ".join(filter(None, (about.kind, about.version)))
-        start = progress.initial(self.lanes[0].name, program, against, plan)
+        start = progress.initial(self.lanes[0].name, titled(server.identity), against, plan)
         yield from progress.stream_audit(start, lambda watch: audit_servers(server, plain, engine, plan, watch=watch))
 
     def _engine(self) -> DecodingEngine:

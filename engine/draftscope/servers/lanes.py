@@ -18,7 +18,7 @@ from draftscope.servers.race import Lane, RacePrompt
 from draftscope.servers.wire import WireLimits
 
 
-def chosen(written: Sequence[str], also: Sequence[str] = ()) -> Mapping[str, str]:
+def parse_servers(written: Sequence[str], also: Sequence[str] = ()) -> Mapping[str, str]:
     """Name -> URL of the servers that were written, or if none was, of those in the environment.
 
     `also` are the names of other lanes. Raises `DraftscopeError` for a name that occurs twice.
@@ -32,7 +32,7 @@ def chosen(written: Sequence[str], also: Sequence[str] = ()) -> Mapping[str, str
     return dict(pairs)
 
 
-def served(written: Sequence[str], lanes: Collection[str]) -> Mapping[str, str]:
+def parse_served_models(written: Sequence[str], lanes: Collection[str]) -> Mapping[str, str]:
     """Lane -> model of `LANE=MODEL`. Raises `DraftscopeError` for another form, or a lane that there is not."""
     models = {}
     for text in written:

@@ -26,6 +26,7 @@ from draftscope.servers.forced import Forced, forced
 from draftscope.servers.inside.live import RecordedAnswer, pieces, reason_of, start_of
 from draftscope.servers.inside.translation import Translation
 from draftscope.servers.latency import Arrival, near_gap
+from draftscope.servers.programs.registry import title_of
 from draftscope.servers.race import Answer, Lane, Race, Standing, race
 from draftscope.servers.summary import LaneSummary, added, summaries
 from draftscope.trace import events as trace
@@ -219,6 +220,7 @@ def _info(task: Traced, about: Identity | None) -> ServerInfo:
         return ServerInfo(program="", jitter_ms=jitter)
     return ServerInfo(
         program=about.kind,
+        title=title_of(about.kind),
         version=about.version or "",
         model=about.model,
         bursts="chunks" if about.offers.bursts_are_chunks else "gaps",

@@ -200,6 +200,7 @@ class ServerInfo(Record):
     """
 
     program: str  # vllm, sglang, llama.cpp, transformers, draftscope
+    title: str = ""  # of the program, as it is written in a sentence
     version: str = ""
     model: str = ""
     bursts: Literal["chunks", "gaps"] = "chunks"  # what arrived in one piece, or tokens with almost no gap between

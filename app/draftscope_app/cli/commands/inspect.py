@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from draftscope.models import head_kinds
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
@@ -50,7 +51,7 @@ def inspect(
     tau = None
     if not defects:
         with_head = options.load(replace(load, heads=(f"{kind}:{source}",)))
-        tau = _tokens_a_round(with_head, {"dflash": "block"}.get(kind, kind))
+        tau = _tokens_a_round(with_head, head_kinds.find(kind).name)
     low, high = _expected(Path(source))
     bad = bool(defects) or (tau is not None and tau < min(LEAST, low))
     if json:

@@ -109,8 +109,8 @@ def _opened(chosen: Options, loading: Given) -> Generator[Field]:
     from draftscope.servers.field import Field
     from draftscope.servers.wire import WireLimits
 
-    named = entries.chosen(chosen.server, chosen.engine)
-    models = entries.served(chosen.served_model, named)
+    named = entries.parse_servers(chosen.server, chosen.engine)
+    models = entries.parse_served_models(chosen.served_model, named)
     load, _ = options.models(loading)
     with ExitStack() as opened:
         engine = opened.enter_context(options.load(load)) if loading or chosen.engine else None

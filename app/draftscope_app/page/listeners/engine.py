@@ -25,7 +25,6 @@ STAND_INS = {  # the nearest drafter where one cannot run
     "draft": "eagle3", "sampled-tree": "eagle3-sampled-tree", "topk-tree": "eagle3-tree", "sequoia": "eagle3-sequoia",
 }  # fmt: skip
 STAND_INS |= {other: name for name, other in STAND_INS.items()}
-OFTEN = ("draft", "eagle3", "ngram")  # drafters to choose where there is none of these either
 
 
 class EngineListeners:
@@ -100,8 +99,9 @@ class EngineListeners:
 
 def able(drafter: str, known: Sequence[DrafterChoice]) -> str:
     """That drafter if it can run with the models that are loaded, else one that can, if possible a similar one."""
-    others = [d.name for d in known if d.available and d.name not in ("plain", "typed")]
-    return next((name for name in (drafter, STAND_INS.get(drafter), *OFTEN, *others) if name in others), drafter)
+    others = [d.name for d in known if d.available and d.name != "plain" and not d.is_typed]
+    usual = [d.name for d in known if d.usual]
+    return next((name for name in (drafter, STAND_INS.get(drafter), *usual, *others) if name in others), drafter)
 
 
 def engine_message(status: EngineStatus) -> str:

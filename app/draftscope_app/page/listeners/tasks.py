@@ -12,7 +12,7 @@ from draftscope_app.page.tasks.task import InstrumentTask, TaskListeners
 
 
 def attach(shared: Shared, widgets: Widgets, runs: RunListeners, resumed: Any) -> None:
-    """`found`: the listener after which a reloaded page's visitor is known."""
+    """`resumed`: the listener after which a reloaded page's visitor is known."""
     values, limits, page = set(widgets.values), shared.admission.limits, widgets.instrument
     engine = shared.admission.engine
     comparison = InstrumentTask(

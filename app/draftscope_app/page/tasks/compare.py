@@ -11,7 +11,6 @@ from draftscope.trace.events import AnyEvent, RunStart
 from draftscope_app.engine.jobs import CheckJob, CompareJob, DrafterChoice, new_id
 from draftscope_app.page.controls import LANE, Controls, lanes
 
-OTHER_TOKENIZER = ("slem", "tli")  # drafters for a draft model with another tokenizer
 REPEATS = 3  # whole runs of each drafter in a comparison
 SAMPLES = 2048  # of each distribution test, as on the command line
 CHECKED = ("rule", "lenience", "agreement", "draft_length", "confidence", "seed")  # of the shown run's settings
@@ -21,9 +20,9 @@ def comparison(controls: Controls, drafters: Sequence[DrafterChoice], most_token
     """Plain decoding and every available drafter, each with those of these settings that it reads."""
     if not controls["prompt"].strip():
         raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
-    able = [d for d in drafters if d.available and d.name != "plain" and (d.name != "typed" or controls["typed"])]
+    able = [d for d in drafters if d.available and d.name != "plain" and (not d.is_typed or controls["typed"])]
     if any(d.name == "draft" for d in able):  # the draft has the target's tokenizer
-        able = [d for d in able if d.name not in OTHER_TOKENIZER]
+        able = [d for d in able if not d.through_text]
     if not able:
         raise DraftscopeError("There is no drafter to compare yet; wait until the engine has loaded its models.")
     chosen = {d.name: lanes({**controls, "drafter": d.name}, d, most_tokens) for d in able}

@@ -72,7 +72,7 @@ class TaskListeners:
         self.shared, self.task = shared, task
 
     def attach(self, press: Any, inputs: Any, outputs: Any, resumed: Any) -> Any:
-        """`press` is the event that asks for it; `found` the listener after which a reloaded page's visitor is known.
+        """`press` is the event that asks for it; `resumed` the listener after which a reloaded page's visitor is known.
         Returns the listeners of both, after which more may follow."""
         limits: dict[str, Any] = {"concurrency_limit": None, "preprocess": False, **PRIVATE}
         return press(self.begin, inputs, outputs, **limits), resumed.then(self.resume, None, outputs, **limits)

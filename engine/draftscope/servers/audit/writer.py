@@ -8,7 +8,7 @@ from typing import Protocol
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.adapter import Chunk, Request, Server, ServerError
-from draftscope.servers.programs.registry import asked_programs, find, titles
+from draftscope.servers.programs.registry import asked_programs, title_of, titles
 
 ENDED = "stop"  # a server's word for a text that ended by itself
 
@@ -38,7 +38,7 @@ def refuse_without_ids(server: Server | None) -> None:
     """Raises `DraftscopeError` for a server that cannot be audited whatever it is started with."""
     if server is not None and not server.identity.offers.ids_out:
         auditable = titles(tuple(program for program in asked_programs() if program.returns_ids), "and")
-        title = find(server.identity.kind).title
+        title = title_of(server.identity.kind)
         raise DraftscopeError(
             f"{server.identity.url} is {title}, which does not return token ids, so nobody can tell which tokens it "
             f"sampled; it can be raced, not audited. {auditable} return them."

@@ -19,6 +19,7 @@ from draftscope.servers.background import in_background
 from draftscope.servers.inside.audit import ARRIVES_S, PAUSE_S
 from draftscope.servers.inside.recording import RecordedRound, read_state
 from draftscope.servers.inside.translation import Raw, Translation
+from draftscope.servers.programs.registry import title_of
 from draftscope.servers.race import Lane, RacePrompt
 from draftscope.servers.wire import Wire
 from draftscope.trace.events import AnyEvent, EndReason, Round, RunEnd, RunStart, ServerInfo
@@ -183,7 +184,9 @@ def reason_of(finish: Finish | None, request: Request) -> Cut:
 
 def _start(lane: Lane, run: str, prompt: RacePrompt, translation: Translation, settings: dict[str, Any]) -> RunStart:
     about = lane.server.identity
-    server = ServerInfo(program=about.kind, version=about.version or "", model=about.model, inside=True)
+    server = ServerInfo(
+        program=about.kind, title=title_of(about.kind), version=about.version or "", model=about.model, inside=True
+    )
     start = start_of(run, lane.name, prompt, settings, server)
     return start.model_copy(update={"prompt_last_raw": translation.raw(prompt.ids[-1]) if prompt.ids else ""})
 

@@ -175,6 +175,7 @@ PROGRAM = Program(
                 Flag("--spec-draft-n-max", "gamma; 3 if unset"),
                 Flag("--spec-draft-sampling", "greedy or probabilistic drafts, in versions that have it"),
             ),
+            usual_for="GGUF files",
         ),
     ),
     sampling_order=("top_k", "top_p", "min_p", "temperature"),

@@ -10,13 +10,12 @@ from typing import Literal, TypeAlias
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.options import known_heads
+from draftscope.models.head_kinds import SMALL_MODEL
 from draftscope.servers.adapter import Server
 from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Wire
 
 Step: TypeAlias = Literal["temperature", "top_k", "top_p", "min_p"]
-
-WITHOUT_MODEL = ("ngram", "suffix")  # drafters that need no weights
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Flag:
 @dataclass(frozen=True)
 class Start:
     """How a plain and a speculative server are started. `arguments` of a pair and a port start the plain one;
-    `speculation` is added for the speculative one."""
+    `speculation` is added for the speculative one. `usual_for`: which models it serves where no program is named."""
 
     name: str
     install: str  # what to type before, once
@@ -76,6 +75,7 @@ class Start:
     environment: tuple[tuple[str, str], ...] = ()
     distributed: bool = False  # over several GPUs and nodes
     on_nodes: tuple[str, ...] = ()  # what to type before on several nodes
+    usual_for: Literal["", "GGUF files", "others"] = ""
 
     def commands(self, pair: ServedPair, port: int = 8100) -> tuple[Command, Command]:
         """The plain server on `port` and the speculative one on the next. Raises `DraftscopeError` for several GPUs or
@@ -156,6 +156,6 @@ def drafter_names(program: str) -> dict[str, str]:
 
 
 def needs_model(drafter: str) -> bool:
-    """Whether a program must be told where the drafter's weights are."""
+    """Whether a program must be told where the drafter's weights are: a draft model's, or a head's."""
     kind = known_heads().get(drafter)
-    return drafter not in WITHOUT_MODEL and not (kind and kind.in_target)
+    return drafter == SMALL_MODEL if kind is None else not kind.in_target

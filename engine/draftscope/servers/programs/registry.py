@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.servers.adapter import Server, ServerError
+from draftscope.servers.adapter import Identity, Server, ServerError
 from draftscope.servers.addresses import permitted
 from draftscope.servers.programs import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
 from draftscope.servers.programs.program import Program, Start
@@ -48,9 +48,25 @@ def find_start(name: str) -> Start:
     raise DraftscopeError(f"--program {name}: choose {', '.join(started_names())}.")
 
 
+def usual_start(target: str) -> Start:
+    """The program that serves such a model, on a computer without a GPU, where none is named."""
+    kind = "GGUF files" if target.lower().endswith(".gguf") else "others"
+    return next(start for program in PROGRAMS for start in program.starts if start.usual_for == kind)
+
+
 def find(kind: str) -> Program:
     """The program of a server of this kind. Raises `StopIteration` for none."""
     return next(program for program in PROGRAMS if program.kind == kind)
+
+
+def title_of(kind: str) -> str:
+    """The title of the program of such a server; of any other kind, such as a lane of the engine here, the kind."""
+    return next((program.title for program in PROGRAMS if program.kind == kind), kind)
+
+
+def titled(about: Identity) -> str:
+    """The program's title and its version, as far as the server says it."""
+    return " ".join(filter(None, (title_of(about.kind), about.version)))
 
 
 def titles(programs: tuple[Program, ...], conjunction: str = "or") -> str:

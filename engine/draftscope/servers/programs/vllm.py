@@ -229,6 +229,7 @@ PROGRAM = Program(
                 Flag("VLLM_CPU_KVCACHE_SPACE", "GiB for the cache; VLLM_CPU_OMP_THREADS_BIND stays unset"),
                 *COMMON_FLAGS,
             ),
+            usual_for="others",
         ),
         Start(
             name="vllm",
