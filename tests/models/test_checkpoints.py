@@ -23,7 +23,7 @@ import draftscope
 from draftscope import DraftscopeError
 from draftscope.decode import load
 from draftscope.models.files import hub, memory
-from draftscope.models.heads.formats.head_files import read as read_head
+from draftscope.models.heads.head_files import read as read_head
 from draftscope.models.loading.checkpoints import (
     CheckpointOptions,
     end_of_text,

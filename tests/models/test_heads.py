@@ -43,10 +43,10 @@ from draftscope.models.heads import (
     RecurrentHead,
     SharedWeights,
     default_layers,
+    head_files,
     load_head,
     save_head,
 )
-from draftscope.models.heads.formats import head_files
 from draftscope.models.heads.layer import DecoderLayer, Rotary
 from draftscope.models.probe import probed
 from draftscope.verify.tree import topology

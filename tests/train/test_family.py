@@ -23,9 +23,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import Reach, attention_mask
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.heads import Block, Eagle3, Head, RecurrentHead, SharedWeights, load_head, save_head
-from draftscope.models.heads.lessons.lesson import Distillation, DraftModelLesson, NextTokens
-from draftscope.models.heads.lessons.parallel import blocks
-from draftscope.models.heads.lessons.unrolled import unroll
+from draftscope.models.heads.lessons import Distillation, DraftModelLesson, NextTokens, blocks, unroll
 from draftscope.models.loading import embedded as family
 from draftscope.models.loading.checkpoints import CheckpointOptions, find
 from draftscope.models.loading.checkpoints import load_model as load_checkpoint

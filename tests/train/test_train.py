@@ -23,7 +23,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.heads.lessons.lesson import DraftModelLesson, Lesson, NextTokens
+from draftscope.models.heads.lessons import DraftModelLesson, Lesson, NextTokens
 from draftscope.models.loading import embedded
 from draftscope.train import family
 from draftscope.train.data import corpus, tokenizer

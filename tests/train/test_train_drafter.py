@@ -25,8 +25,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
 from draftscope.drafters.options import trained_kinds
 from draftscope.models.heads import Eagle3, Head, SharedWeights, load_head
-from draftscope.models.heads.lessons.lesson import Distillation, kl
-from draftscope.models.heads.lessons.parallel import blocks
+from draftscope.models.heads.lessons import Distillation, blocks, kl
 from draftscope.train import drafter
 from draftscope.train.data import answers as on_disk
 from draftscope.train.data import prompts, tokenizer, writing

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import torch
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.heads.lessons.lesson import Distillation, Lesson, NextTokens
+from draftscope.models.heads.lessons import Distillation, Lesson, NextTokens
 from draftscope.models.loading import embedded
 from draftscope.models.loading.embedded import FAMILY, Member
 from draftscope.train.data import corpus, tokenizer

@@ -14,12 +14,11 @@ import torch
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.heads.eagle import default_layers
-from draftscope.models.heads.formats.format_eagle import AUX, NAMES
-from draftscope.models.heads.formats.formats import load_head
-from draftscope.models.heads.formats.head_files import Checkpoint, read
-from draftscope.models.heads.formats.published import renamed
+from draftscope.models.heads.eagle import AUX, NAMES, default_layers
+from draftscope.models.heads.formats import load_head
 from draftscope.models.heads.head import SharedWeights
+from draftscope.models.heads.head_files import Checkpoint, read
+from draftscope.models.heads.published import renamed
 
 ALL = ("vLLM", "SGLang", "llama.cpp", "here")
 NEEDED = (  # of EAGLE-3, besides the embedding and the output weights

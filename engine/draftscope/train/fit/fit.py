@@ -22,7 +22,7 @@ import torch
 from tqdm import tqdm
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.heads.lessons.lesson import Lesson
+from draftscope.models.heads.lessons import Lesson
 from draftscope.train.fit.numerics import compiled, mixed
 from draftscope.train.fit.optimizers import Optimizers, Recipe, schedule
 from draftscope.train.fit.sources import TextSource

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from draftscope.models.heads.lessons.lesson import Distillation, Lesson, TargetOutput
+from draftscope.models.heads.lessons import Distillation, Lesson, TargetOutput
 from draftscope.train.data.answers import TargetAnswer, by_kind
 from draftscope.train.data.batches import AnswerBatches, Batches
 from draftscope.train.data.corpus import BLOCK, ROW, Domain, Texts

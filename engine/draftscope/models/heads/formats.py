@@ -18,8 +18,8 @@ from pathlib import Path
 from torch import Tensor
 
 from draftscope.models import head_kinds
-from draftscope.models.heads.formats.head_files import Checkpoint, read, write
 from draftscope.models.heads.head import Head, SharedWeights
+from draftscope.models.heads.head_files import Checkpoint, read, write
 from draftscope.models.native.linear import accelerate
 
 Tensors = dict[str, Tensor]
