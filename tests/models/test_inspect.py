@@ -111,7 +111,7 @@ def test_a_defect_is_named(seeded: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("member", [member.name for member in embedded.FAMILY if member.is_head])
 def test_the_embedded_heads_are_clean(member: str) -> None:
-    kind = kind_of_files(read(embedded.home(member), None))
+    kind = kind_of_files(read(embedded.home(member)))
     assert inspect(kind, embedded.home(member), shared()) == []
 
 

@@ -29,7 +29,7 @@ from draftscope.models.loading.checkpoints import CheckpointOptions, find
 from draftscope.models.loading.checkpoints import load_model as load_checkpoint
 from draftscope.models.loading.embedded import FAMILY, Member
 from draftscope.train import family as training
-from draftscope.train.data import corpus, tokenizer
+from draftscope.train.data import corpus
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.corpus import Texts
 from draftscope.train.fit import fit as fitting
@@ -37,12 +37,11 @@ from draftscope.train.fit import numerics
 from draftscope.train.fit import sources as text_sources
 from draftscope.train.fit.evaluate import agreement
 from draftscope.train.fit.fit import Budget
-from draftscope.train.fit.optimizers import Rates, Recipe
+from draftscope.train.fit.numerics import Rates, Recipe
 from draftscope.train.fit.sources import CorpusText
 from draftscope.train.publish import figures
 from draftscope.train.publish.card import about
-from draftscope.train.publish.publish import pack
-from draftscope.train.publish.record import read_record
+from draftscope.train.publish.publish import pack, read_record
 from draftscope.train.students import recipes, students
 from draftscope.train.students.shapes import build, llama, mamba2, mixture, parameters
 from draftscope.train.students.students import (
@@ -82,7 +81,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def texts(place: Path) -> Texts:
     files = corpus.domain_files(place, "train").values()
-    bpe = tokenizer.train_tokenizer((text for path in files for text in corpus.documents(path)), V)
+    bpe = corpus.train_tokenizer((text for path in files for text in corpus.documents(path)), V)
     return corpus.read_corpus(place, bpe, place / "cache")
 
 
@@ -274,8 +273,8 @@ def test_eagle3s_vocabulary_is_the_most_frequent_tokens(target: Any, texts: Text
     tokens = frequent(batches, 40)
     counts = torch.bincount(torch.cat([batches.rows(step, 512)[1].flatten() for step in range(64)]), minlength=V)
     rest = torch.ones(V, dtype=torch.bool).index_fill_(0, tokens, False)
-    assert tokenizer.END in tokens and tokens.equal(tokens.unique())
-    assert counts[tokens[tokens != tokenizer.END]].min() >= counts[rest].max()
+    assert corpus.END in tokens and tokens.equal(tokens.unique())
+    assert counts[tokens[tokens != corpus.END]].min() >= counts[rest].max()
     head = fresh(family.find("eagle3"), target, texts)
     assert isinstance(head, Eagle3) and head.lm_head is not None
     assert head.vocabulary == V // 2 and head.targets.equal(frequent(batches, V // 2))

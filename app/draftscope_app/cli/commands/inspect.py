@@ -43,7 +43,7 @@ def inspect(
     kind, colon, source = head.partition(":")
     if not colon or Path(head).exists():
         source = head
-        kind = kind_of_files(read(head, None))
+        kind = kind_of_files(read(head))
     load, _ = options.models(loading)
     engine = options.load(load)
     defects = inspect_files(kind, source, SharedWeights.of(engine.target.network))

@@ -58,7 +58,7 @@ def kind_of_files(head: Checkpoint) -> str:
 
 def inspect(kind: str, source: str | Path, shared: SharedWeights) -> list[Defect]:
     """Everything found; empty where nothing is wrong. Raises `DraftscopeError` for unreadable files."""
-    head = read(source, None)
+    head = read(source)
     checks: tuple[Callable[[Checkpoint, SharedWeights], Iterator[Defect]], ...] = (_values,)
     if kind == "eagle3":
         checks = (_eagle3_names, _vocabulary, _layer_ids, _configuration, *checks)

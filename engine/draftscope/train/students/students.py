@@ -18,7 +18,7 @@ from draftscope.models.heads.lessons import Distillation, DraftModelLesson
 from draftscope.models.loading.embedded import WHOLE, Member
 from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.data.batches import Batches
-from draftscope.train.data.tokenizer import END
+from draftscope.train.data.corpus import END
 from draftscope.train.data.writing import TokenizedPrompt
 from draftscope.train.students.shapes import ROPE, SHAPES, build, quiet
 
