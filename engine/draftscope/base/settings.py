@@ -10,10 +10,19 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 
+LOSSY = ("typical", "lenient", "top-k")  # rules whose output is not the target's distribution
+LISTS = {  # what pydantic says of tuples, by its types of errors
+    "tuple_type": "should be a list",
+    "too_short": "should have at least {min_length}",
+    "too_long": "should have at most {max_length}",
+}
+LEAST_TEMPERATURE = 1e-30  # logits divided by less overflow in fp32, and the softmax of infinities is NaN
+
 
 @dataclass(frozen=True)
 class Control:
-    """What the field itself does not say. Whatever is left out follows from its name, type, range and default."""
+    """How a page shows a setting: what its field, in whose `Annotated` this stands, does not say itself. Whatever is
+    left out follows from the field's name, type, range and default."""
 
     label: str = ""
     least: float | None = None  # ends of a slider, where the field allows more
@@ -29,15 +38,6 @@ class Control:
     def of(cls, field: FieldInfo) -> Control | None:
         """The field's own; None where it has none."""
         return next((item for item in field.metadata if isinstance(item, cls)), None)
-
-
-LOSSY = ("typical", "lenient", "top-k")  # rules whose output is not the target's distribution
-LISTS = {  # what pydantic says of tuples, by its types of errors
-    "tuple_type": "should be a list",
-    "too_short": "should have at least {min_length}",
-    "too_long": "should have at most {max_length}",
-}
-LEAST_TEMPERATURE = 1e-30  # logits divided by less overflow in fp32, and the softmax of infinities is NaN
 
 
 class GeneralSettings(BaseModel):
