@@ -17,7 +17,7 @@ from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 from draftscope import DraftscopeError
 from draftscope.base import cores
-from draftscope.base.steps import Together, said, stoppable
+from draftscope.base.steps import Together, last, said, stoppable
 from draftscope.base.text import Ending, Transcript
 from draftscope.decode.calibrate import quick_curve
 from draftscope.decode.engine import DecodingEngine, Run
@@ -121,8 +121,7 @@ def written_alone(engine: DecodingEngine, settings: Settings) -> list[list[int]]
     """What each of `RAGGED` is continued with by itself."""
     sessions = [engine.start_batch([engine.encode(text)], settings, (b,)) for b, text in enumerate(RAGGED)]
     for session in sessions:
-        for _ in session.steps():
-            pass
+        last(session.steps())
     return [session.transcripts[0].tokens for session in sessions]
 
 
@@ -175,8 +174,7 @@ def test_stopped_sequences_keep_their_text_and_leave_the_others_alone(pair: Deco
     prompts = [pair.encode(f"{PROMPT} {i}") for i in range(3)]
     settings = Settings.of(drafter="draft", gamma=2, max_new_tokens=24)
     whole, cut = (pair.start_batch(prompts, settings, (0, 1, 2), ends=False) for _ in range(2))
-    for _ in whole.steps():
-        pass
+    last(whole.steps())
     for step in cut.steps():
         if step.index == 1:
             cut.stop({1})

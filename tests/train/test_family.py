@@ -53,7 +53,7 @@ from draftscope.train.students.students import (
     load_model,
 )
 from draftscope_app.cli.exit_codes import ExitCode
-from tests.train.test_train import STEP, interrupting, on_corpus, ticking, write_corpus
+from tests.train.test_train import STEP, interrupting, on_corpus, refused, ticking, write_corpus
 from tests.train.test_train import commanded as train_command
 
 V = 280
@@ -427,23 +427,15 @@ def test_training_continues_only_from_weights_that_fit(target: Any, texts: Texts
     assert training._continue_from(member, tmp_path, target, wider) == 0 and torch.equal(weights(wider), before)
 
 
-def refused(commanded: Callable[..., int], *words: str) -> str:
-    with pytest.raises(DraftscopeError) as caught:
-        commanded(*words)
-    sentence = str(caught.value)
-    assert "\n" not in sentence and sentence.endswith((".", ")"))
-    return sentence
-
-
 def test_wrong_family_arguments_are_refused_in_one_sentence(
     commanded: Callable[..., int], tmp_path: Path, place: Path
 ) -> None:
-    assert "choose from target, draft" in refused(commanded, "--members", "eagle7")
-    assert "add it to --members" in refused(commanded, "--members", "eagle3")
-    assert "--sitting" in refused(commanded, "--sitting", "0")
-    assert "no corpus folder" in refused(commanded, "--corpus", str(tmp_path / "nowhere"))
+    assert "choose from target, draft" in refused("--members", "eagle7", command=commanded)
+    assert "add it to --members" in refused("--members", "eagle3", command=commanded)
+    assert "--sitting" in refused("--sitting", "0", command=commanded)
+    assert "no corpus folder" in refused("--corpus", str(tmp_path / "nowhere"), command=commanded)
     if not torch.cuda.is_available():
-        assert "--preset cpu" in refused(commanded, "--preset", "gpu")
+        assert "--preset cpu" in refused("--preset", "gpu", command=commanded)
     with pytest.raises(DraftscopeError, match="goes with 'family'"):
         train_command("target", "--corpus", str(place), "--members", "draft")
 

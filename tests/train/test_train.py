@@ -426,9 +426,9 @@ def commanded(*words: str) -> int:
     return code
 
 
-def refused(*words: str) -> str:
+def refused(*words: str, command: Callable[..., int] = commanded) -> str:
     with pytest.raises(DraftscopeError) as caught:
-        commanded(*words)
+        command(*words)
     sentence = str(caught.value)
     assert "\n" not in sentence and sentence.endswith((".", ")"))
     return sentence

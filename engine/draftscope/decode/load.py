@@ -43,7 +43,7 @@ from draftscope.models.loading.devices import (
     pick_device_map,
     pick_dtype,
 )
-from draftscope.models.model import ForwardMode, Model
+from draftscope.models.model import Model
 
 P = ParamSpec("P")
 LabT = TypeVar("LabT", bound=DecodingEngine)
@@ -180,7 +180,7 @@ def _head(spec: str, target: Model) -> tuple[str, NamedHead]:
     known_heads()  # also those of drafters from other packages
     network = load_head(kind, source, SharedWeights.of(target.network))
     if isinstance(network, RecurrentHead):
-        network.compile_step(target.forward_mode is ForwardMode.PACKED)
+        network.compile_step()
     return kind_of(network), NamedHead(network, Path(source).name)
 
 

@@ -136,15 +136,14 @@ class RecurrentHead(Head):
         self._rotary, self._eps = Rotary(shape), shape.eps
         self.step: CompiledStep | None = None  # reads and writes caches instead of the modules
 
-    def compile_step(self, packed: bool = False) -> None:
+    def compile_step(self) -> None:
         """From now on, drafting runs one compiled program a step, where this machine and the head allow it.
 
-        If `packed`, its weights are rounded to 8 bits.
         The weights must stay where they are.
         """
         parts, embedding = self.parts(), self.embed_tokens
         if CompiledStep.covers(parts, self.shared.embedding if embedding is None else embedding.weight):
-            self.step = CompiledStep(parts, self._eps, self._rotary, packed)
+            self.step = CompiledStep(parts, self._eps, self._rotary)
 
     def fuse(self, states: Tensor) -> Tensor:
         """The target's hidden states [B, T, len(layers) x H] -> features [B, T, hidden] for `forward`.

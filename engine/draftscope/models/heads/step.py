@@ -1,6 +1,7 @@
 """A step of a recurrent head as one compiled call: `models/native/head.py` with a head's weights and cache.
 
-It computes what the head's modules compute, with float32 between the products; tests compare both.
+It computes what the head's modules compute, with float32 between the products, and with weights of 8 bits where the
+machine can multiply them; tests compare both.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ class StepParts(NamedTuple):
 class CompiledStep:
     """`RecurrentHead.forward`; `parts.attention` and `parts.mlp` get views of joined weights. Chains need no mask.
 
-    If `packed`, weights are rounded to 8 bits, where this machine can multiply them.
+    Weights are rounded to 8 bits where this machine can multiply them: a step takes the time in which they are read.
     """
 
-    def __init__(self, parts: StepParts, eps: float, rotary: Rotary, packed: bool = False) -> None:
+    def __init__(self, parts: StepParts, eps: float, rotary: Rotary) -> None:
         attention, mlp = parts.attention, parts.mlp
         self._qkv = joined([attention.q_proj, attention.k_proj, attention.v_proj])
         self._gate_up = joined([mlp.gate_proj, mlp.up_proj])
@@ -55,7 +56,7 @@ class CompiledStep:
         self._numbers = np.array([eps, self._width**-0.5], dtype=np.float32)
         self._windows = np.zeros(1, dtype=np.int64)
         self._cosines = self._halves(0)
-        self._fixed, self._alive = self._constants(parts, packed and programs().packs)
+        self._fixed, self._alive = self._constants(parts)
         self.fuses = parts.state_fusion is not None
 
     @staticmethod
@@ -71,7 +72,7 @@ class CompiledStep:
         fits = all(size % at.BLOCK == 0 for size in sizes) and embedding.shape[1] == hidden
         return plain and fits and all(extra is None for extra in extras) and not why_not()
 
-    def _constants(self, parts: StepParts, packed: bool) -> tuple[Any, Any]:
+    def _constants(self, parts: StepParts) -> tuple[Any, Any]:
         """The arguments that are the same in every step, and what they are the addresses of."""
         alive: list[Any] = []
 
@@ -82,7 +83,7 @@ class CompiledStep:
             return int(alive[-1].data_ptr())
 
         def weight(tensor: Tensor) -> int:
-            small = rounded(tensor) if packed else None
+            small = rounded(tensor) if programs().packs else None
             if small is None:
                 return address(tensor)
             alive.append(small)
