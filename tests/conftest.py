@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from draftscope.base import doubts
+from draftscope.base import costs
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
 from draftscope.decode import calibrate, load
 from draftscope.decode.engine import DecodingEngine
@@ -81,7 +81,7 @@ def nobody_else_is_seen() -> Iterator[None]:
     """Costs that are measured here are believed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calibrate, "OtherCores", NobodyElse)
-        patch.setattr(doubts, "impossible", lambda *_: [])
+        patch.setattr(costs, "impossible", lambda *_: [])
         yield
 
 

@@ -19,7 +19,7 @@ import torch
 from draftscope.base import costs
 from draftscope.base.cores import Company, OtherCores
 from draftscope.base.costs import Drafting, Verify
-from draftscope.base.doubts import impossible as named_impossible  # before anything replaces it
+from draftscope.base.costs import impossible as named_impossible  # before anything replaces it
 from draftscope.base.progress import Pace, Progress
 from draftscope.base.steps import last
 from draftscope.decode import calibrate

@@ -17,7 +17,7 @@ from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
 from draftscope import DraftscopeError
 from draftscope.base import cores
-from draftscope.base.steps import Together, said, stoppable
+from draftscope.base.steps import Together, last, said, stoppable
 from draftscope.base.text import Ending, Transcript
 from draftscope.decode.calibrate import quick_curve
 from draftscope.decode.engine import DecodingEngine, Run
@@ -105,6 +105,32 @@ def test_seeds_matter_and_repeat(pair: DecodingEngine) -> None:
     assert runs[0] == runs[1] != runs[2]
 
 
+@pytest.fixture(scope="module")
+def ending(pair: DecodingEngine) -> DecodingEngine:
+    """The pair with many ends of text, so that texts end unequally."""
+    engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
+    engine.calibration, engine.eos = pair.calibration, frozenset(range(0, 258, 24))
+    return engine
+
+
+RAGGED = ("a", "hello there", "abcabcabcabcabc", "zz top")
+COMMON = {"max_new_tokens": 30, "seed": 11}
+
+
+def written_alone(engine: DecodingEngine, settings: Settings) -> list[list[int]]:
+    """What each of `RAGGED` is continued with by itself."""
+    sessions = [engine.start_batch([engine.encode(text)], settings, (b,)) for b, text in enumerate(RAGGED)]
+    for session in sessions:
+        last(session.steps())
+    return [session.transcripts[0].tokens for session in sessions]
+
+
+@pytest.fixture(scope="module")
+def plain_alone(ending: DecodingEngine) -> list[list[int]]:
+    """What every drafter writes at temperature 0."""
+    return written_alone(ending, Settings.of(drafter="plain", **COMMON))
+
+
 @pytest.mark.parametrize(
     ("temperature", "drafter", "length"),
     [(t, drafter, "fixed") for t in (0.0, 1.0) for drafter in DRAFTERS
@@ -113,27 +139,21 @@ def test_seeds_matter_and_repeat(pair: DecodingEngine) -> None:
        for number, (drafter, length) in enumerate(product(("draft", "eagle3", "block"), LENGTHS[1:]))],
 )  # fmt: skip
 def test_a_ragged_batch_writes_what_each_sequence_writes_alone(
-    pair: DecodingEngine, temperature: float, drafter: str, length: str
+    ending: DecodingEngine, plain_alone: list[list[int]], temperature: float, drafter: str, length: str
 ) -> None:
     """Unequal prompts, unequal acceptance, unequal ends: and neither neighbours nor padding show in the tokens.
 
     By cost lengths depend on the batch, so at temperature 1 the distribution stays (`test_distribution.py`)
     and the tokens move.
     """
-    common = {"temperature": temperature, "max_new_tokens": 30, "seed": 11, "draft_length": length}
-    settings = Settings.of(drafter=drafter, **common, **DRAFTERS[drafter])
-    engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
-    engine.calibration, engine.eos = pair.calibration, frozenset(range(0, 258, 24))
-    prompts = [engine.encode(text) for text in ("a", "hello there", "abcabcabcabcabc", "zz top")]
-    together = engine.start_batch(prompts, settings, (0, 1, 2, 3))
+    more = {"temperature": temperature, "draft_length": length, **DRAFTERS[drafter]}
+    settings = Settings.of(drafter=drafter, **COMMON, **more)
+    together = ending.start_batch([ending.encode(text) for text in RAGGED], settings, (0, 1, 2, 3))
     steps = list(together.steps())
     assert_ended_leave(steps, drafter not in STAY)
-    for b, prompt in enumerate(prompts):
-        alone = engine.start_batch([prompt], settings, (b,))
-        for _ in alone.steps():
-            pass
-        tokens = together.transcripts[b].tokens
-        assert tokens == alone.transcripts[0].tokens
+    expected = written_alone(ending, settings) if temperature else plain_alone
+    assert [transcript.tokens for transcript in together.transcripts] == expected
+    for b, tokens in enumerate(expected):
         assert len(tokens) == sum(step.fed[step.rows.index(b)].count for step in steps if b in living(step))
 
 
@@ -154,8 +174,7 @@ def test_stopped_sequences_keep_their_text_and_leave_the_others_alone(pair: Deco
     prompts = [pair.encode(f"{PROMPT} {i}") for i in range(3)]
     settings = Settings.of(drafter="draft", gamma=2, max_new_tokens=24)
     whole, cut = (pair.start_batch(prompts, settings, (0, 1, 2), ends=False) for _ in range(2))
-    for _ in whole.steps():
-        pass
+    last(whole.steps())
     for step in cut.steps():
         if step.index == 1:
             cut.stop({1})

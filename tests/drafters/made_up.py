@@ -8,9 +8,8 @@ from draftscope.drafters.drafter import DrafterInfo
 from draftscope.drafters.heads.positions import BlockSource, PositionsChain, PositionsTree
 from draftscope.drafters.options import ChainOptions, GrownTreeOptions
 from draftscope.models.head_kinds import HeadKind, HeadNetwork
-from draftscope.models.heads import Block, BlockConfig
-from draftscope.models.heads.formats import format_block
-from draftscope.models.heads.lessons.parallel import Blocks
+from draftscope.models.heads import Block, BlockConfig, block
+from draftscope.models.heads.lessons import Blocks
 
 
 class Glimpse(Block):
@@ -18,14 +17,14 @@ class Glimpse(Block):
 
 
 def read(found: Any, shared: Any) -> tuple[Glimpse, dict[str, Any]]:
-    head, tensors = format_block.read_block(found, shared)
+    head, tensors = block.read_block(found, shared)
     return Glimpse(head.config, shared), tensors
 
 
 NETWORK = HeadNetwork(
     Glimpse,
     read,
-    format_block.write_block,
+    block.write_block,
     first=lambda shape, shared, _: Glimpse(BlockConfig(shape, 1, 5, 1, (shared.layers,)), shared),
     lesson=lambda target, head: Blocks(target, head, (1.0,) * 4),
 )

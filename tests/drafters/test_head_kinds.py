@@ -23,7 +23,7 @@ from draftscope.drafters.options import chain_of, known_heads, trained_kinds
 from draftscope.drafters.settings import Settings
 from draftscope.models import head_kinds
 from draftscope.models.heads import SharedWeights, kind_of, save_head
-from draftscope.models.heads.lessons.parallel import Blocks
+from draftscope.models.heads.lessons import Blocks
 from draftscope.servers.programs import registry
 from draftscope.servers.programs.program import ServedPair
 from draftscope.train.publish.card import _method

@@ -16,9 +16,8 @@ import pytest
 from pydantic import Field, model_validator
 
 from draftscope import DraftscopeError, drafters
-from draftscope.base.control import Control
 from draftscope.base.errors import PluginWarning
-from draftscope.base.settings import GeneralSettings
+from draftscope.base.settings import Control, GeneralSettings
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo, DrafterOptions, Parts
 from draftscope.drafters.lookup.ngram import Ngram

@@ -18,8 +18,7 @@ from draftscope.measure.bench.benchmark import benchmark, save
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.limit import memory_limit
 from draftscope.measure.bench.plan import QUICK, BenchPlan
-from draftscope.measure.bench.report import BenchReport
-from draftscope.measure.bench.report_tables import markdown
+from draftscope.measure.bench.report import BenchReport, markdown
 from draftscope.measure.bench.rows import BenchRow
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System, Write, WrittenBatch, drafter_systems

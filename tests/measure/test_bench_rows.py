@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from draftscope.base.text import AddedText
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.predict import PartTimes, predict
-from draftscope.measure.bench.rounds import STAGES, KeptStep, MeasuredRounds, timed_steps
+from draftscope.measure.bench.rounds import STAGES, KeptStep, MeasuredRounds, PartTimes, predict, timed_steps
 from draftscope.measure.bench.rows import headlines, rows
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, bootstrap, repeated_4grams

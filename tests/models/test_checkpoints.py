@@ -23,7 +23,7 @@ import draftscope
 from draftscope import DraftscopeError
 from draftscope.decode import load
 from draftscope.models.files import hub, memory
-from draftscope.models.heads.formats.head_files import read as read_head
+from draftscope.models.heads.head_files import read as read_head
 from draftscope.models.loading.checkpoints import (
     CheckpointOptions,
     end_of_text,
@@ -344,7 +344,7 @@ def test_a_pipe_in_a_folder_is_refused_before_it_is_read(tmp_path: Path, name: s
     os.mkfifo(tmp_path / name)
     assert f"'{name}' in '{tmp_path}' is a pipe or a device" in refused(tmp_path)
     with pytest.raises(DraftscopeError, match="is a pipe or a device"):
-        read_head(str(tmp_path), None)
+        read_head(str(tmp_path))
 
 
 def test_a_pipe_that_is_called_a_gguf_file_is_refused(tmp_path: Path) -> None:

@@ -43,10 +43,10 @@ from draftscope.models.heads import (
     RecurrentHead,
     SharedWeights,
     default_layers,
+    head_files,
     load_head,
     save_head,
 )
-from draftscope.models.heads.formats import head_files
 from draftscope.models.heads.layer import DecoderLayer, Rotary
 from draftscope.models.probe import probed
 from draftscope.verify.tree import topology
@@ -770,7 +770,7 @@ def test_only_files_that_are_read_are_downloaded(tmp_path: Path, monkeypatch: py
     folder = written(eagle3(), tmp_path)
     requested: list[list[str]] = []
 
-    def fetch(source: str, revision: str | None, allow_patterns: list[str]) -> str:
+    def fetch(source: str, allow_patterns: list[str]) -> str:
         requested.append(allow_patterns)
         if source == "some/broken":
             raise OSError("Connection reset\nby peer")

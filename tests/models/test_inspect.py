@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from draftscope.models.heads.formats.format_eagle import AUX
-from draftscope.models.heads.formats.head_files import read
+from draftscope.models.heads.eagle import AUX
 from draftscope.models.heads.head import SharedWeights
+from draftscope.models.heads.head_files import read
 from draftscope.models.heads.inspected import inspect, kind_of_files
 from draftscope.models.loading import embedded
 from tests.support.command import command_line
@@ -111,7 +111,7 @@ def test_a_defect_is_named(seeded: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("member", [member.name for member in embedded.FAMILY if member.is_head])
 def test_the_embedded_heads_are_clean(member: str) -> None:
-    kind = kind_of_files(read(embedded.home(member), None))
+    kind = kind_of_files(read(embedded.home(member)))
     assert inspect(kind, embedded.home(member), shared()) == []
 
 

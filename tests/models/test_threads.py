@@ -17,9 +17,8 @@ from draftscope import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import choose_threads
-from draftscope.models.loading import devices, threads
-from draftscope.models.loading.devices import pick_dtype
-from draftscope.models.loading.threads import cores, fastest_threads
+from draftscope.models.loading import devices
+from draftscope.models.loading.devices import cores, fastest_threads, pick_dtype
 
 
 @pytest.fixture(autouse=True)
@@ -68,20 +67,20 @@ def test_a_choice_is_kept_unless_others_disturbed_it(monkeypatch: pytest.MonkeyP
     """On two cores two threads are faster, but not beside a process that keeps one busy: the number flipped."""
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     busy = 1.0
-    monkeypatch.setattr(threads, "OtherCores", lambda: SimpleNamespace(lap=lambda: busy))
-    monkeypatch.setattr(threads, "cores", lambda: 2)
-    monkeypatch.setattr(threads, "fastest_threads", lambda work, most: 1 if busy else 2)
+    monkeypatch.setattr(devices, "OtherCores", lambda: SimpleNamespace(lap=lambda: busy))
+    monkeypatch.setattr(devices, "cores", lambda: 2)
+    monkeypatch.setattr(devices, "fastest_threads", lambda work, most: 1 if busy else 2)
 
-    def choose() -> threads.ThreadChoice:
-        return threads.kept_threads("a model", lambda: None, 2)
+    def choose() -> devices.ThreadChoice:
+        return devices.kept_threads("a model", lambda: None, 2)
 
     first = choose()
     assert first.threads == 1 and "1 thread, chosen while other processes kept 1.0 of 2 cores busy" in str(first)
     busy = 0.0
     assert choose().threads == 2  # the disturbed choice was not kept
     busy = 1.0
-    assert choose() == threads.ThreadChoice(2) and torch.get_num_threads() == 2
-    assert threads.kept_threads("another model", lambda: None, 2).threads == 1
+    assert choose() == devices.ThreadChoice(2) and torch.get_num_threads() == 2
+    assert devices.kept_threads("another model", lambda: None, 2).threads == 1
     (tmp_path / "draftscope" / "threads.json").write_text('{"a model": "none"')
     assert choose().threads == 1  # damaged: as if nothing was kept
 

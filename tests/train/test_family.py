@@ -23,15 +23,13 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import Reach, attention_mask
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.heads import Block, Eagle3, Head, RecurrentHead, SharedWeights, load_head, save_head
-from draftscope.models.heads.lessons.lesson import Distillation, DraftModelLesson, NextTokens
-from draftscope.models.heads.lessons.parallel import blocks
-from draftscope.models.heads.lessons.unrolled import unroll
+from draftscope.models.heads.lessons import Distillation, DraftModelLesson, NextTokens, blocks, unroll
 from draftscope.models.loading import embedded as family
 from draftscope.models.loading.checkpoints import CheckpointOptions, find
 from draftscope.models.loading.checkpoints import load_model as load_checkpoint
 from draftscope.models.loading.embedded import FAMILY, Member
 from draftscope.train import family as training
-from draftscope.train.data import corpus, tokenizer
+from draftscope.train.data import corpus
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.corpus import Texts
 from draftscope.train.fit import fit as fitting
@@ -39,12 +37,11 @@ from draftscope.train.fit import numerics
 from draftscope.train.fit import sources as text_sources
 from draftscope.train.fit.evaluate import agreement
 from draftscope.train.fit.fit import Budget
-from draftscope.train.fit.optimizers import Rates, Recipe
+from draftscope.train.fit.numerics import Rates, Recipe
 from draftscope.train.fit.sources import CorpusText
 from draftscope.train.publish import figures
 from draftscope.train.publish.card import about
-from draftscope.train.publish.publish import pack
-from draftscope.train.publish.record import read_record
+from draftscope.train.publish.publish import pack, read_record
 from draftscope.train.students import recipes, students
 from draftscope.train.students.shapes import build, llama, mamba2, mixture, parameters
 from draftscope.train.students.students import (
@@ -56,7 +53,7 @@ from draftscope.train.students.students import (
     load_model,
 )
 from draftscope_app.cli.exit_codes import ExitCode
-from tests.train.test_train import STEP, interrupting, on_corpus, ticking, write_corpus
+from tests.train.test_train import STEP, interrupting, on_corpus, refused, ticking, write_corpus
 from tests.train.test_train import commanded as train_command
 
 V = 280
@@ -84,7 +81,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def texts(place: Path) -> Texts:
     files = corpus.domain_files(place, "train").values()
-    bpe = tokenizer.train_tokenizer((text for path in files for text in corpus.documents(path)), V)
+    bpe = corpus.train_tokenizer((text for path in files for text in corpus.documents(path)), V)
     return corpus.read_corpus(place, bpe, place / "cache")
 
 
@@ -276,8 +273,8 @@ def test_eagle3s_vocabulary_is_the_most_frequent_tokens(target: Any, texts: Text
     tokens = frequent(batches, 40)
     counts = torch.bincount(torch.cat([batches.rows(step, 512)[1].flatten() for step in range(64)]), minlength=V)
     rest = torch.ones(V, dtype=torch.bool).index_fill_(0, tokens, False)
-    assert tokenizer.END in tokens and tokens.equal(tokens.unique())
-    assert counts[tokens[tokens != tokenizer.END]].min() >= counts[rest].max()
+    assert corpus.END in tokens and tokens.equal(tokens.unique())
+    assert counts[tokens[tokens != corpus.END]].min() >= counts[rest].max()
     head = fresh(family.find("eagle3"), target, texts)
     assert isinstance(head, Eagle3) and head.lm_head is not None
     assert head.vocabulary == V // 2 and head.targets.equal(frequent(batches, V // 2))
@@ -430,23 +427,15 @@ def test_training_continues_only_from_weights_that_fit(target: Any, texts: Texts
     assert training._continue_from(member, tmp_path, target, wider) == 0 and torch.equal(weights(wider), before)
 
 
-def refused(commanded: Callable[..., int], *words: str) -> str:
-    with pytest.raises(DraftscopeError) as caught:
-        commanded(*words)
-    sentence = str(caught.value)
-    assert "\n" not in sentence and sentence.endswith((".", ")"))
-    return sentence
-
-
 def test_wrong_family_arguments_are_refused_in_one_sentence(
     commanded: Callable[..., int], tmp_path: Path, place: Path
 ) -> None:
-    assert "choose from target, draft" in refused(commanded, "--members", "eagle7")
-    assert "add it to --members" in refused(commanded, "--members", "eagle3")
-    assert "--sitting" in refused(commanded, "--sitting", "0")
-    assert "no corpus folder" in refused(commanded, "--corpus", str(tmp_path / "nowhere"))
+    assert "choose from target, draft" in refused("--members", "eagle7", command=commanded)
+    assert "add it to --members" in refused("--members", "eagle3", command=commanded)
+    assert "--sitting" in refused("--sitting", "0", command=commanded)
+    assert "no corpus folder" in refused("--corpus", str(tmp_path / "nowhere"), command=commanded)
     if not torch.cuda.is_available():
-        assert "--preset cpu" in refused(commanded, "--preset", "gpu")
+        assert "--preset cpu" in refused("--preset", "gpu", command=commanded)
     with pytest.raises(DraftscopeError, match="goes with 'family'"):
         train_command("target", "--corpus", str(place), "--members", "draft")
 

@@ -23,22 +23,21 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.heads.lessons.lesson import DraftModelLesson, Lesson, NextTokens
+from draftscope.models.heads.lessons import DraftModelLesson, Lesson, NextTokens
 from draftscope.models.loading import embedded
 from draftscope.train import family
-from draftscope.train.data import corpus, tokenizer
+from draftscope.train.data import corpus
 from draftscope.train.data.batches import DECK, Batches, deck_shares
 from draftscope.train.data.corpus import Domain, Texts, sources
 from draftscope.train.fit import fit as fitting
 from draftscope.train.fit import sources as text_sources
 from draftscope.train.fit.evaluate import agreements, scores
 from draftscope.train.fit.fit import Budget, Fitted, TrainingProgress, TrainingRun, fit
-from draftscope.train.fit.optimizers import Optimizers, Rates, Recipe, schedule
+from draftscope.train.fit.numerics import Optimizers, Rates, Recipe, schedule
 from draftscope.train.fit.sources import CorpusText, fingerprint
 from draftscope.train.publish.card import card
 from draftscope.train.publish.figures import WRITTEN, repeats, specimens
-from draftscope.train.publish.publish import Publication, save_student
-from draftscope.train.publish.record import TrainingRecord, read_record, tokens_behind
+from draftscope.train.publish.publish import Publication, TrainingRecord, read_record, save_student, tokens_behind
 from draftscope.train.students import students
 from draftscope.train.students.recipes import PRESETS
 from draftscope.train.students.shapes import DRAFT, TARGET, build, llama, parameters
@@ -70,7 +69,7 @@ def write_corpus(place: Path) -> Path:
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Texts:
     place = write_corpus(tmp_path_factory.mktemp("corpus"))
     train_files = corpus.domain_files(place, "train").values()
-    bpe = tokenizer.train_tokenizer((text for path in train_files for text in corpus.documents(path)), 280)
+    bpe = corpus.train_tokenizer((text for path in train_files for text in corpus.documents(path)), 280)
     return corpus.read_corpus(place, bpe, place / "cache")
 
 
@@ -185,7 +184,7 @@ STATES = Path(__file__).parent / "states"  # saved after five steps of twelve, b
 def numbers() -> Texts:
     """The text that the models of `STATES` were trained on."""
     tokens = np.random.default_rng(0).integers(2, 64, 4000).astype("uint16")
-    tokens[::200] = tokenizer.END
+    tokens[::200] = corpus.END
     domain = Domain.of("numbers", tokens)
     return Texts([domain], [domain], Tokenizer(BPE()))
 
@@ -252,7 +251,7 @@ def test_an_epoch_shows_every_document_once(texts: Texts) -> None:
     shuffled = domain.shuffled(seed=0, epoch=3)
     assert sorted(shuffled) == sorted(domain.tokens)
     assert not (shuffled == domain.tokens).all()
-    assert shuffled[0] == tokenizer.END
+    assert shuffled[0] == corpus.END
 
 
 def test_small_domains_get_a_share_by_their_square_root() -> None:
@@ -273,17 +272,17 @@ def test_small_domains_get_a_share_by_their_square_root() -> None:
     ],
 )
 def test_tokenizer_round_trip(texts: Texts, tmp_path: Path, text: str) -> None:
-    tokenizer.save_tokenizer(texts.tokenizer, tmp_path, positions=1024)
+    corpus.save_tokenizer(texts.tokenizer, tmp_path, positions=1024)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     bare = loaded(text, add_special_tokens=False).input_ids
     assert loaded.decode(bare) == text
-    assert loaded(text).input_ids == [tokenizer.END, *bare]
+    assert loaded(text).input_ids == [corpus.END, *bare]
     assert (loaded.bos_token_id, loaded.eos_token_id, loaded.pad_token_id) == (0, 0, 1)
 
 
 def test_too_little_text_for_the_vocabulary_is_refused() -> None:
     with pytest.raises(DraftscopeError, match="4096"):
-        tokenizer.train_tokenizer(["one two three"], 4096)
+        corpus.train_tokenizer(["one two three"], 4096)
 
 
 def test_every_digit_is_a_token(texts: Texts) -> None:
@@ -342,7 +341,7 @@ class Parrot:
         generated = torch.full((len(input_ids), max_new_tokens), 7)
         if do_sample:
             generated[:] = torch.arange(10, 10 + max_new_tokens)
-            generated[::2, 3:] = tokenizer.END
+            generated[::2, 3:] = corpus.END
         return torch.cat([input_ids, generated], 1)
 
 
@@ -427,9 +426,9 @@ def commanded(*words: str) -> int:
     return code
 
 
-def refused(*words: str) -> str:
+def refused(*words: str, command: Callable[..., int] = commanded) -> str:
     with pytest.raises(DraftscopeError) as caught:
-        commanded(*words)
+        command(*words)
     sentence = str(caught.value)
     assert "\n" not in sentence and sentence.endswith((".", ")"))
     return sentence

@@ -25,17 +25,16 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
 from draftscope.drafters.options import trained_kinds
 from draftscope.models.heads import Eagle3, Head, SharedWeights, load_head
-from draftscope.models.heads.lessons.lesson import Distillation, kl
-from draftscope.models.heads.lessons.parallel import blocks
+from draftscope.models.heads.lessons import Distillation, blocks, kl
 from draftscope.train import drafter
 from draftscope.train.data import answers as on_disk
-from draftscope.train.data import prompts, tokenizer, writing
+from draftscope.train.data import corpus, prompts, writing
 from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.data.batches import AnswerBatches
 from draftscope.train.data.writing import TokenizedPrompt, WritingPlan, before_loop, collect, loops, tokenize
 from draftscope.train.drafter import DrafterTraining, train_drafter
 from draftscope.train.fit.fit import Budget, Fitted, fit
-from draftscope.train.fit.optimizers import Rates, Recipe
+from draftscope.train.fit.numerics import Rates, Recipe
 from draftscope.train.fit.sources import AnswerText
 from draftscope.train.fit.teaching import Teacher, padded
 from draftscope.train.publish import figures
@@ -71,12 +70,12 @@ def questions(count: int) -> list[Prompt]:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random target with a tokenizer and a chat template."""
     place = tmp_path_factory.mktemp("target")
-    bpe = tokenizer.train_tokenizer([" ".join(WORDS) * 9, "abcdefghijklmnopqrstuvwxyz"], V)
+    bpe = corpus.train_tokenizer([" ".join(WORDS) * 9, "abcdefghijklmnopqrstuvwxyz"], V)
     network = build(SHAPE, seed=0)
     for weight in network.parameters():
         torch.nn.init.normal_(weight, std=0.25)
     network.save_pretrained(place)
-    tokenizer.save_tokenizer(bpe, place, SHAPE.max_position_embeddings)
+    corpus.save_tokenizer(bpe, place, SHAPE.max_position_embeddings)
     loaded = AutoTokenizer.from_pretrained(place)
     loaded.chat_template = TEMPLATE
     loaded.save_pretrained(place)

@@ -7,8 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from draftscope.verify.philox import uniforms_of_streams
-from draftscope.verify.uniforms import MANY, Purpose, Streams, uniforms
+from draftscope.verify.uniforms import MANY, Purpose, Streams, uniforms, uniforms_of_streams
 
 
 def test_every_part_of_the_key_changes_the_stream() -> None:

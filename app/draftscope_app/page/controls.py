@@ -12,9 +12,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from draftscope.base.control import Control
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import GeneralSettings
+from draftscope.base.settings import Control, GeneralSettings
 from draftscope.drafters.options import known_options
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine.config import Limits

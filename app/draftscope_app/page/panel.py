@@ -9,7 +9,7 @@ import gradio as gr
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
-from draftscope.base.control import Control
+from draftscope.base.settings import Control
 from draftscope.drafters.options import ChainOptions
 from draftscope_app.page import bundle, opening
 from draftscope_app.page.controls import Controls, general, is_read, label_of, names, options

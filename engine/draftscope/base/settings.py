@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-
-from draftscope.base.control import Control
+from pydantic.fields import FieldInfo
 
 LOSSY = ("typical", "lenient", "top-k")  # rules whose output is not the target's distribution
 LISTS = {  # what pydantic says of tuples, by its types of errors
@@ -17,6 +17,27 @@ LISTS = {  # what pydantic says of tuples, by its types of errors
     "too_long": "should have at most {max_length}",
 }
 LEAST_TEMPERATURE = 1e-30  # logits divided by less overflow in fp32, and the softmax of infinities is NaN
+
+
+@dataclass(frozen=True)
+class Control:
+    """How a page shows a setting: what its field, in whose `Annotated` this stands, does not say itself. Whatever is
+    left out follows from the field's name, type, range and default."""
+
+    label: str = ""
+    least: float | None = None  # ends of a slider, where the field allows more
+    most: float | None = None
+    step: float | None = None
+    choices: tuple[str, ...] = ()  # labels of the values of a `Literal`, in their order
+    lines: int = 1  # of a text
+    placeholder: str = ""  # shown while a text is empty
+    only_with: tuple[str, tuple[str, ...]] | None = None  # shown only while that other setting has one of these values
+    rarely: bool = False  # shown among the settings that are rarely changed
+
+    @classmethod
+    def of(cls, field: FieldInfo) -> Control | None:
+        """The field's own; None where it has none."""
+        return next((item for item in field.metadata if isinstance(item, cls)), None)
 
 
 class GeneralSettings(BaseModel):

@@ -17,7 +17,7 @@ import torch
 import transformers
 
 from draftscope import drafters
-from draftscope.base import costs, doubts
+from draftscope.base import costs
 from draftscope.base.cores import Company, OtherCores
 from draftscope.base.costs import PLAIN, Calibration, Drafting, Machine, MeasuredFor, Verify, VerifyCurve
 from draftscope.base.machine import own_version
@@ -124,7 +124,7 @@ def measure(
         differing_widths=[entry.width for entry in bits if entry.differing and not entry.branches],
         row_bits=bits,
     )
-    said = [*forwards.doubts, *rounds.doubts, *doubts.impossible(calibration, _draft_bytes(pair))]
+    said = [*forwards.doubts, *rounds.doubts, *costs.impossible(calibration, _draft_bytes(pair))]
     return calibration.model_copy(update={"doubts": said})
 
 
@@ -163,7 +163,7 @@ class _Forwards:
         self._pace.begin(sum(self._work(batch) for batch in self._batches), later)
         for batch in self._batches:
             points = yield from self._batch(batch)
-            if doubts.falling(points):  # once more: of each forward the shorter time counts
+            if costs.falling(points):  # once more: of each forward the shorter time counts
                 again = yield from self._batch(batch)
                 points = [min(pair, key=lambda entry: entry.ms) for pair in zip(points, again, strict=True)]
             results += points

@@ -20,13 +20,12 @@ from draftscope.base.steps import Steps, Together, last
 from draftscope.decode import availability
 from draftscope.decode.acceptance import by_rank
 from draftscope.decode.availability import Availability, default_drafter
-from draftscope.decode.batch import batch_events
 from draftscope.decode.calibrate import calibration_of, quick_curve
 from draftscope.decode.fork import ForkPoint
 from draftscope.decode.pair import LoadedPair, NamedHead
 from draftscope.decode.prompt import AnyPrompt, listed_prompts, prompt_text, read_prompt
 from draftscope.decode.recorder import Recorder
-from draftscope.decode.run import Run
+from draftscope.decode.run import Run, batch_events
 from draftscope.decode.session import Session
 from draftscope.decode.sessions import MeasuredPair, open_session, through_text
 from draftscope.decode.start import EncodedPrompt, run_start
@@ -35,7 +34,7 @@ from draftscope.drafters.options import TreeSizeOptions
 from draftscope.drafters.policy.sequoia import best_tree
 from draftscope.drafters.settings import Settings, SettingValues, takes_settings
 from draftscope.models.loading.chat import Chat
-from draftscope.models.loading.threads import ThreadChoice
+from draftscope.models.loading.devices import ThreadChoice
 from draftscope.models.model import Model
 from draftscope.trace import events as trace
 from draftscope.trace.result import Result, Trace

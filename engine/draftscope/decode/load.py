@@ -32,8 +32,17 @@ from draftscope.models.loading.checkpoints import (
     other_tokens,
     refuse_other_vocabulary,
 )
-from draftscope.models.loading.devices import STORED, pick_device, pick_device_map, pick_dtype
-from draftscope.models.loading.threads import ROWS, ThreadChoice, cores, fastest_threads, kept_threads
+from draftscope.models.loading.devices import (
+    ROWS,
+    STORED,
+    ThreadChoice,
+    cores,
+    fastest_threads,
+    kept_threads,
+    pick_device,
+    pick_device_map,
+    pick_dtype,
+)
 from draftscope.models.model import Model
 
 P = ParamSpec("P")

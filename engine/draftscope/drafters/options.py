@@ -18,9 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from draftscope.base.control import Control
 from draftscope.base.errors import DraftscopeError, PluginWarning
-from draftscope.base.settings import GeneralSettings, sentence, unknown
+from draftscope.base.settings import Control, GeneralSettings, sentence, unknown
 from draftscope.drafters import plugins
 from draftscope.drafters.plugins import Plugin
 from draftscope.models import head_kinds

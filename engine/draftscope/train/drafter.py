@@ -39,8 +39,14 @@ from draftscope.train.fit.teaching import Teacher
 from draftscope.train.publish import figures
 from draftscope.train.publish.card import card
 from draftscope.train.publish.figures import Trial, trials
-from draftscope.train.publish.publish import Publication, print_figures, publish
-from draftscope.train.publish.record import AnswersRead, TrainingRecord, tokens_behind
+from draftscope.train.publish.publish import (
+    AnswersRead,
+    Publication,
+    TrainingRecord,
+    print_figures,
+    publish,
+    tokens_behind,
+)
 from draftscope.train.students.recipes import PRESETS, Preset
 from draftscope.train.students.students import first_student, lesson_for, load_student
 

@@ -20,10 +20,10 @@ from typing import Any, Literal
 import torch
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.heads.lessons.lesson import Distillation, Lesson, NextTokens
+from draftscope.models.heads.lessons import Distillation, Lesson, NextTokens
 from draftscope.models.loading import embedded
 from draftscope.models.loading.embedded import FAMILY, Member
-from draftscope.train.data import corpus, tokenizer
+from draftscope.train.data import corpus
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.corpus import Texts, sources
 from draftscope.train.fit import fit as fitting
@@ -32,8 +32,15 @@ from draftscope.train.fit.fit import Budget, Fitted, fit
 from draftscope.train.fit.sources import CorpusText, fingerprint
 from draftscope.train.publish.card import card
 from draftscope.train.publish.figures import repeats, specimens
-from draftscope.train.publish.publish import Publication, pack, print_figures, publish
-from draftscope.train.publish.record import TrainingRecord, read_record, tokens_behind
+from draftscope.train.publish.publish import (
+    Publication,
+    TrainingRecord,
+    pack,
+    print_figures,
+    publish,
+    read_record,
+    tokens_behind,
+)
 from draftscope.train.students.recipes import EPOCHS, PRESETS, Preset
 from draftscope.train.students.shapes import TARGET
 from draftscope.train.students.students import first_head, first_model, lesson_for, load_model, load_student, start_as
@@ -178,8 +185,8 @@ def _train_tokenizer(training: Training) -> None:
     if fitting.started(state := training.work / "target"):
         raise DraftscopeError(f"{state} holds a run that reads the old tokenizer: move it away first.")
     texts = (text for path in corpus.domain_files(training.corpus, "train").values() for text in _beginning(path))
-    trained = tokenizer.train_tokenizer(texts, TARGET.vocab_size)
-    tokenizer.save_tokenizer(trained, training.work / "tokenizer", TARGET.max_position_embeddings)
+    trained = corpus.train_tokenizer(texts, TARGET.vocab_size)
+    corpus.save_tokenizer(trained, training.work / "tokenizer", TARGET.max_position_embeddings)
     print(f"Tokenizer written to {training.work / 'tokenizer'}.")
 
 
@@ -198,12 +205,12 @@ def _read_texts(training: Training) -> Texts:
     home, ready = training.place(embedded.find("target")), training.work / "tokenizer"
     if training.warm_start is not None and training.what == "target":
         home = training.warm_start
-        tokenizer.save_tokenizer(tokenizer.load_tokenizer(home), ready, TARGET.max_position_embeddings)
+        corpus.save_tokenizer(corpus.load_tokenizer(home), ready, TARGET.max_position_embeddings)
     elif training.what in ("target", "all") or not (home / "tokenizer.json").exists():
         home = ready
         if not home.exists():
             _train_tokenizer(training)
-    return corpus.read_corpus(training.corpus, tokenizer.load_tokenizer(home), training.work / "cache")
+    return corpus.read_corpus(training.corpus, corpus.load_tokenizer(home), training.work / "cache")
 
 
 def _train_member(training: Training, member: Member, texts: Texts, deadline: float, made: list[Path]) -> bool:
@@ -252,7 +259,7 @@ def publish_member(training: Training, task: MemberTask, fitted: Fitted, texts: 
 
 
 def save_tokenizer(texts: Texts, folder: Path) -> None:
-    tokenizer.save_tokenizer(texts.tokenizer, folder, TARGET.max_position_embeddings)
+    corpus.save_tokenizer(texts.tokenizer, folder, TARGET.max_position_embeddings)
 
 
 def _measure(

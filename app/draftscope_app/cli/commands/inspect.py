@@ -36,15 +36,15 @@ def inspect(
     Its files are compared with what vLLM, SGLang, llama.cpp and this engine read: tensors, vocabulary map, layer ids,
     norms and types. A head without defects then drafts for 20 short texts. The exit code is 1 where something is wrong.
     """
-    from draftscope.models.heads.formats.head_files import read
     from draftscope.models.heads.head import SharedWeights
+    from draftscope.models.heads.head_files import read
     from draftscope.models.heads.inspected import inspect as inspect_files
     from draftscope.models.heads.inspected import kind_of_files
 
     kind, colon, source = head.partition(":")
     if not colon or Path(head).exists():
         source = head
-        kind = kind_of_files(read(head, None))
+        kind = kind_of_files(read(head))
     load, _ = options.models(loading)
     engine = options.load(load)
     defects = inspect_files(kind, source, SharedWeights.of(engine.target.network))

@@ -11,6 +11,6 @@ case the systems follow each other, A B C, so that a machine that slows down slo
 the same repeat of the same prompt. Continuations that loop are counted and kept out of the headline.
 
 `plan` says what runs, `texts` and `cases` on which texts, `systems` and `peers` say which systems run; `runner` runs
-them; `statistics`, `predict` and `rows` fold the runs, `report` and `report_tables` write them down; `benchmark` does
-all of it.
+them; `statistics`, `rounds` and `rows` fold the runs, `report` writes them down; `benchmark` does all
+of it.
 """

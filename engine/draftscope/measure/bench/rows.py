@@ -8,8 +8,7 @@ from statistics import fmean, median
 from types import MappingProxyType
 from typing import NamedTuple
 
-from draftscope.measure.bench.predict import PartTimes, Prediction, predict
-from draftscope.measure.bench.rounds import MeasuredRounds
+from draftscope.measure.bench.rounds import MeasuredRounds, PartTimes, Prediction, predict
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, Interval, bootstrap, repeated_4grams
 from draftscope.measure.bench.systems import PLAIN, Label

@@ -1,7 +1,7 @@
 """What a GGUF file holds, checked before it is converted: llama.cpp's format, read with the package `gguf`.
 
 Only architectures are read whose converted logits are tested. What transformers' GGUF reader leaves out without a word
-is refused: scaled rotary angles here, biases and experts by their number of values in `gguf_network`.
+is refused: scaled rotary angles here, biases and experts by their number of values in `loading/converted.py`.
 """
 
 from __future__ import annotations

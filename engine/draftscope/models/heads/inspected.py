@@ -14,12 +14,11 @@ import torch
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.heads.eagle import default_layers
-from draftscope.models.heads.formats.format_eagle import AUX, NAMES
-from draftscope.models.heads.formats.formats import load_head
-from draftscope.models.heads.formats.head_files import Checkpoint, read
-from draftscope.models.heads.formats.published import renamed
+from draftscope.models.heads.eagle import AUX, NAMES, default_layers
+from draftscope.models.heads.formats import load_head
 from draftscope.models.heads.head import SharedWeights
+from draftscope.models.heads.head_files import Checkpoint, read
+from draftscope.models.heads.published import renamed
 
 ALL = ("vLLM", "SGLang", "llama.cpp", "here")
 NEEDED = (  # of EAGLE-3, besides the embedding and the output weights
@@ -59,7 +58,7 @@ def kind_of_files(head: Checkpoint) -> str:
 
 def inspect(kind: str, source: str | Path, shared: SharedWeights) -> list[Defect]:
     """Everything found; empty where nothing is wrong. Raises `DraftscopeError` for unreadable files."""
-    head = read(source, None)
+    head = read(source)
     checks: tuple[Callable[[Checkpoint, SharedWeights], Iterator[Defect]], ...] = (_values,)
     if kind == "eagle3":
         checks = (_eagle3_names, _vocabulary, _layer_ids, _configuration, *checks)

@@ -9,15 +9,32 @@ import torch
 from torch import Tensor
 
 from draftscope.models.head_kinds import HeadNetwork
-from draftscope.models.heads.block import Block, BlockConfig, DSpark, DSparkConfig
-from draftscope.models.heads.eagle import Eagle1, Eagle1Config, Eagle3, Eagle3Config, default_layers
-from draftscope.models.heads.formats import format_block, format_eagle, format_medusa, format_mtp
+from draftscope.models.heads.block import (
+    Block,
+    BlockConfig,
+    DSpark,
+    DSparkConfig,
+    read_block,
+    read_dspark,
+    write_block,
+    write_dspark,
+)
+from draftscope.models.heads.eagle import (
+    Eagle1,
+    Eagle1Config,
+    Eagle3,
+    Eagle3Config,
+    default_layers,
+    read_eagle1,
+    read_eagle3,
+    write_eagle1,
+    write_eagle3,
+)
 from draftscope.models.heads.head import Head, OwnWeights, SharedWeights
 from draftscope.models.heads.layer import HeadShape
-from draftscope.models.heads.lessons.parallel import Blocks, MarkovBlocks, ParallelHeads
-from draftscope.models.heads.lessons.unrolled import Eagle1Lesson, Unrolled
-from draftscope.models.heads.medusa import Medusa, MedusaConfig
-from draftscope.models.heads.mtp import Mtp, MtpConfig
+from draftscope.models.heads.lessons import Blocks, Eagle1Lesson, MarkovBlocks, ParallelHeads, Unrolled
+from draftscope.models.heads.medusa import Medusa, MedusaConfig, read_medusa, write_medusa
+from draftscope.models.heads.mtp import Mtp, MtpConfig, read_mtp, write_mtp
 
 MEDUSA_HEADS = 4
 BLOCK_SIZE, DSPARK_SIZE = 9, 7  # tokens in a block, including the given first one
@@ -61,44 +78,44 @@ def _select(head: Head, tokens: Tensor) -> Head:
 
 EAGLE = HeadNetwork(
     Eagle1,
-    format_eagle.read_eagle1,
-    format_eagle.write_eagle1,
+    read_eagle1,
+    write_eagle1,
     lambda shape, shared, _: Eagle1(Eagle1Config(shape), shared),
     lambda target, head: Eagle1Lesson(target, head, decaying(4, 0.8)),  # trains one step; evaluated as EAGLE-3 is
 )
 EAGLE3 = HeadNetwork(
     Eagle3,
-    format_eagle.read_eagle3,
-    format_eagle.write_eagle3,
+    read_eagle3,
+    write_eagle3,
     _first_eagle3,
     lambda target, head: Unrolled(target, head, decaying(4, 0.8)),
 )
 MTP = HeadNetwork(
     Mtp,
-    format_mtp.read_mtp,
-    format_mtp.write_mtp,
+    read_mtp,
+    write_mtp,
     lambda shape, shared, _: Mtp(MtpConfig(shape), shared),
     lambda target, head: Unrolled(target, head, decaying(3, 0.8)),
 )
 MEDUSA = HeadNetwork(
     Medusa,
-    format_medusa.read_medusa,
-    format_medusa.write_medusa,
+    read_medusa,
+    write_medusa,
     # Its blocks start at zero, so it starts with the target's own output.
     lambda _, shared, __: Medusa(MedusaConfig(MEDUSA_HEADS, shared=True), shared),
     lambda target, head: ParallelHeads(target, head, decaying(head.config.heads, 0.8)),
 )
 BLOCK = HeadNetwork(
     Block,
-    format_block.read_block,
-    format_block.write_block,
+    read_block,
+    write_block,
     _first_block,
     lambda target, head: Blocks(target, head, decaying(head.config.size - 1, math.exp(-1 / 4))),
 )
 DSPARK = HeadNetwork(
     DSpark,
-    format_block.read_dspark,
-    format_block.write_dspark,
+    read_dspark,
+    write_dspark,
     _first_dspark,
     lambda target, head: MarkovBlocks(target, head, decaying(head.config.size - 1, math.exp(-1 / 4))),
 )

@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
-from draftscope.models.heads.lessons.lesson import Distillation, TargetOutput
+from draftscope.models.heads.lessons import Distillation, TargetOutput
 from draftscope.train.data.corpus import ROW, Domain
 from draftscope.train.fit.numerics import mixed
 

@@ -22,9 +22,8 @@ import torch
 from tqdm import tqdm
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.heads.lessons.lesson import Lesson
-from draftscope.train.fit.numerics import compiled, mixed
-from draftscope.train.fit.optimizers import Optimizers, Recipe, schedule
+from draftscope.models.heads.lessons import Lesson
+from draftscope.train.fit.numerics import Optimizers, Recipe, compiled, mixed, schedule
 from draftscope.train.fit.sources import TextSource
 
 SAVE_EVERY = 300.0  # seconds spent in steps between two saved states

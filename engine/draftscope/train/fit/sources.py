@@ -18,14 +18,12 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from draftscope.models.heads.lessons.lesson import Distillation, Lesson, TargetOutput
+from draftscope.models.heads.lessons import Distillation, Lesson, TargetOutput
 from draftscope.train.data.answers import TargetAnswer, by_kind
 from draftscope.train.data.batches import AnswerBatches, Batches
-from draftscope.train.data.corpus import BLOCK, ROW, Domain, Texts
-from draftscope.train.data.tokenizer import PAD
+from draftscope.train.data.corpus import BLOCK, PAD, ROW, Domain, Texts
 from draftscope.train.fit.evaluate import Agreement, agreement_on, agreements, scores
-from draftscope.train.fit.numerics import compiled, mixed, precision
-from draftscope.train.fit.optimizers import Recipe
+from draftscope.train.fit.numerics import Recipe, compiled, mixed, precision
 from draftscope.train.fit.teaching import Teacher
 
 PROGRESS_ROWS, PROGRESS_ANSWERS = (

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
 from draftscope.models.heads import Head
-from draftscope.models.heads.lessons.lesson import Distillation, TargetOutput
+from draftscope.models.heads.lessons import Distillation, TargetOutput
 from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.fit.numerics import mixed
 

@@ -18,9 +18,9 @@ from draftscope.models import head_kinds
 from draftscope.models.heads import Head
 from draftscope.models.loading.known import KNOWN
 from draftscope.train.data.corpus import Credit
-from draftscope.train.fit.optimizers import DECAY, WARM_UP
+from draftscope.train.fit.numerics import DECAY, WARM_UP
 from draftscope.train.publish import figures
-from draftscope.train.publish.record import TrainingRecord
+from draftscope.train.publish.publish import TrainingRecord
 
 SMALL_MODEL = """
 A small Llama with the target's tokenizer, for any engine that drafts with a second model. Its embedding

@@ -15,13 +15,12 @@ from draftscope.base.prompts import Prompt, select
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.predict import predict
+from draftscope.measure.bench.rounds import predict
 from draftscope.measure.bench.rows import Paired, counted, paired, part_times
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.statistics import Interval, bootstrap, repeated_4grams
 from draftscope.measure.bench.systems import OWN, PLAIN, DrafterSystem, Label
-from draftscope.train.data.corpus import Domain, Texts
-from draftscope.train.data.tokenizer import END, PAD
+from draftscope.train.data.corpus import END, PAD, Domain, Texts
 
 DOCUMENTS, GIVEN, WRITTEN = 8, 24, 96  # held-out documents of each kind, tokens given of each, tokens generated
 CONTINUED = 72  # tokens the model writes after the opening of a held-out document

@@ -12,7 +12,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.models import head_kinds
 from draftscope.models.head_kinds import Rates
 from draftscope.models.loading.embedded import Member
-from draftscope.train.fit.optimizers import Recipe
+from draftscope.train.fit.numerics import Recipe
 
 EPOCHS = 4  # a target reads the training text at most this often
 

@@ -20,7 +20,7 @@ from transformers import (
     Qwen2MoeForCausalLM,
 )
 
-from draftscope.train.data.tokenizer import END, PAD
+from draftscope.train.data.corpus import END, PAD
 
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 TOKENS = {"bos_token_id": END, "eos_token_id": END, "pad_token_id": PAD, "tie_word_embeddings": True}

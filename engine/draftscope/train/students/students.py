@@ -14,11 +14,11 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.models import head_kinds
 from draftscope.models.head_kinds import SMALL_MODEL
 from draftscope.models.heads import Head, HeadShape, SharedWeights, kind_of, load_head
-from draftscope.models.heads.lessons.lesson import Distillation, DraftModelLesson
+from draftscope.models.heads.lessons import Distillation, DraftModelLesson
 from draftscope.models.loading.embedded import WHOLE, Member
 from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.data.batches import Batches
-from draftscope.train.data.tokenizer import END
+from draftscope.train.data.corpus import END
 from draftscope.train.data.writing import TokenizedPrompt
 from draftscope.train.students.shapes import ROPE, SHAPES, build, quiet
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig
 
-from draftscope.models.heads.formats.head_files import Checkpoint
 from draftscope.models.heads.head import Head, SharedWeights
+from draftscope.models.heads.head_files import Checkpoint
 from draftscope.models.heads.layer import HeadShape
 
 LLAMA_LIKE = ("llama", "qwen2", "qwen3")  # the same layer except for biases and norms, which the weights show

@@ -68,9 +68,9 @@ class Published:
     weights: str = "model"
 
 
-def read(source: str | Path, revision: str | None) -> Checkpoint:
+def read(source: str | Path) -> Checkpoint:
     """The head in a folder or on the hub. Prefers safetensors; of pickles only tensors are read (weights_only)."""
-    folder = _folder(str(source), revision)
+    folder = _folder(str(source))
     path = folder / "config.json"
     if not path.is_file():
         raise DraftscopeError(f"'{source}' has no config.json; name the folder or the hub id of a published head.")
@@ -94,17 +94,17 @@ def write(folder: Path, head: Published) -> None:
     save_file(plain, folder / f"{head.weights}.safetensors", metadata={"format": "pt"})
 
 
-def _folder(source: str, revision: str | None) -> Path:
+def _folder(source: str) -> Path:
     folder = Path(source)
     if folder.is_dir():
         refuse_folder(folder, allow_pickle=True)  # `_tensors` reads tensors from a pickle, and nothing else
         return folder
     if folder.is_absolute() or source.startswith((".", "~")):
         raise DraftscopeError(f"There is no folder '{source}' to load a head from; check the path.")
-    listing = hub.listing(source, revision)
+    listing = hub.listing(source, None)
     if listing is not None:
-        return _fetched(source, revision, listing.files)
-    cached = hub.cached(source, revision)
+        return _fetched(source, listing.files)
+    cached = hub.cached(source, None)
     if cached is None:
         raise DraftscopeError(
             f"'{source}' is not a folder and not in the hub's cache, and huggingface.co does not answer; check the "
@@ -113,12 +113,12 @@ def _folder(source: str, revision: str | None) -> Path:
     return cached
 
 
-def _fetched(source: str, revision: str | None, files: tuple[str, ...]) -> Path:
+def _fetched(source: str, files: tuple[str, ...]) -> Path:
     """Downloads only the files that are read: no pickles if there are safetensors."""
     suffix = next((s for s in SUFFIXES if any(f.startswith(WEIGHTS) and f.endswith(s) for f in files)), SUFFIXES[0])
     wanted = ["config.json", *(f"{name}*{suffix}" for name in WEIGHTS)]
     try:
-        return Path(snapshot_download(source, revision=revision, allow_patterns=wanted))
+        return Path(snapshot_download(source, allow_patterns=wanted))
     except OSError as error:
         reason = str(error).strip().split("\n")[0]
         raise DraftscopeError(

@@ -18,21 +18,21 @@ from pathlib import Path
 from torch import Tensor
 
 from draftscope.models import head_kinds
-from draftscope.models.heads.formats.head_files import Checkpoint, read, write
 from draftscope.models.heads.head import Head, SharedWeights
+from draftscope.models.heads.head_files import Checkpoint, read, write
 from draftscope.models.native.linear import accelerate
 
 Tensors = dict[str, Tensor]
 ANY = "speculators"  # the kind of a folder that says itself which kind it is
 
 
-def load_head(kind: str, source: str | Path, shared: SharedWeights, revision: str | None = None) -> Head:
+def load_head(kind: str, source: str | Path, shared: SharedWeights) -> Head:
     """The head of `kind` from a folder or the hub, on the target's device and in its dtype.
 
     Raises DraftscopeError for an unknown kind, unreadable files, a head of another target, or an unsupported variant.
     """
     wanted = ANY if kind == ANY else head_kinds.find(kind).format
-    saved = read(source, revision)
+    saved = read(source)
     head: Head
     head, tensors = head_kinds.find(_format(wanted, saved)).network().read(saved, shared)
     _fill(head, tensors, saved, shared)

@@ -15,9 +15,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from draftscope.models.heads.head import Head
+from draftscope.models.heads.block import Block, DSpark
+from draftscope.models.heads.head import Head, RecurrentHead
+from draftscope.models.heads.medusa import Medusa
 
 BALANCE = 0.01  # weight of the load-balancing loss of mixtures of experts (2101.03961)
+SPACING = 8  # one block is trained for every 8 tokens of text
+DRAWN = 1, 1, 2, 4  # steps for a text, drawn evenly: two on average; later tokens count only after the first ones
+REGRESSION = 10.0  # weight of EAGLE-1's feature regression relative to its KL (2401.15077, section 3.2)
 
 Where = tuple[Any, Any]  # an index of rows in [B, T, ...]
 
@@ -165,3 +170,136 @@ class DraftModelLesson(Distillation):
     def pairs(self, output: TargetOutput) -> Iterator[DepthPair]:
         rows = self.student.base_model(input_ids=output.ids, use_cache=False).last_hidden_state
         yield DepthPair((slice(None), slice(None)), rows, self.student.get_output_embeddings())
+
+
+class ParallelHeads(Distillation):
+    """Medusa (2401.10774): row i drafts token i + 2 and those after it from the target's last hidden state alone."""
+
+    student: Medusa
+
+    def pairs(self, output: TargetOutput) -> Iterator[DepthPair]:
+        rows = output.ids.shape[1] - len(self.weights)
+        logits = self.student(output.states[:, :rows])  # [B, rows, K, V]
+        for depth in range(1, len(self.weights) + 1):
+            yield DepthPair((slice(None), slice(depth, depth + rows)), logits[:, :, depth - 1], identity)
+
+
+class Blocks(Distillation):
+    """DFlash (2602.06036): many blocks of one text in one forward; each attends to the text
+    before its first token and to itself."""
+
+    student: Block
+
+    def draw(self, ids: Tensor, generator: torch.Generator) -> Tensor:
+        """Start positions of the blocks, [B, T / SPACING]: after at least one token, with room for the whole block."""
+        last = ids.shape[1] - len(self.weights)
+        return torch.randint(1, last + 1, (len(ids), ids.shape[1] // SPACING), generator=generator)
+
+    def pairs(self, output: TargetOutput) -> Iterator[DepthPair]:
+        assert output.drawn is not None
+        rows = blocks(self.student, output.ids, output.states, output.drawn)  # [B, A, N, H]
+        texts = torch.arange(len(output.ids), device=output.ids.device)[:, None]
+        for depth in range(1, len(self.weights) + 1):
+            yield DepthPair((texts, output.drawn + depth - 1), rows[:, :, depth], self.student.project)
+
+
+class MarkovBlocks(Blocks):
+    """DSpark (2607.05147): each token of a block is also told the text's own token before it."""
+
+    student: DSpark
+
+    def pairs(self, output: TargetOutput) -> Iterator[DepthPair]:
+        for pair in super().pairs(output):
+            before = self.student.read(output.ids[pair.where])  # row i of the target's output follows token i
+            yield pair._replace(rows=torch.cat([pair.rows, before.to(pair.rows.dtype)], -1), project=self._project)
+
+    def _project(self, rows: Tensor) -> Tensor:
+        width = self.student.config.shape.hidden
+        return self.student.project(rows[..., :width]) + self.student.bias(rows[..., width:])
+
+
+def blocks(head: Block, ids: Tensor, states: Tensor, anchors: Tensor) -> Tensor:
+    """Hidden states [B, A, N, H] of the blocks that start at `anchors` [B, A] in the texts `ids` [B, T].
+
+    states [B, T, F] are the target's hidden states; a block attends to those before its first token.
+    """
+    texts, length = ids.shape
+    size, count = head.config.size, anchors.shape[1]
+    first_tokens = ids.gather(1, anchors).flatten()  # [B A]
+    tokens = head.tokens(first_tokens, size - 1).view(texts, count * size)
+    inside = (anchors[:, :, None] + torch.arange(size, device=ids.device)).flatten(1)  # [B, A N]
+    before = torch.arange(length, device=ids.device)
+    sees_text = before < anchors.repeat_interleave(size, 1)[:, :, None]  # [B, A N, T]
+    block = torch.arange(count * size, device=ids.device) // size
+    sees_block = (block[:, None] == block).expand(texts, -1, -1)
+    mask = torch.cat([sees_text, sees_block], 2)[:, None]
+    position_ids = torch.cat([before.expand(texts, -1), inside], 1)
+    rows: Tensor = head(tokens, head.fuse(states), position_ids, mask)
+    return rows.view(texts, count, size, -1)
+
+
+class Unrolled(Distillation):
+    """EAGLE-3's training-time test (2503.01840), also MTP: a head learns on its own features, as it drafts. One step
+    for each weight."""
+
+    student: RecurrentHead
+
+    def draw_depths(self, generator: torch.Generator) -> int:
+        return min(DRAWN[int(torch.randint(len(DRAWN), (), generator=generator))], len(self.weights))
+
+    def pairs(self, output: TargetOutput) -> Iterator[DepthPair]:
+        depth = output.depths or len(self.weights)
+        rows = output.ids.shape[1] - depth
+        for step, features in enumerate(unroll(self.student, output.ids, output.states, depth), 1):
+            yield DepthPair((slice(None), slice(step, step + rows)), features, self.student.logits)
+
+
+class Eagle1Lesson(Unrolled):
+    """EAGLE-1 learns to predict the target's next feature, from the target's features only."""
+
+    def loss(self, output: TargetOutput) -> Tensor:
+        """Ten times the smooth L1 between the student's feature and the target's next one, plus the KL."""
+        (features,) = unroll(self.student, output.ids, output.states, 1)
+        regression = F.smooth_l1_loss(features.float(), output.states[:, 1:].float())
+        return REGRESSION * regression + kl(output.distributions[:, 1:], self.student.logits(features))
+
+
+def unroll(head: RecurrentHead, ids: Tensor, states: Tensor, depth: int) -> Iterator[Tensor]:
+    """The features [B, T - depth, hidden] of each step; row i of step k predicts token i + k + 1. ids [B, T]; states
+    [B, T, F] are the target's.
+
+    At step 1 every row of a text reads the target's feature. At step k it reads the feature it produced itself at step
+    k - 1, together with the next token of the text. Row i at step k is thus a drafter that started after token i + 1
+    and has drafted k - 1 tokens, all correct: it attends to the target's features up to row i and to its own later
+    steps, but not to later steps of other rows. All rows take each step at once.
+    """
+    rows = ids.shape[1] - depth
+    features = head.fuse(states[:, :rows])
+    positions = torch.arange(rows, device=ids.device).expand(len(ids), -1)
+    cache: Any = Steps()
+    for step in range(1, depth + 1):
+        mask = step_mask(rows, step, ids.device)
+        features = head.advance(ids[:, step : step + rows], features, positions + step - 1, mask, cache)
+        yield features
+
+
+def step_mask(rows: int, step: int, device: torch.device) -> Tensor:
+    """[1, 1, rows, step x rows] bool: row i attends to rows 0..i of the first step and to row i of later steps."""
+    causal = torch.ones((rows, rows), dtype=torch.bool, device=device).tril()
+    diagonal = torch.eye(rows, dtype=torch.bool, device=device)
+    return torch.cat([causal, *[diagonal] * (step - 1)], 1)[None, None]
+
+
+class Steps:
+    """Replaces the KV cache: keys and values of all steps so far, with gradients."""
+
+    def __init__(self) -> None:
+        self.layers = [self]
+        self._keys: list[Tensor] = []
+        self._values: list[Tensor] = []
+
+    def update(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """New keys and values [B, heads, T, D] -> those of all steps, [B, heads, steps x T, D]."""
+        self._keys.append(keys)
+        self._values.append(values)
+        return torch.cat(self._keys, 2), torch.cat(self._values, 2)

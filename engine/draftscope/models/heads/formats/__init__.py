@@ -1,1 +1,0 @@
-"""Reads and writes the published formats of trained heads."""

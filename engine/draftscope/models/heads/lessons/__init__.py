@@ -1,1 +1,0 @@
-"""How heads learn: their losses, and those of targets and draft models."""
