@@ -14,6 +14,7 @@ import torch
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.base.load_settings import LoadSettings
+from draftscope.base.own_cores import own_cores
 from draftscope.base.settings import unknown
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
@@ -33,7 +34,7 @@ from draftscope.models.loading.checkpoints import (
     refuse_other_vocabulary,
 )
 from draftscope.models.loading.devices import STORED, pick_device, pick_device_map, pick_dtype
-from draftscope.models.loading.threads import ROWS, ThreadChoice, cores, fastest_threads, kept_threads
+from draftscope.models.loading.threads import ROWS, ThreadChoice, fastest_threads, kept_threads
 from draftscope.models.model import ForwardMode, Model
 
 P = ParamSpec("P")
@@ -196,7 +197,7 @@ def _equip(
 def _make_ready(engine: DecodingEngine, settings: LoadSettings) -> None:
     """Measures the best number of threads on a CPU, and runs every drafter once."""
     if settings.threads is None and engine.target.device.type == "cpu":
-        engine.threads = choose_threads(engine.target, max(1, cores() - settings.spare_cores))
+        engine.threads = choose_threads(engine.target, max(1, own_cores() - settings.spare_cores))
     engine.compiled = sorted({model.not_native for model in engine.models} - {""})
     _warm_up(engine)
 

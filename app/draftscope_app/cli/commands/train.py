@@ -10,6 +10,7 @@ import typer
 from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.own_cores import own_cores
 from draftscope.models.loading.embedded import FAMILY
 from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
@@ -69,5 +70,5 @@ def train(what: What, given: Given) -> int:
     from draftscope.train import family
 
     members = None if chosen.members is None else tuple(name.strip() for name in chosen.members.split(","))
-    values = dict(chosen) | {"corpus": corpus, "members": members, "threads": chosen.threads or os.cpu_count() or 1}
+    values = dict(chosen) | {"corpus": corpus, "members": members, "threads": chosen.threads or own_cores()}
     return ExitCode.OK if family.train(family.Training(what, **values)) else ExitCode.INTERRUPTED

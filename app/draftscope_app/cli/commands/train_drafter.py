@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel
 
+from draftscope.base.own_cores import own_cores
 from draftscope.drafters.options import trained_kinds
 from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
@@ -60,6 +60,6 @@ def train_drafter(given: Given) -> int:
     chosen = read_options(Options, given)
     values = dict(chosen) | {
         "out": chosen.out or Path(f"{chosen.kind}-for-{Path(chosen.target).name}"),
-        "threads": chosen.threads or os.cpu_count() or 1,
+        "threads": chosen.threads or own_cores(),
     }
     return ExitCode.OK if train_drafter(DrafterTraining(**values)) else ExitCode.INTERRUPTED

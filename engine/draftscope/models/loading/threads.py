@@ -8,7 +8,6 @@ another one, and with it the costs of everything.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,11 +24,6 @@ ROWS = 5  # of the timed forward, as in a typical verify
 TIMES = 7
 LONGEST = 0.5  # seconds for timing one candidate
 HOPELESS = 1.3  # if a candidate takes this many times the best so far, more threads are not tried
-
-
-def cores() -> int:
-    """The number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -66,7 +60,7 @@ def kept_threads(key: str, work: Callable[[], object], most: int) -> ThreadChoic
         pass
     meter = OtherCores()
     threads = fastest_threads(work, most)
-    choice = ThreadChoice(threads, Company(meter.lap(), most, cores()))
+    choice = ThreadChoice(threads, Company.of([meter.lap()], most))
     if not choice.disturbed:
         _keep(file, key, threads)
     return choice
