@@ -274,8 +274,19 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
         (["train-drafter", "--target", "m", "--threads", "-3"], "threads = -3: should be greater"),
         (["serve", "--drafter", "mine.py:INFO"], "no drafter from a file; install that of 'mine.py:INFO'"),
         (["forecast", "Llama-3.3-70B", "--form", "k=x"], "--form k=x: write 'k=3'"),
-        (["forecast", "Llama-3.3-70B", "--engine", "vlm"], "the engine 'vlm' is not known; give one of: vLLM, SGLang"),
-        (["forecast", "Llama-3.3-70B", "--quant", "f8"], "the format 'f8' is not known"),
+        (["forecast", "Llama-3.3-70B", "--engine", "vlm"], "The engine 'vlm' is not known; give one of: vLLM, SGLang"),
+        (["forecast", "Llama-3.3-70B", "--quant", "f8"], "The format 'f8' is not known"),
+        (["forecast", "Llama-3.3-70B", "--drafter", "eagel"], "draftscope: The drafter 'eagel' is not known"),
+        (["forecast", "Llama-3.3-70B", "--card", "X9"], "draftscope: The card 'X9' is not in the table"),
+        (["forecast", "Lama"], "draftscope: The model 'Lama' is not in the table"),
+        (["forecast", "Llama-3.3-70B", "--text", "poem"], "draftscope: The kind of text 'poem' is not known"),
+        (["forecast", "Llama-3.3-70B", "--traffic", "0"], "0 requests a second: give more than 0."),
+        (["serve", "--share"], "No such option: --share; see 'draftscope serve --help'."),
+        (["serve", "--no-brwser"], "No such option: --no-brwser; did you mean --no-browser?"),
+        (["race", "--server", "one=", "x"], "'one=' has no address; write NAME=http://HOST:PORT."),
+        (["train", "target", "--corpus", "no such", "--minutes", "-1"], "--minutes -1 leaves no time to train"),
+        (["train", "target", "--corpus", "no such", "--members", "draft"], "--members goes with 'family'"),
+        (["train", "target", "--corpus", "no such"], "There is no corpus folder 'no such'"),
         (["forecast", "Llama-3.3-70B", "--tp", "99"], "tp = 99: should be less than or equal to 64"),
         (["forecast", "Llama-3.3-70B", "--tau", "x"], "'x' is not a number"),
         (["forecast", "Llama-3.3-70B", "--within", "5"], "--within is not used without --traffic"),
@@ -304,6 +315,14 @@ def test_training_takes_the_cores_that_it_may_use(
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert cli(*words).code == 0
     assert asked == [1]
+
+
+def test_a_class_prints_where_its_projector_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no browser opens it, nobody knew."""
+    url = "http://127.0.0.1:7860"
+    monkeypatch.setattr(server, "_served", lambda *_: SimpleNamespace(url=url, wait=lambda _: None))
+    assert f"projector is at {url}/class" in cli("class", "--no-browser").out
+    assert "/class" not in cli("serve", "--no-browser").out
 
 
 def test_decode_and_check_take_the_drafter_that_can_run(
@@ -703,4 +722,4 @@ def test_a_reader_that_leaves_is_no_stack_trace(recorded: Path) -> None:
     process.stdout.close()
     said = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(), said) == (1, "")
+    assert (process.wait(), said) == (141, "")  # not 1: that `check` has found a difference

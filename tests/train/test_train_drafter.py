@@ -552,6 +552,21 @@ def test_a_sitting_stops_and_the_command_continues(
     )
 
 
+def test_a_stop_says_whether_there_are_answers(
+    engine: DecodingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It named a folder that did not exist."""
+    asked = DrafterTraining("model", "draft", tmp_path / "out", tmp_path / "work")
+    monkeypatch.setattr(drafter, "collect", lambda *_: False)
+    assert not drafter._train(asked, engine, questions(3), 0.0)
+    assert capsys.readouterr().out == (
+        "Stopped before the target had finished its first answers. Run the same command to start again.\n"
+    )
+    monkeypatch.setattr(drafter.on_disk, "batch_files", lambda folder: iter([folder / "answers-0.safetensors"]))
+    assert not drafter._train(asked, engine, questions(3), 0.0)
+    assert f"its answers are in '{tmp_path / 'work'}" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_measuring_can_be_interrupted_and_begun_again(
     home: Path, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch

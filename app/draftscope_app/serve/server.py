@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import gradio as gr
 
 LAST_DELTAS_S = 0.5  # for the last deltas of a run to reach its page
+PROJECTOR = "/class"
 CLOSING_S = 3.0  # of the grace: for the engine process and the port to be closed
 SESSIONS = 64  # Gradio keeps a copy of the page's configuration for each; an older session gets a new copy
 EVENTS_AT_ONCE = 40  # of everything but runs
@@ -69,6 +70,8 @@ def serve(
         network = network_address(host, port) if host in EVERYWHERE else ""
         others = f", for others on your network at {network}" if network else ""
         print(f"Draftscope is at {served.url}{others} (Ctrl+C ends it)", flush=True)
+        if deck is not None:
+            print(f"The class's projector is at {served.url}{PROJECTOR}", flush=True)
         served.wait(signals)
     return served
 
@@ -104,7 +107,7 @@ def _served(
     served = Served(demo, admission, uploads, local_address(host, port), environment.grace_s)
     log.write("serving", host=host, port=port, hardware=select.profile())
     if deck is not None and open_browser:
-        webbrowser.open(f"{served.url}/class")
+        webbrowser.open(f"{served.url}{PROJECTOR}")
     return served
 
 

@@ -130,8 +130,8 @@ def find_architecture(name: str, billions: float | None = None) -> Architecture:
     size = billions or (float(result[1]) / (1000 if result[2] in "mM" else 1) if result else None)
     if size is None or size <= 0:
         raise DraftscopeError(
-            f"the model '{quoted(name)}' is not in the table and its name has no size; give its config.json, "
-            f"or one of: {names_of('models')}"
+            f"The model '{quoted(name)}' is not in the table and its name has no size; give its config.json, "
+            f"or one of: {names_of('models')}."
         )
     active = ACTIVE.search(name)
     return of_size(size * 1e9, float(active[1]) * 1e9 if active else None, name)
@@ -163,7 +163,7 @@ def read_config(path: Path) -> Architecture:
         return of_config({**config, **config.get("text_config", {})}, path.parent.name)
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise DraftscopeError(
-            f"'{path}' cannot be read as a config.json: {quoted(str(error))}; give another file"
+            f"'{path}' cannot be read as a config.json: {quoted(str(error))}; give another file."
         ) from None
 
 
@@ -173,7 +173,7 @@ def of_config(config: Mapping[str, Any], name: str) -> Architecture:
     def get(*keys: str, default: int | None = 0) -> int:
         value = next((config[key] for key in keys if config.get(key) is not None), default)
         if value is None:
-            raise DraftscopeError(f"the config.json of '{quoted(name)}' has no '{keys[0]}'; give a decoder's")
+            raise DraftscopeError(f"The config.json of '{quoted(name)}' has no '{keys[0]}'; give a decoder's.")
         return int(value)
 
     d, heads = get("hidden_size", "n_embd", default=None), get("num_attention_heads", "n_head", default=None)

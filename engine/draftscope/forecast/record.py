@@ -49,10 +49,10 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     try:
         rows = list(csv.DictReader(path.read_text("utf-8").splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DraftscopeError(f"'{path}' cannot be read as CSV: {quoted(str(error))}; give another file") from None
+        raise DraftscopeError(f"'{path}' cannot be read as CSV: {quoted(str(error))}; give another file.") from None
     missing = [column for column in COLUMNS if not rows or column not in rows[0]]
     if missing:
-        raise DraftscopeError(f"'{path}' has no column {', '.join(missing)}; give a file of published speedups")
+        raise DraftscopeError(f"'{path}' has no column {', '.join(missing)}; give a file of published speedups.")
     return [{key: value or "" for key, value in row.items() if isinstance(key, str)} for row in rows]
 
 

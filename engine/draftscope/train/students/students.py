@@ -73,7 +73,7 @@ def load_student(kind: str, place: Path, target: Any) -> Any:
 def load_model(folder: Path) -> Any:
     """The model in `folder` in fp32, to train it or to distill from it."""
     if not (folder / "config.json").exists():
-        raise DraftscopeError(f"There is no model in {folder}: train one or name another folder.")
+        raise DraftscopeError(f"There is no model in '{folder}': train one or name another folder.")
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
