@@ -595,7 +595,8 @@ def test_measuring_can_be_interrupted_and_begun_again(
         (("--prompts", "nowhere.jsonl"), "cannot be read"),
         (("--text", "nowhere"), "no folder"),
         (("--out", "."), "holds other files"),
-        (("--out", "head", "--warm-start", "./head"), "another folder"),
+        (("--out", "head", "--warm-start", "./head"), "are both 'head': write to another folder"),
+        (("--warm-start", "nowhere"), "There is no drafter in 'nowhere'"),
         (("--preset", "gpu"), "needs a CUDA device"),
     ],
 )
@@ -604,6 +605,8 @@ def test_unusable_requests_are_refused_before_a_model_is_loaded(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.txt").write_text("precious")
+    (tmp_path / "head").mkdir()
+    (tmp_path / "head" / "config.json").write_text("{}")
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(DraftscopeError, match=sentence) as caught:
         commanded("--target", "no-such-model", *words)

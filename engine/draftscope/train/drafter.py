@@ -87,6 +87,8 @@ class DrafterTraining:
             if value is not None and value <= 0:
                 raise DraftscopeError(f"--{name} {value:g} leaves nothing to train: give a positive number.")
         self.settings.place()
+        if self.warm_start is not None and not (self.warm_start / "config.json").is_file():
+            raise DraftscopeError(f"There is no drafter in '{self.warm_start}': name another folder with --warm-start.")
         if self.warm_start is not None and self.warm_start.resolve() == self.out.resolve():
             raise DraftscopeError(f"--warm-start and --out are both '{self.out}': write to another folder.")
         if self.out.exists() and not (self.out / RECORD).exists() and any(self.out.iterdir()):
