@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import multiprocessing
@@ -277,6 +278,8 @@ def refuse_taken(host: str, port: int) -> None:
         try:
             probe.bind(address)
         except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                raise DraftscopeError(f"host = {host!r} is not an address of this machine; try 127.0.0.1.") from None
             raise DraftscopeError(
                 f"Port {port} on {host} cannot be used ({error.strerror}); choose another with --port."
             ) from None

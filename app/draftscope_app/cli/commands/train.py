@@ -43,7 +43,7 @@ class Options(BaseModel):
         "'family' has a time for each member",
         None,
     )
-    seed: int = option("seed of text order and first weights", 0)
+    seed: int = option("seed of text order and first weights", 0, ge=0)
     warm_start: Path | None = option(
         "start a new run from the weights of this model folder; with another --seed it reads the text in another order",
         None, metavar="DIR",

@@ -31,7 +31,7 @@ class Options(BaseModel):
     warm_start: Path | None = option("start a new run from the weights of this drafter's folder", None, metavar="DIR")
     work: Path = option("folder for answers and unfinished runs", Path(".train"), metavar="DIR")
     preset: Literal["cpu", "gpu"] = option("for two cores, or for a GPU", "cpu")
-    seed: int = option("seed of prompts, order and weights", 0)
+    seed: int = option("seed of prompts, order and weights", 0, ge=0)
     threads: int | None = options.THREADS
     tokens: int | None = option(
         "tokens that the target writes; default: 1,000,000, 20,000,000 on a GPU", None, panel=HOW_LONG
