@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -326,6 +327,14 @@ def test_training_takes_the_cores_that_it_may_use(
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert cli(*words).code == 0
     assert asked == [1]
+
+
+def test_a_full_disk_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, recorded: Path) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("draftscope_app.cli.commands.replay.print", full, raising=False)
+    assert "no space is left for what is written; free some" in refused(cli("replay", recorded))
 
 
 def test_a_class_prints_where_its_projector_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

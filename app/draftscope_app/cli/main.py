@@ -5,6 +5,7 @@ Only the command that was asked for is imported, so help is quick and `replay` r
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -173,6 +174,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("DRAFTSCOPE_DEBUG"):
             traceback.print_exc()
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            return _stop(ExitCode.NOT_DONE, "no space is left for what is written; free some and run it again.")
         reason = " ".join(str(error).split())[:300]
         sentence = f"the run failed ({type(error).__name__}: {reason}); DRAFTSCOPE_DEBUG=1 shows where."
         return _stop(ExitCode.NOT_DONE, sentence)
