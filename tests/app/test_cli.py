@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import re
 import shutil
 import signal
@@ -54,7 +56,7 @@ METRICS = {
 LOAD = LoadSettings(
     "here", "there", "float32", "cpu", 1, device_map="auto", revision="v1", draft_revision="v2",
     trust_remote_code=True, allow_pickle=True,
-    ballast="8b+1b", heads=("mtp:elsewhere", "eagle3:over-there"),
+    ballast="8b+1b", heads=("mtp:elsewhere", "eagle3-tree:over-there"),
 )  # fmt: skip
 LOADING = (
     *("--target", "here", "--draft", "there", "--dtype", "float32", "--device", "cpu", "--threads", "1"),
@@ -273,8 +275,30 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
         (["train-drafter", "--target", "m", "--threads", "-3"], "threads = -3: should be greater"),
         (["serve", "--drafter", "mine.py:INFO"], "no drafter from a file; install that of 'mine.py:INFO'"),
         (["forecast", "Llama-3.3-70B", "--form", "k=x"], "--form k=x: write 'k=3'"),
-        (["forecast", "Llama-3.3-70B", "--engine", "vlm"], "the engine 'vlm' is not known; give one of: vLLM, SGLang"),
-        (["forecast", "Llama-3.3-70B", "--quant", "f8"], "the format 'f8' is not known"),
+        (["forecast", "Llama-3.3-70B", "--engine", "vlm"], "The engine 'vlm' is not known; give one of: vLLM, SGLang"),
+        (["forecast", "Llama-3.3-70B", "--quant", "f8"], "The format 'f8' is not known"),
+        (["forecast", "Llama-3.3-70B", "--drafter", "eagel"], "draftscope: The drafter 'eagel' is not known"),
+        (["forecast", "Llama-3.3-70B", "--card", "X9"], "draftscope: The card 'X9' is not in the table"),
+        (["forecast", "Llama-3.3-70B", "--price", "inf"], "Invalid value for '--price': 'inf' is not a number"),
+        (["advise", "--alpha", ".5,nan", "--c", ".1"], "'.5,nan' is not a list of numbers separated by commas"),
+        (["race", "--server", "http://127.0.0.1:1", "x", "--timeout", "nan"], "'nan' is not a number"),
+        (["race", "--server", "http://127.0.0.1:1", "x", "--timeout", "-1"], "timeout = -1.0: should be greater"),
+        (["serve", "--host", "192.0.2.1"], "host = '192.0.2.1' is not an address of this machine; try 127.0.0.1."),
+        (["forecast", "none.json"], "'none.json' cannot be read as a config.json (no such file or directory)"),
+        (["forecast", "a" * 5000], "aaa...' is not in the table"),
+        (["forecast", "--validate", "."], "'.' cannot be read as CSV (is a directory); give another file."),
+        (["forecast", "--figures", "/dev/null"], "cannot be written (File exists); give another folder."),
+        (["forecast", "Lama"], "draftscope: The model 'Lama' is not in the table"),
+        (["forecast", "Llama-3.3-70B", "--text", "poem"], "draftscope: The kind of text 'poem' is not known"),
+        (["forecast", "Llama-3.3-70B", "--traffic", "0"], "0 requests a second: give more than 0."),
+        (["serve", "--share"], "No such option: --share; see 'draftscope serve --help'."),
+        (["serve", "--no-brwser"], "No such option: --no-brwser; did you mean --no-browser?"),
+        (["race", "--server", "one=", "x"], "'one=' has no address; write NAME=http://HOST:PORT."),
+        (["train", "target", "--corpus", "no such", "--minutes", "-1"], "--minutes -1 leaves no time to train"),
+        (["train", "target", "--corpus", "no such", "--members", "draft"], "--members goes with 'family'"),
+        (["train", "target", "--corpus", ".", "--seed", "-5"], "seed = -5: should be greater than or equal to 0"),
+        (["train-drafter", "--target", "m", "--seed", "-5"], "seed = -5: should be greater than or equal to 0"),
+        (["train", "target", "--corpus", "no such"], "There is no corpus folder 'no such'"),
         (["forecast", "Llama-3.3-70B", "--tp", "99"], "tp = 99: should be less than or equal to 64"),
         (["forecast", "Llama-3.3-70B", "--tau", "x"], "'x' is not a number"),
         (["forecast", "Llama-3.3-70B", "--within", "5"], "--within is not used without --traffic"),
@@ -284,6 +308,41 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
 def test_bad_input_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: str) -> None:
     monkeypatch.delenv("DRAFTSCOPE_CORPUS", raising=False)
     assert expected in refused(cli(*words))
+
+
+@pytest.mark.parametrize(
+    ("words", "trains"),
+    [
+        (("train", "target", "--corpus", "texts"), "draftscope.train.family.train"),
+        (("train-drafter", "--target", "m"), "draftscope.train.drafter.train_drafter"),
+    ],
+)
+def test_training_takes_the_cores_that_it_may_use(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], trains: str
+) -> None:
+    """On one core of two, as with `taskset`, two threads waited for each other."""
+    asked: list[int] = []
+    monkeypatch.setattr(trains, lambda training: asked.append(training.threads) or True)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1}, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert cli(*words).code == 0
+    assert asked == [1]
+
+
+def test_a_full_disk_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, recorded: Path) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("draftscope_app.cli.commands.replay.print", full, raising=False)
+    assert "no space is left for what is written; free some" in refused(cli("replay", recorded))
+
+
+def test_a_class_prints_where_its_projector_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no browser opens it, nobody knew."""
+    url = "http://127.0.0.1:7860"
+    monkeypatch.setattr(server, "_served", lambda *_: SimpleNamespace(url=url, wait=lambda _: None))
+    assert f"projector is at {url}/class" in cli("class", "--no-browser").out
+    assert "/class" not in cli("serve", "--no-browser").out
 
 
 def test_decode_and_check_take_the_drafter_that_can_run(
@@ -683,4 +742,4 @@ def test_a_reader_that_leaves_is_no_stack_trace(recorded: Path) -> None:
     process.stdout.close()
     said = process.stderr.read()
     process.stderr.close()
-    assert (process.wait(), said) == (1, "")
+    assert (process.wait(), said) == (141, "")  # not 1: that `check` has found a difference

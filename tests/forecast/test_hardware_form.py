@@ -94,5 +94,7 @@ def test_the_form_says_how_good_its_forecasts_were() -> None:
     assert "Without speculation: 1 card (1 server)" in html and "With eagle3: 1 card" in html and "Simulated" in html
     html, plot = show(ASKED | {"traffic": 1e6})
     assert 'role="alert"' in html and "a part of the traffic" in html
+    for wrong in ({"tau": 9}, {"model": "none"}, {"traffic": 1e6}):
+        assert show(ASKED | wrong)[0].count(".</") == 1, wrong  # one period, none twice
     html, plot = show(ASKED | {"tau": 9})
     assert 'role="alert"' in html and not plot["visible"]

@@ -188,3 +188,12 @@ def test_the_round_to_look_at_first_drafts_words_before_it_accepts_many() -> Non
     rounds = [with_nodes(0, 2, "2", "0"), with_nodes(1, 1, " title"), with_nodes(2, 1, " year")]
     one, other = call(["base/store.js"], [("defaultRound", [{"rounds": rounds[:n]}]) for n in (3, 1)])
     assert (one["index"], other["index"]) == (1, 0)
+
+
+def test_a_lane_that_failed_has_no_speed() -> None:
+    """Its first tokens came in one burst, which was shown as a hundred times the speed of the others."""
+    failed, plain = lane("a", [1, 2, 3], 3, 0.1), lane("b", WORDS, 1, 10)
+    failed["end"] = {"reason": "error", "message": "It closed the connection."}
+    servers = store(plain, failed)
+    speeds = [("laneSpeed", [one, servers, now]) for one, now in ((failed, 1e9), (plain, 1e9))]
+    assert call(FILES, speeds) == [None, pytest.approx(100)]

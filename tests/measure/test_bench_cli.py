@@ -215,7 +215,7 @@ def test_a_chat_model_is_asked_questions_unless_there_are_prompts_of_ones_own(
             ("--temperature", "hot"),
             "Invalid value for '--temperature': 'hot' is not a list of numbers separated by commas",
         ),
-        (("--temperature", "nan"), "temperature = nan: "),
+        (("--temperature", "nan"), "Invalid value for '--temperature': 'nan' is not a list of numbers"),
         (("--gamma", ","), "Invalid value for '--gamma': ',' is not a list of whole numbers separated by commas; "),
         (("--kinds", ","), "Invalid value for '--kinds': ',' names nothing; give names separated by commas; "),
         (("--repeats", "two"), "Invalid value for '--repeats': 'two' is not a whole number; "),

@@ -14,11 +14,12 @@ import torch
 
 import draftscope
 from draftscope import DraftscopeError
+from draftscope.base import cores, usable_cores
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import choose_threads
 from draftscope.models.loading import devices
-from draftscope.models.loading.devices import cores, fastest_threads, pick_dtype
+from draftscope.models.loading.devices import fastest_threads, pick_dtype
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +69,7 @@ def test_a_choice_is_kept_unless_others_disturbed_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     busy = 1.0
     monkeypatch.setattr(devices, "OtherCores", lambda: SimpleNamespace(lap=lambda: busy))
-    monkeypatch.setattr(devices, "cores", lambda: 2)
+    monkeypatch.setattr(cores, "cores", lambda: 2)
     monkeypatch.setattr(devices, "fastest_threads", lambda work, most: 1 if busy else 2)
 
     def choose() -> devices.ThreadChoice:
@@ -125,8 +126,49 @@ def test_auto_is_measured_on_a_cpu_without_compiled_products(
     assert pick_dtype("float16", torch.device("cpu")) == torch.float16
 
 
-def test_there_is_at_least_one_core() -> None:
-    assert cores() >= 1
+def test_what_others_do_on_cores_that_nobody_here_may_use_disturbs_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In a container with two cores of a machine with 64, no choice was ever kept."""
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    monkeypatch.setattr(devices, "OtherCores", lambda: SimpleNamespace(lap=lambda: 30.0))
+    monkeypatch.setattr(cores, "cores", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {4, 5}, raising=False)
+    assert not devices.kept_threads("a model", lambda: None, 1).disturbed
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "usable"),
+    [
+        ("0::/", {"cpu.max": "200000 100000\n"}, 2),
+        ("0::/", {"cpu.max": "150000 100000\n"}, 1),  # the second thread would wait most of the time
+        ("0::/", {"cpu.max": "50000 100000\n"}, 1),
+        ("0::/", {"cpu.max": "max 100000\n"}, 8),
+        ("0::/", {"cpu.max": "6400000 100000\n"}, 8),
+        ("0::/a.slice/b.scope", {"a.slice/cpu.max": "300000 100000", "a.slice/b.scope/cpu.max": "max 100000"}, 3),
+        ("4:cpu,cpuacct:/docker/1f", {"cpu/cpu.cfs_quota_us": "400000", "cpu/cpu.cfs_period_us": "100000"}, 4),
+        ("4:cpuset:/docker/1f", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+        ("4:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+        ("0::/", {}, 8),
+        ("", {"cpu.max": "words"}, 8),
+    ],
+)
+def test_a_container_s_share_counts_its_cores(
+    group: str, files: dict[str, str], usable: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "cgroup").write_text(f"12:pids:/elsewhere\n{group}\n" if group else "")
+    monkeypatch.setattr(usable_cores, "GROUPS", tmp_path)
+    monkeypatch.setattr(usable_cores, "CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    assert usable_cores.usable_cores() == usable
+
+
+def test_there_is_at_least_one_core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(usable_cores, "CGROUP", tmp_path / "none")
+    assert 1 <= usable_cores.usable_cores() <= (os.cpu_count() or 1)
 
 
 @pytest.fixture

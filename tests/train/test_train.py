@@ -393,6 +393,15 @@ def test_the_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
     assert tokens_behind(tmp_path) == 3 * STEP
 
 
+def test_a_model_is_loaded_without_bars_in_a_pipe(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    students.build(TINY, 0).save_pretrained(tmp_path)
+    assert students.load_model(tmp_path).config.vocab_size == TINY.vocab_size
+    assert "Loading weights" not in capfd.readouterr().err
+    (tmp_path / "config.json").write_text("no JSON")
+    with pytest.raises(DraftscopeError, match="cannot be loaded"):
+        students.load_model(tmp_path)
+
+
 @pytest.mark.slow
 def test_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(family, "TARGET", TINY)

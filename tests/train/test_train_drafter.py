@@ -551,6 +551,21 @@ def test_a_sitting_stops_and_the_command_continues(
     )
 
 
+def test_a_stop_says_whether_there_are_answers(
+    engine: DecodingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It named a folder that did not exist."""
+    asked = DrafterTraining("model", "draft", tmp_path / "out", tmp_path / "work")
+    monkeypatch.setattr(drafter, "collect", lambda *_: False)
+    assert not drafter._train(asked, engine, questions(3), 0.0)
+    assert capsys.readouterr().out == (
+        "Stopped before the target had finished its first answers. Run the same command to start again.\n"
+    )
+    monkeypatch.setattr(drafter.on_disk, "batch_files", lambda folder: iter([folder / "answers-0.safetensors"]))
+    assert not drafter._train(asked, engine, questions(3), 0.0)
+    assert f"its answers are in '{tmp_path / 'work'}" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_measuring_can_be_interrupted_and_begun_again(
     home: Path, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
@@ -579,7 +594,8 @@ def test_measuring_can_be_interrupted_and_begun_again(
         (("--prompts", "nowhere.jsonl"), "cannot be read"),
         (("--text", "nowhere"), "no folder"),
         (("--out", "."), "holds other files"),
-        (("--out", "head", "--warm-start", "./head"), "another folder"),
+        (("--out", "head", "--warm-start", "./head"), "are both 'head': write to another folder"),
+        (("--warm-start", "nowhere"), "There is no drafter in 'nowhere'"),
         (("--preset", "gpu"), "needs a CUDA device"),
     ],
 )
@@ -588,6 +604,8 @@ def test_unusable_requests_are_refused_before_a_model_is_loaded(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.txt").write_text("precious")
+    (tmp_path / "head").mkdir()
+    (tmp_path / "head" / "config.json").write_text("{}")
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(DraftscopeError, match=sentence) as caught:
         commanded("--target", "no-such-model", *words)

@@ -12,6 +12,7 @@ model, so that a value out of range gets the same sentence everywhere.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import wraps
@@ -96,11 +97,17 @@ def whole(given: str) -> int:
 
 
 def decimal(given: str) -> float:
-    """Parses a number."""
-    return _number(given, float, "a number")
+    """Parses a number, which 'nan' is not; nor is anything without end."""
+    return _number(given, _finite, "a number")
 
 
-def _number(given: str, kind: type[Number], what: str) -> Number:
+def _finite(given: str) -> float:
+    if not math.isfinite(number := float(given)):
+        raise ValueError
+    return number
+
+
+def _number(given: str, kind: Callable[[str], Number], what: str) -> Number:
     try:
         return kind(given)
     except ValueError:
@@ -164,7 +171,7 @@ def _by_commas(element: Any) -> Callable[[str], list[Any]]:
                 raise typer.BadParameter(f"'{quoted(given)}' names nothing; give names separated by commas")
             return [word for word in words if word]
         try:
-            return [element(word) for word in words]
+            return [_finite(word) if element is float else element(word) for word in words]
         except ValueError:
             numbers = "whole numbers" if element is int else "numbers"
             raise typer.BadParameter(f"'{quoted(given)}' is not a list of {numbers} separated by commas") from None

@@ -5,6 +5,7 @@ Only the command that was asked for is imported, so help is quick and `replay` r
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -13,6 +14,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from inspect import cleandoc
@@ -105,10 +107,12 @@ def _readable(command: Any, context: Any) -> Any:
 
 
 def _without_types(parameters: list[Any]) -> list[Any]:
-    """The parameters, without Typer's '<bool>' behind switches, which take no value."""
+    """The parameters, without Typer's '<bool>' behind switches, which take no value, and '<str>' behind arguments."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
+        elif parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: None  # noqa: ARG005 - by this name
     return parameters
 
 
@@ -164,12 +168,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _stop(ExitCode.UNDECIDED if isinstance(error, DisturbedError) else ExitCode.NOT_DONE, str(error))
     except KeyboardInterrupt:
         return _stop(ExitCode.INTERRUPTED, "interrupted.")
-    except BrokenPipeError:  # the reader has gone, as with `| head`; Python would complain once more at exit
+    except BrokenPipeError:  # Python would complain once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.FAILED
+        return ExitCode.READER_GONE
     except Exception as error:
         if os.environ.get("DRAFTSCOPE_DEBUG"):
             traceback.print_exc()
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            return _stop(ExitCode.NOT_DONE, "no space is left for what is written; free some and run it again.")
         reason = " ".join(str(error).split())[:300]
         sentence = f"the run failed ({type(error).__name__}: {reason}); DRAFTSCOPE_DEBUG=1 shows where."
         return _stop(ExitCode.NOT_DONE, sentence)
@@ -211,14 +217,22 @@ def _run(arguments: list[str]) -> int:
 
 def _usage(error: typer.TyperException) -> str:
     """Typer's message as one sentence that says where help is."""
-    message = " ".join(error.format_message().replace("Value error, ", "").split())
-    if similar := getattr(error, "possibilities", None):  # of an option; of a command Typer asks by itself
-        return f"{error.message}; did you mean {similar[0]}?"
+    written = error.message if hasattr(error, "possibilities") else error.format_message()
+    message = " ".join(written.replace("Value error, ", "").split())
+    if similar := _similar(error):  # of an option; of a command Typer asks by itself
+        return f"{error.message}; did you mean {similar}?"
     if message.endswith("?"):
         return message.replace(". Did you mean", "; did you mean")
     context = getattr(error, "ctx", None)
     path = context.command_path if context else PROGRAM
     return f"{message.rstrip('.')}; see '{path} --help'."
+
+
+def _similar(error: typer.TyperException) -> str:
+    """The option that was meant, if it is like the given one apart from the dashes, which count for Typer."""
+    possible = {name.strip("-"): name for name in getattr(error, "possibilities", None) or ()}
+    close = get_close_matches(getattr(error, "option_name", "").strip("-"), possible, 1)
+    return possible[close[0]] if close else ""
 
 
 def _stop(code: ExitCode, sentence: str) -> int:

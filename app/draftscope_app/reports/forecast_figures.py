@@ -29,7 +29,7 @@ def write_figure(figure: go.Figure, folder: Path, name: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         figure.write_html(path, include_plotlyjs="directory")
     except OSError as error:
-        raise DraftscopeError(f"'{path}' cannot be written ({error.strerror}); give another folder") from None
+        raise DraftscopeError(f"'{path}' cannot be written ({error.strerror}); give another folder.") from None
     return path
 
 

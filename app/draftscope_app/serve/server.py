@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import multiprocessing
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     import gradio as gr
 
 LAST_DELTAS_S = 0.5  # for the last deltas of a run to reach its page
+PROJECTOR = "/class"
 CLOSING_S = 3.0  # of the grace: for the engine process and the port to be closed
 SESSIONS = 64  # Gradio keeps a copy of the page's configuration for each; an older session gets a new copy
 EVENTS_AT_ONCE = 40  # of everything but runs
@@ -69,6 +71,8 @@ def serve(
         network = network_address(host, port) if host in EVERYWHERE else ""
         others = f", for others on your network at {network}" if network else ""
         print(f"Draftscope is at {served.url}{others} (Ctrl+C ends it)", flush=True)
+        if deck is not None:
+            print(f"The class's projector is at {served.url}{PROJECTOR}", flush=True)
         served.wait(signals)
     return served
 
@@ -104,7 +108,7 @@ def _served(
     served = Served(demo, admission, uploads, local_address(host, port), environment.grace_s)
     log.write("serving", host=host, port=port, hardware=select.profile())
     if deck is not None and open_browser:
-        webbrowser.open(f"{served.url}/class")
+        webbrowser.open(f"{served.url}{PROJECTOR}")
     return served
 
 
@@ -274,6 +278,8 @@ def refuse_taken(host: str, port: int) -> None:
         try:
             probe.bind(address)
         except OSError as error:
+            if error.errno == errno.EADDRNOTAVAIL:
+                raise DraftscopeError(f"host = {host!r} is not an address of this machine; try 127.0.0.1.") from None
             raise DraftscopeError(
                 f"Port {port} on {host} cannot be used ({error.strerror}); choose another with --port."
             ) from None

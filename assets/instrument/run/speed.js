@@ -43,8 +43,10 @@ export function speedup(draft, plain, now) {
   return { ...raceSpeed(draft, plain, now), n: 1, source: "race" };
 }
 
-/** Tokens per second of a lane, as the lanes show them: those whose ratio is said. */
+/** Tokens per second of a lane, as the lanes show them: those whose ratio is said. What was written before an answer
+ *  failed is too little to be a speed. */
 export function laneSpeed(lane, store, now) {
+  if (lane.end?.reason === "error" && now >= lane.clock) return NaN;
   const [draft, plain] = [draftLane(store), plainLane(store)];
   const race = stateAt(lane, now).perSecond;
   if (!draft || !plain || ![draft, plain].includes(lane)) return race;

@@ -52,6 +52,11 @@ def read_bytes(path: Path, what: str = "The file") -> bytes:
         return path.read_bytes()
 
 
+def reason(error: Exception) -> str:
+    """Why something went wrong, as part of a sentence; of what the operating system says without number and path."""
+    return quoted((getattr(error, "strerror", None) or str(error)).lower())
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Writes a file, or raises `DraftscopeError`."""
     with one_sentence(f"'{path}' cannot be written", "choose another file"):
@@ -64,5 +69,4 @@ def one_sentence(what: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise DraftscopeError(f"{what} ({reason}); {remedy}.") from None
+        raise DraftscopeError(f"{what} ({reason(error)}); {remedy}.") from None

@@ -16,6 +16,7 @@ from draftscope import drafters
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.settings import unknown
+from draftscope.base.usable_cores import usable_cores
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.decode.start import device_name
@@ -36,7 +37,6 @@ from draftscope.models.loading.devices import (
     ROWS,
     STORED,
     ThreadChoice,
-    cores,
     fastest_threads,
     kept_threads,
     pick_device,
@@ -206,7 +206,7 @@ def _equip(
 def _make_ready(engine: DecodingEngine, settings: LoadSettings) -> None:
     """Measures the best number of threads on a CPU, and runs every drafter once."""
     if settings.threads is None and engine.target.device.type == "cpu":
-        engine.threads = choose_threads(engine.target, max(1, cores() - settings.spare_cores))
+        engine.threads = choose_threads(engine.target, max(1, usable_cores() - settings.spare_cores))
     engine.compiled = sorted({model.not_native for model in engine.models} - {""})
     _warm_up(engine)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.base.errors import DraftscopeError, quoted, reason
 from draftscope.forecast.tables import names_of, pick_row
 
 ROPE = 64  # dimensions of a latent cache that are not compressed (DeepSeek-V2, arXiv:2405.04434)
@@ -120,18 +121,20 @@ def bits_of(words: str) -> float | None:
 
 
 def find_architecture(name: str, billions: float | None = None) -> Architecture:
-    """By the path of a config.json or its folder, by a name of the table, or by a size in the name ('Tess-4-27B')."""
+    """By the path of a folder or a config.json, a name of the table, or a size in the name ('Tess-4-27B')."""
     path = Path(name)
-    if path.name == "config.json" or path.is_dir():
-        return read_config(path if path.name == "config.json" else path / "config.json")
+    if os.path.isdir(name):  # False too for what no file can be called
+        return read_config(path / "config.json")
+    if path.suffix == ".json":
+        return read_config(path)
     if row := pick_row("models", name):
         return _of_row(row)
     result = SIZE.search(name)
     size = billions or (float(result[1]) / (1000 if result[2] in "mM" else 1) if result else None)
     if size is None or size <= 0:
         raise DraftscopeError(
-            f"the model '{quoted(name)}' is not in the table and its name has no size; give its config.json, "
-            f"or one of: {names_of('models')}"
+            f"The model '{quoted(name)}' is not in the table and its name has no size; give its config.json, "
+            f"or one of: {names_of('models')}."
         )
     active = ACTIVE.search(name)
     return of_size(size * 1e9, float(active[1]) * 1e9 if active else None, name)
@@ -160,11 +163,9 @@ def read_config(path: Path) -> Architecture:
     """The architecture that a config.json describes, the text model's of one that also sees."""
     try:
         config = json.loads(path.read_text("utf-8"))
-        return of_config({**config, **config.get("text_config", {})}, path.parent.name)
+        return of_config({**config, **config.get("text_config", {})}, path.resolve().parent.name)
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise DraftscopeError(
-            f"'{path}' cannot be read as a config.json: {quoted(str(error))}; give another file"
-        ) from None
+        raise DraftscopeError(f"'{path}' cannot be read as a config.json ({reason(error)}); give another.") from None
 
 
 def of_config(config: Mapping[str, Any], name: str) -> Architecture:
@@ -173,7 +174,7 @@ def of_config(config: Mapping[str, Any], name: str) -> Architecture:
     def get(*keys: str, default: int | None = 0) -> int:
         value = next((config[key] for key in keys if config.get(key) is not None), default)
         if value is None:
-            raise DraftscopeError(f"the config.json of '{quoted(name)}' has no '{keys[0]}'; give a decoder's")
+            raise DraftscopeError(f"The configuration of '{quoted(name)}' has no '{keys[0]}'; give a decoder's.")
         return int(value)
 
     d, heads = get("hidden_size", "n_embd", default=None), get("num_attention_heads", "n_head", default=None)

@@ -51,7 +51,7 @@ class DraftPlan:
 def find_kind(name: str) -> DrafterKind:
     """The kind of a name such as 'eagle3' or 'draft model (Qwama-0.5B)'."""
     if not name or (row := pick_row("drafters", name)) is None:
-        raise DraftscopeError(f"the drafter '{quoted(name)}' is not known; give one of: {names_of('drafters')}")
+        raise DraftscopeError(f"The drafter '{quoted(name)}' is not known; give one of: {names_of('drafters')}.")
     return DrafterKind(row["name"], row["shape"], int(row["steps"]), int(row["rows"]), row["tree"] == "1")
 
 
@@ -64,7 +64,7 @@ def plan_drafting(
     """
     steps, width, rows = _read_form(form, kind, trees)
     if not all(0 < entry <= MOST for entry in (steps, width, rows)):
-        raise DraftscopeError(f"the form '{quoted(form)}' has a number that is not from 1 to {MOST:,}; give 'k=3'")
+        raise DraftscopeError(f"The form '{quoted(form)}' has a number that is not from 1 to {MOST:,}; give 'k=3'.")
     once = kind.shape in ("block", "heads", "parallel")
     return DraftPlan(
         kind, _drafter(kind, target, draft, steps), 1 if once else steps, rows if once else width, rows, steps

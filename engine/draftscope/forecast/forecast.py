@@ -41,19 +41,19 @@ def ask(
     `tp` the cards that share each layer, by default as many as the weights need.
     """
     if text not in (known := [name for name, _ in TEXTS]):
-        raise DraftscopeError(f"the kind of text '{quoted(text)}' is not known; give one of: {', '.join(known)}")
+        raise DraftscopeError(f"The kind of text '{quoted(text)}' is not known; give one of: {', '.join(known)}.")
     target, costs = find_architecture(model).quantised(quant), find_engine(engine)
     if quant and bits_of(quant) is None:
         raise DraftscopeError(
-            f"the format '{quoted(quant)}' is not known; give one such as bf16, fp8, int8, q4 or nvfp4."
+            f"The format '{quoted(quant)}' is not known; give one such as bf16, fp8, int8, q4 or nvfp4."
         )
     if costs.name == "other" != engine:
-        raise DraftscopeError(f"the engine '{quoted(engine)}' is not known; give one of: {names_of('engines')}.")
+        raise DraftscopeError(f"The engine '{quoted(engine)}' is not known; give one of: {names_of('engines')}.")
     smaller = find_architecture(draft) if draft else None
     drafting = plan_drafting(find_kind(drafter), target, form, smaller, costs.trees)
     if tau is not None and not 1 <= tau <= drafting.depth + 1:
         raise DraftscopeError(
-            f"tau {tau:g} is not from 1 to {drafting.depth + 1}, which a round can emit; change the form"
+            f"tau = {tau:g} is not from 1 to {drafting.depth + 1}, which a round can emit; change the form."
         )
     machine = spread_over(find_card(card), costs, target, tp, None if tp is None else False)
     return Scenario(target, drafting, machine, concurrency, context, answer, tau, text)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.base.errors import DraftscopeError, reason
 from draftscope.forecast.architecture import Architecture, find_architecture
 from draftscope.forecast.cost import Hardware, spread_over
 from draftscope.forecast.drafting import DraftPlan, find_kind, plan_drafting
@@ -49,10 +49,10 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     try:
         rows = list(csv.DictReader(path.read_text("utf-8").splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DraftscopeError(f"'{path}' cannot be read as CSV: {quoted(str(error))}; give another file") from None
+        raise DraftscopeError(f"'{path}' cannot be read as CSV ({reason(error)}); give another file.") from None
     missing = [column for column in COLUMNS if not rows or column not in rows[0]]
     if missing:
-        raise DraftscopeError(f"'{path}' has no column {', '.join(missing)}; give a file of published speedups")
+        raise DraftscopeError(f"'{path}' has no column {', '.join(missing)}; give a file of published speedups.")
     return [{key: value or "" for key, value in row.items() if isinstance(key, str)} for row in rows]
 
 

@@ -47,7 +47,7 @@ class Card:
 def find_card(name: str) -> Card:
     """The card of a name such as 'H100' or 'RTX 3090 24GB'."""
     if (row := pick_row("cards", name)) is None:
-        raise DraftscopeError(f"the card '{quoted(name)}' is not in the table; give one of: {names_of('cards')}")
+        raise DraftscopeError(f"The card '{quoted(name)}' is not in the table; give one of: {names_of('cards')}.")
     return Card(row["name"], *(float(row[key]) for key in ("gb_s", "bf16_tflop_s", "memory_gb", "link_gb_s")))
 
 

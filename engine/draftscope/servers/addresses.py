@@ -37,6 +37,8 @@ def named(written: str) -> tuple[str, str]:
     name, equals, url = written.partition("=")
     if not equals or "://" in name:
         name, url = "", written
+    if not url.strip():
+        raise ServerError(f"'{quoted(written)}' has no address; write NAME=http://HOST:PORT.")
     return name.strip() or _split(url).netloc, url.strip()
 
 

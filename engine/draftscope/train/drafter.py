@@ -51,6 +51,7 @@ from draftscope.train.students.recipes import PRESETS, Preset
 from draftscope.train.students.students import first_student, lesson_for, load_student
 
 MAX_MEASURED = 48  # held-out answers of one kind in the published figures
+AGAIN = "Run the same command"
 MAX_TRIED = 1  # held-out prompts of one kind that are decoded
 
 
@@ -92,10 +93,12 @@ class DrafterTraining:
             if value is not None and value <= 0:
                 raise DraftscopeError(f"--{name} {value:g} leaves nothing to train: give a positive number.")
         self.settings.place()
+        if self.warm_start is not None and not (self.warm_start / "config.json").is_file():
+            raise DraftscopeError(f"There is no drafter in '{self.warm_start}': name another folder with --warm-start.")
         if self.warm_start is not None and self.warm_start.resolve() == self.out.resolve():
-            raise DraftscopeError(f"--warm-start and --out are both {self.out}: write to another folder.")
+            raise DraftscopeError(f"--warm-start and --out are both '{self.out}': write to another folder.")
         if self.out.exists() and not (self.out / RECORD).exists() and any(self.out.iterdir()):
-            raise DraftscopeError(f"{self.out} holds other files: name a new folder, or one made by this command.")
+            raise DraftscopeError(f"'{self.out}' holds other files: name a new folder, or one made by this command.")
 
     def writing_plan(self, layers: tuple[int, ...]) -> WritingPlan:
         preset = self.settings.answers
@@ -133,7 +136,10 @@ def _train(training: DrafterTraining, engine: DecodingEngine, requests: list[Pro
         plan = training.writing_plan(layers)
         done = collect(engine, prompts, folder, plan, lambda: interrupted() or time.monotonic() > deadline)
     if not done:
-        print(f"Stopped while the target was writing; its answers are in {folder}. Run the same command to continue.")
+        if any(on_disk.batch_files(folder)):
+            print(f"Stopped while the target was writing; its answers are in '{folder}'. {AGAIN} to continue.")
+        else:
+            print(f"Stopped before the target had finished its first answers. {AGAIN} to start again.")
         return False
     train, held = on_disk.load(folder, layers)
     if training.warm_start is None:
@@ -149,7 +155,7 @@ def _train(training: DrafterTraining, engine: DecodingEngine, requests: list[Pro
         tried = tried_prompts(requests, engine) if fitted.done else []
         publish_drafter(training, engine, fitted, source, tried, before)
     if not fitted.done:
-        print(f"Stopped at step {fitted.progress.step}; saved in {state}. Run the same command to continue.")
+        print(f"Stopped at step {fitted.progress.step}; saved in '{state}'. {AGAIN} to continue.")
     return fitted.done
 
 

@@ -152,14 +152,14 @@ def train(training: Training) -> bool:
 
 def refuse(training: Training) -> None:
     """Raises before the hours of training, not after."""
-    for split in ("train", "val"):
-        corpus.domain_files(training.corpus, split)
     for name, value in (("minutes", training.minutes), ("sitting", training.sitting)):
         if value is not None and value <= 0:
             raise DraftscopeError(f"--{name} {value:g} leaves no time to train: give a positive number.")
     if training.members is not None and not training.continues:
         raise DraftscopeError(f"--members goes with 'family', not with '{training.what}'.")
     training.settings.place()  # refuses a missing GPU
+    for split in ("train", "val"):
+        corpus.domain_files(training.corpus, split)
     if training.what == "tokenizer":
         return
     _refuse_missing_targets(training)
@@ -168,7 +168,7 @@ def refuse(training: Training) -> None:
     if training.what not in ("target", "draft"):
         raise DraftscopeError(f"--warm-start goes with 'target' or 'draft', not with '{training.what}'.")
     if fitting.started(state := training.work / training.what):
-        raise DraftscopeError(f"{state} holds an unfinished run: drop --warm-start or move it away.")
+        raise DraftscopeError(f"'{state}' holds an unfinished run: drop --warm-start or move it away.")
 
 
 def _refuse_missing_targets(training: Training) -> None:
@@ -176,18 +176,18 @@ def _refuse_missing_targets(training: Training) -> None:
     for member in training.chosen:
         if member.of and member.of not in names and not _present(training.place(embedded.find(member.of))):
             raise DraftscopeError(
-                f"'{member.name}' learns from '{member.of}', and there is no model in {training.out} for it: train it "
-                "first, or add it to --members."
+                f"'{member.name}' learns from '{member.of}', and there is no model in '{training.out}' for it: train "
+                "it first, or add it to --members."
             )
 
 
 def _train_tokenizer(training: Training) -> None:
     if fitting.started(state := training.work / "target"):
-        raise DraftscopeError(f"{state} holds a run that reads the old tokenizer: move it away first.")
+        raise DraftscopeError(f"'{state}' holds a run that reads the old tokenizer: move it away first.")
     texts = (text for path in corpus.domain_files(training.corpus, "train").values() for text in _beginning(path))
     trained = corpus.train_tokenizer(texts, TARGET.vocab_size)
     corpus.save_tokenizer(trained, training.work / "tokenizer", TARGET.max_position_embeddings)
-    print(f"Tokenizer written to {training.work / 'tokenizer'}.")
+    print(f"Tokenizer written to '{training.work / 'tokenizer'}'.")
 
 
 def _beginning(path: Path) -> Iterator[str]:
@@ -219,7 +219,7 @@ def _train_member(training: Training, member: Member, texts: Texts, deadline: fl
     recipe, out, minutes = training.settings.recipe(member), training.place(member), training.minutes_of(member)
     stamp = digest(task.learns, repr(recipe), str(minutes))
     if training.continues and read_record(out).get("recipe") == stamp:
-        print(f"{member.title} is finished in {out}.")
+        print(f"{member.title} is finished in '{out}'.")
         return True
     state = training.state(member, digest(task.start, repr(recipe)))
     tokens = EPOCHS * texts.size if training.continues and not member.of else Budget.tokens
@@ -228,7 +228,7 @@ def _train_member(training: Training, member: Member, texts: Texts, deadline: fl
     fitted = fit(task.lesson, source, recipe, budget, state)
     if not fitted.done:
         step = fitted.progress.step
-        print(f"{member.title} stopped at step {step}; saved in {state}. Run the same command to continue.")
+        print(f"{member.title} stopped at step {step}; saved in '{state}'. Run the same command to continue.")
         return False
     publish_member(training, task, fitted, texts, stamp)
     made.append(out)
@@ -332,7 +332,7 @@ def _had_its_tokens(training: Training, member: Member, texts: Texts) -> bool:
     place, enough = training.place(member), min(training.settings.enough, EPOCHS * texts.size)
     if not training.continues or member.name != "target" or (seen := tokens_behind(place)) < enough:
         return False
-    print(f"{member.title} is finished in {place}: {seen / 1e6:.1f}M tokens of {enough / 1e6:.1f}M.")
+    print(f"{member.title} is finished in '{place}': {seen / 1e6:.1f}M tokens of {enough / 1e6:.1f}M.")
     return True
 
 

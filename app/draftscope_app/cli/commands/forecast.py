@@ -39,7 +39,7 @@ class Options(BaseModel):
     answer: int = option(
         "tokens of an answer, prefill counted; 0: decoding alone, and 256 with --traffic", 0, RUN, ge=0, le=MOST
     )
-    price: float | None = option("dollars an hour for one card", None, RUN, ge=0)
+    price: float | None = option("dollars an hour for one card", None, RUN, ge=0, le=1e6)
     traffic: float | None = option("requests a second", None, CARDS, ge=0, le=1e6)
     within: float = option(
         "seconds in which nine of ten answers end; 0: twice a plain answer on an idle server", 0.0, CARDS, ge=0, le=1e6

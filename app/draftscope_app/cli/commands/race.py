@@ -50,14 +50,14 @@ class Options(BaseModel):
     served_model: tuple[str, ...] = option(
         "the model to ask a server for, where it does not say or has several", (), LANES, "LANE=MODEL"
     )
-    timeout: float = option("seconds of silence until a server is given up", 120.0, LANES, "S")
+    timeout: float = option("seconds of silence until a server is given up", 120.0, LANES, "S", gt=0, le=86400)
     cached: bool = option("let servers use their prefix caches", False, LANES)
     prompts: Path | None = option("prompts, one object a line", None, options.PROMPT, "FILE.jsonl")
     raw: bool = option("no chat template", False, options.PROMPT)
     repeats: int = option("counted repeats after the warm-up", 3, options.SAMPLING, ge=1)
     concurrency: tuple[int, ...] = option("measure under load: concurrent requests, 1 to 64", (), LOAD)
     arrivals: str = option("closed, or poisson:RATE with requests a second", "closed", LOAD, "HOW")
-    seconds: float = option("time for each point", 10.0, LOAD, "S")
+    seconds: float = option("time for each point", 10.0, LOAD, "S", gt=0, le=86400)
     good_ttft: float | None = option("goodput: answers that begin within so many milliseconds", None, LOAD, "MS")
     good_tpot: float | None = option("goodput: answers with at most so many milliseconds per token", None, LOAD, "MS")
     save: Path | None = option("everything, token by token", None, options.OUTPUT, "FILE.json")

@@ -10,6 +10,7 @@ import typer
 from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.usable_cores import usable_cores
 from draftscope.models.loading.embedded import FAMILY
 from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
@@ -42,7 +43,7 @@ class Options(BaseModel):
         "'family' has a time for each member",
         None,
     )
-    seed: int = option("seed of text order and first weights", 0)
+    seed: int = option("seed of text order and first weights", 0, ge=0)
     warm_start: Path | None = option(
         "start a new run from the weights of this model folder; with another --seed it reads the text in another order",
         None, metavar="DIR",
@@ -69,5 +70,5 @@ def train(what: What, given: Given) -> int:
     from draftscope.train import family
 
     members = None if chosen.members is None else tuple(name.strip() for name in chosen.members.split(","))
-    values = dict(chosen) | {"corpus": corpus, "members": members, "threads": chosen.threads or os.cpu_count() or 1}
+    values = dict(chosen) | {"corpus": corpus, "members": members, "threads": chosen.threads or usable_cores()}
     return ExitCode.OK if family.train(family.Training(what, **values)) else ExitCode.INTERRUPTED

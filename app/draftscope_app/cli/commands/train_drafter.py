@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel
 
+from draftscope.base.usable_cores import usable_cores
 from draftscope.drafters.options import trained_kinds
 from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
@@ -31,7 +31,7 @@ class Options(BaseModel):
     warm_start: Path | None = option("start a new run from the weights of this drafter's folder", None, metavar="DIR")
     work: Path = option("folder for answers and unfinished runs", Path(".train"), metavar="DIR")
     preset: Literal["cpu", "gpu"] = option("for two cores, or for a GPU", "cpu")
-    seed: int = option("seed of prompts, order and weights", 0)
+    seed: int = option("seed of prompts, order and weights", 0, ge=0)
     threads: int | None = options.THREADS
     tokens: int | None = option(
         "tokens that the target writes; default: 1,000,000, 20,000,000 on a GPU", None, panel=HOW_LONG
@@ -60,6 +60,6 @@ def train_drafter(given: Given) -> int:
     chosen = read_options(Options, given)
     values = dict(chosen) | {
         "out": chosen.out or Path(f"{chosen.kind}-for-{Path(chosen.target).name}"),
-        "threads": chosen.threads or os.cpu_count() or 1,
+        "threads": chosen.threads or usable_cores(),
     }
     return ExitCode.OK if train_drafter(DrafterTraining(**values)) else ExitCode.INTERRUPTED

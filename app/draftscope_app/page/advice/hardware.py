@@ -51,7 +51,7 @@ def show(values: dict[str, Any]) -> list[Any]:
         scenario, price = read(values)
         lines = _cards_for(scenario, values["traffic"]) if values["traffic"] else []
     except DraftscopeError as error:
-        return [notes.refused(f"{error}."), gr.update(visible=False)]
+        return [notes.refused(str(error)), gr.update(visible=False)]
     html = answer(scenario, forecast(scenario), price, lines)
     return [html, gr.update(value=draw_curve(scenario, values["axis"]), visible=True)]
 
@@ -101,9 +101,9 @@ def read(values: dict[str, Any]) -> tuple[Scenario, float]:
     """
     for name, table in (("model", "models"), ("drafter", "drafters"), ("card", "cards"), ("engine", "engines")):
         if values[name] not in {row["name"] for row in read_table(table)}:
-            raise DraftscopeError(f"'{values[name]}' is not in the list; choose a {name} from it")
+            raise DraftscopeError(f"'{values[name]}' is not in the list; choose a {name} from it.")
     if values["axis"] not in AXES:
-        raise DraftscopeError(f"'{values['axis']}' is not in the list; choose an axis from it")
+        raise DraftscopeError(f"'{values['axis']}' is not in the list; choose an axis from it.")
     numbers = {name: values[name] or 0 for name in ("tp", "concurrency", "context", "answer", "tau", "price")}
     scenario = ask(
         values["model"], values["drafter"], values["card"], engine=values["engine"], tp=int(numbers["tp"]) or None,

@@ -46,11 +46,11 @@ class Traffic:
 
     def __post_init__(self) -> None:
         if not 0 < self.per_second < math.inf or self.requests < 1:
-            raise DraftscopeError(f"{self.per_second:g} requests a second: give more than 0")
+            raise DraftscopeError(f"{self.per_second:g} requests a second: give more than 0.")
         if self.prompt < 1 or self.answer < 1:
-            raise DraftscopeError(f"{self.prompt} tokens of prompt and {self.answer} of answer: give 1 or more of each")
+            raise DraftscopeError(f"{self.prompt} tokens of prompt, {self.answer} of answer: give 1 or more of each.")
         if not 0 <= self.shared < self.prompt:
-            raise DraftscopeError(f"{self.shared} shared tokens: give fewer than the prompt's {self.prompt}")
+            raise DraftscopeError(f"{self.shared} shared tokens: give fewer than the prompt's {self.prompt}.")
 
     def arrivals(self, seed: int) -> list[SimulatedRequest]:
         """All requests in the order in which they come; the same for the same seed."""

@@ -56,7 +56,7 @@ def cards_needed(scenario: Scenario, per_second: float, within_s: float | None =
     Without `within_s`, answers may take twice as long as a plain one on an idle server.
     """
     if scenario.answer > LONGEST_ANSWER:
-        raise DraftscopeError(f"answers of {scenario.answer:,} tokens: at most {LONGEST_ANSWER:,} are simulated")
+        raise DraftscopeError(f"Answers of {scenario.answer:,} tokens: at most {LONGEST_ANSWER:,} are simulated.")
     plain, (slow, middle, fast) = plain_times(scenario), _drafted(scenario)
     prompt, answer = round(scenario.context), scenario.answer
     usual_s = PATIENCE * plain.answer_s(prompt, answer)
@@ -64,7 +64,7 @@ def cards_needed(scenario: Scenario, per_second: float, within_s: float | None =
     if at_once > AT_ONCE:
         raise DraftscopeError(
             f"{per_second:g} requests a second can be {at_once:,.0f} answers at once, and at most {AT_ONCE:,} are "
-            "simulated; ask for a part of the traffic, as much as one router has"
+            "simulated; ask for a part of the traffic, as much as one router has."
         )
     within_s = within_s or usual_s
     traffic = Traffic(per_second, prompt, answer, shared, max(RUN, math.ceil(8 * at_once)))

@@ -127,6 +127,7 @@ def _fits(scenario: Scenario) -> int:
     sequences = int(room / ((scenario.context + scenario.answer) * target.cache_bytes()))
     if sequences < 1:
         raise DraftscopeError(
-            f"{on.cards} x {on.card.name} have no room for {target.name} and an answer; give more cards or fewer tokens"
+            f"{on.cards} x {on.card.name} have no room for {target.name} and an answer; give more cards or fewer "
+            "tokens."
         )
     return min(sequences, MOST_SEQUENCES)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import statistics
 from collections.abc import Callable
 from contextlib import suppress
@@ -106,11 +105,6 @@ def pick_device_map(name: str | None, device: str) -> str | None:
     return name
 
 
-def cores() -> int:
-    """The number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @dataclass(frozen=True)
 class ThreadChoice:
     """The number of threads, and the cores that other processes used while it was measured; None if it was kept from
@@ -145,7 +139,7 @@ def kept_threads(key: str, work: Callable[[], object], most: int) -> ThreadChoic
         pass
     meter = OtherCores()
     threads = fastest_threads(work, most)
-    choice = ThreadChoice(threads, Company(meter.lap(), most, cores()))
+    choice = ThreadChoice(threads, Company.of([meter.lap()], most))
     if not choice.disturbed:
         _keep(file, key, threads)
     return choice

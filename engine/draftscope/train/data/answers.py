@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, quoted
 
 HELD_OUT = 16  # one of so many prompts is held out
 MIN_HELD_OUT = 2  # answers
@@ -72,7 +72,8 @@ def write_batch(path: Path, answers: list[TargetAnswer], layers: tuple[int, ...]
     except (OSError, SafetensorError) as error:
         partial.unlink(missing_ok=True)
         reason = str(getattr(error, "strerror", None) or error).lower()
-        raise DraftscopeError(f"{path.parent} cannot be written ({reason}): free some space or name another.") from None
+        folder = quoted(str(path.parent))
+        raise DraftscopeError(f"'{folder}' cannot be written ({reason}): free some space or name another.") from None
     os.replace(partial, path)
 
 
@@ -108,7 +109,7 @@ def load(folder: Path, layers: tuple[int, ...]) -> tuple[list[TargetAnswer], lis
     train, held = [[a for a in all_answers if a.held_out is side] for side in (False, True)]
     if not train or len(held) < MIN_HELD_OUT:
         raise DraftscopeError(
-            f"{folder} has {len(train)} answers to train on and {len(held)} held out; at least 1 and "
+            f"'{folder}' has {len(train)} answers to train on and {len(held)} held out; at least 1 and "
             f"{MIN_HELD_OUT} are needed: raise --tokens, or give more prompts."
         )
     return train, held

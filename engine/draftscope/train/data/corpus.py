@@ -127,14 +127,14 @@ def read_corpus(folder: Path, tokenizer: Tokenizer, cache: Path) -> Texts:
 def domain_files(folder: Path, split: str) -> dict[str, Path]:
     """The corpus files in `folder` for the split `train` or `val`, by domain."""
     if not folder.is_dir():
-        raise DraftscopeError(f"There is no corpus folder {folder}: name one with --corpus.")
+        raise DraftscopeError(f"There is no corpus folder '{folder}': name one with --corpus.")
     files = {
         path.name.split(".")[0]: path
         for ending in (f".{split}.txt", f".{split}.txt.xz")
         for path in folder.glob(f"*{ending}")
     }
     if not files:
-        raise DraftscopeError(f"{folder} contains no <domain>.{split}.txt.xz or .txt: name another folder.")
+        raise DraftscopeError(f"'{folder}' contains no <domain>.{split}.txt.xz or .txt: name another folder.")
     return dict(sorted(files.items()))
 
 
@@ -147,11 +147,11 @@ def documents(path: Path) -> Iterator[str]:
                 any_document = True
                 yield document
     except UnicodeDecodeError as error:
-        raise DraftscopeError(f"{path} is not UTF-8 text ({error.reason}): convert it.") from error
+        raise DraftscopeError(f"'{path}' is not UTF-8 text ({error.reason}): convert it.") from error
     except (EOFError, lzma.LZMAError) as error:
-        raise DraftscopeError(f"{path} is truncated or not an xz file: download it again.") from error
+        raise DraftscopeError(f"'{path}' is truncated or not an xz file: download it again.") from error
     if not any_document:
-        raise DraftscopeError(f"{path} contains no text: remove it or add text.")
+        raise DraftscopeError(f"'{path}' contains no text: remove it or add text.")
 
 
 def _split_documents(lines: Iterable[str]) -> Iterator[str]:

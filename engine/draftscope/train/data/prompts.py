@@ -63,18 +63,18 @@ def requests_from(folder: Path) -> list[Prompt]:
         for request in islice(_requests(_documents(path)), MAX_PER_FILE)
     ]
     if not prompts:
-        raise DraftscopeError(f"{folder} has no document of {MIN_LENGTH} characters or more: name a folder with text.")
+        raise DraftscopeError(f"'{folder}' has no document of {MIN_LENGTH} characters or more: name another.")
     return prompts
 
 
 def _files(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
-        raise DraftscopeError(f"There is no folder {folder}: name a folder of .txt files with --text.")
+        raise DraftscopeError(f"There is no folder '{folder}': name a folder of .txt files with --text.")
     if any(folder.glob("*.train.txt*")):
         return corpus.domain_files(folder, "train")
     files = {path.stem: path for path in sorted(folder.glob("*.txt"))}
     if not files:
-        raise DraftscopeError(f"{folder} has no .txt files: name a folder of text with --text.")
+        raise DraftscopeError(f"'{folder}' has no .txt files: name a folder of text with --text.")
     return files
 
 

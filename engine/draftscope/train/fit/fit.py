@@ -190,7 +190,7 @@ def _restore(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers) -
     state = torch.load(run.folder / "state.pt", map_location="cpu", weights_only=True)
     if state["fingerprint"] != run.fingerprint:
         raise DraftscopeError(
-            f"{run.folder} contains a run with another seed, text or target: move it away to start a new one."
+            f"'{run.folder}' contains a run with another seed, text or target: move it away to start a new one."
         )
     model.load_state_dict(state["model"])
     optimizers.restore(state["optimizers"])
@@ -198,7 +198,7 @@ def _restore(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers) -
     if run.share(progress) >= 1:
         minutes = run.budget.seconds / 60
         print(
-            f"{run.folder} has used its {minutes:g} minutes: raise --minutes, or move the folder away to start a new "
+            f"'{run.folder}' has used its {minutes:g} minutes: raise --minutes, or move the folder away to start a new "
             "run."
         )
     return progress

@@ -181,7 +181,7 @@ def print_figures(record: TrainingRecord, out: Path) -> None:
     """The record in a few lines."""
     print(
         f"{record.name}: {record.tokens_seen / 1e6:.1f}M tokens, {record.steps:,} steps in {record.minutes:.1f} "
-        f"minutes, written to {out}."
+        f"minutes, written to '{out}'."
     )
     for kind, score in record.held_out.items():
         print(f"  {kind:12} {score.nats_per_token:.3f} nats per token, {score.bits_per_byte:.3f} bits per byte")

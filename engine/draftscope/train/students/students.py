@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models import head_kinds
+from draftscope.models.files.pretrained import loaded
 from draftscope.models.head_kinds import SMALL_MODEL
 from draftscope.models.heads import Head, HeadShape, SharedWeights, kind_of, load_head
 from draftscope.models.heads.lessons import Distillation, DraftModelLesson
@@ -73,8 +75,8 @@ def load_student(kind: str, place: Path, target: Any) -> Any:
 def load_model(folder: Path) -> Any:
     """The model in `folder` in fp32, to train it or to distill from it."""
     if not (folder / "config.json").exists():
-        raise DraftscopeError(f"There is no model in {folder}: train one or name another folder.")
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        raise DraftscopeError(f"There is no model in '{folder}': train one or name another folder.")
+    return loaded(AutoModelForCausalLM, str(folder), sys.stderr.isatty(), dtype=torch.float32)
 
 
 def lesson_for(target: Any, student: nn.Module) -> Distillation:
