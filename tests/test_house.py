@@ -39,6 +39,7 @@ def test_what_grows_is_named(house: Path) -> None:
         "engine/b.py": "class Pair: ...\n",
         "app/told.py": "def own(asked): ...\n",
         "app/d.py": "import x as told\nfor each in (): f.found = each\n",
+        "app/f.py": "LEAST_S = 1\ndef f(most_tokens, at_most): ...\n",
         "app/e.py": '"""What is found."""\nprint("own", match.own, own=1)\n',  # no names that are given here
         "assets/instrument/e.js": "export function alone() {}\n",
         "assets/instrument/e.css": "p {}\n",
@@ -46,9 +47,9 @@ def test_what_grows_is_named(house: Path) -> None:
     }.items():
         (house / file).write_text(text)
     assert grown(before, count_house(house)) == [
-        "source_lines has grown from 5 to 13.",
+        "source_lines has grown from 5 to 15.",
         "test_lines has grown from 1 to 2.",
-        "python_modules has grown from 2 to 6.",
+        "python_modules has grown from 2 to 7.",
         "javascript_modules has grown from 1 to 2.",
         "duplicate_classes 'Pair' has grown from 0 to 2.",
         "forbidden_names 'own' has grown from 0 to 1.",
@@ -57,4 +58,6 @@ def test_what_grows_is_named(house: Path) -> None:
         "forbidden_names 'found' has grown from 0 to 1.",
         "forbidden_names 'each' has grown from 0 to 1.",
         "forbidden_names 'asked' has grown from 0 to 1.",
+        "forbidden_names 'most_' has grown from 0 to 1.",
+        "forbidden_names 'least_' has grown from 0 to 1.",
     ]

@@ -177,9 +177,9 @@ def test_break_even_acceptance_breaks_even() -> None:
     chosen = predict(Question(), observed, costs, NO_PREFILL)[0]
     found = limits.limits(chosen, observed, costs, NO_PREFILL)
     assert found.alpha == pytest.approx(0.61, abs=0.002)
-    assert found.least_alpha is not None
-    assert tau_of(found.least_alpha, 3) == pytest.approx(3 * 0.1 + 1.1 + 0.1)
-    assert steady_ratio(Candidate("draft", 3), typed([found.least_alpha], 3), costs) == pytest.approx(1, abs=0.003)
+    assert found.min_alpha is not None
+    assert tau_of(found.min_alpha, 3) == pytest.approx(3 * 0.1 + 1.1 + 0.1)
+    assert steady_ratio(Candidate("draft", 3), typed([found.min_alpha], 3), costs) == pytest.approx(1, abs=0.003)
 
 
 def test_limits_are_those_of_the_asked_concurrency() -> None:
@@ -188,7 +188,7 @@ def test_limits_are_those_of_the_asked_concurrency() -> None:
     for readers in (1, 4):
         chosen = predict(Question(concurrency=readers), observed, costs, PrefillTimes(5.0, {"draft": 4.0}))[0]
         found[readers] = limits.limits(chosen, observed, costs, PrefillTimes(5.0, {"draft": 4.0}), readers)
-        assert found[readers].least_tau == pytest.approx(made_calibration().round_cost("draft", 3, readers, 100))
+        assert found[readers].min_tau == pytest.approx(made_calibration().round_cost("draft", 3, readers, 100))
     assert found[1].shortest is not None and found[4].shortest is not None
     assert found[4].shortest > found[1].shortest
 
@@ -204,10 +204,10 @@ def test_break_even_draft_cost_breaks_even() -> None:
     observed = {Candidate("draft", 2): typed([0.5], 2)}
     chosen = predict(Question(), observed, costs, NO_PREFILL)[0]
     found = limits.limits(chosen, observed, costs, NO_PREFILL)
-    assert found.step == pytest.approx(0.4) and found.most_step is not None
-    assert steady_ratio(
-        Candidate("draft", 2), observed[Candidate("draft", 2)], TypedCosts(found.most_step, (1.1,))
-    ) == (pytest.approx(1))
+    assert found.step == pytest.approx(0.4) and found.max_step is not None
+    assert steady_ratio(Candidate("draft", 2), observed[Candidate("draft", 2)], TypedCosts(found.max_step, (1.1,))) == (
+        pytest.approx(1)
+    )
 
 
 def test_the_shortest_answer_earns_the_prefill_back() -> None:
@@ -234,7 +234,7 @@ def test_plain_decoding_reads_the_prompt_too() -> None:
 class Crowded(RoundCosts):
     """Verification costs nothing alone, and as much as its rows from 8 readers on."""
 
-    most_batch = 32
+    max_batch = 32
 
     def ms(self, drafter: str, nodes: int, levels: int, batch: int) -> float:
         return max(1.0, batch * (nodes + 1) / 8) + 0.05 * levels

@@ -6,7 +6,7 @@ import pytest
 
 from tests.programs.attacks import __main__ as attacks
 
-SHORT = {"server.MOST_UPLOAD_MB": 8, "bodies.LISTS": 3, "bodies.FLAT": 8, "soak.CLIENTS": 3, "__main__.QUIET_S": 0.0}
+SHORT = {"server.MAX_UPLOAD_MB": 8, "bodies.LISTS": 3, "bodies.FLAT": 8, "soak.CLIENTS": 3, "__main__.QUIET_S": 0.0}
 
 
 @pytest.mark.slow

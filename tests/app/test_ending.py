@@ -107,8 +107,8 @@ def server(command: list[str], port: int, log: Path) -> Iterator[Server]:
             one.process.wait(20)
 
 
-@pytest.mark.parametrize(("number", "most_s"), [(signal.SIGTERM, 10.0), (signal.SIGINT, 7.0)])
-def test_a_server_with_a_run_and_an_open_page_ends_in_time(tmp_path: Path, number: int, most_s: float) -> None:
+@pytest.mark.parametrize(("number", "max_s"), [(signal.SIGTERM, 10.0), (signal.SIGINT, 7.0)])
+def test_a_server_with_a_run_and_an_open_page_ends_in_time(tmp_path: Path, number: int, max_s: float) -> None:
     """With a grace of 10 s it took 19, more than the 10 that `docker stop` waits; after Ctrl-C it took 8."""
     port, script, answers = free_port(), tmp_path / "serve.py", []
     script.write_text(SERVER.format(sources=SOURCES, port=port))
@@ -137,7 +137,7 @@ def test_a_server_with_a_run_and_an_open_page_ends_in_time(tmp_path: Path, numbe
         one.until(lambda: one.client.get("/readyz").json()["runs"] == 1)
         assert not one.has_torch(), "the engine process loads it; with it the page is there 4 s later"
         took = one.ended(number, everybody=number == signal.SIGINT)
-    assert took < most_s
+    assert took < max_s
     assert one.process.returncode == 0
     assert "Traceback" not in one.log.read_text()
 

@@ -172,7 +172,7 @@ def listeners(own_form: ExperimentForm) -> ExperimentListeners:
 def test_every_experiment_that_can_be_run_says_how_long_it_takes() -> None:
     for experiment in EXPERIMENTS:
         if all(map(commands.runnable, experiment.commands)):
-            assert 10 <= experiment.expected_s < listener.MOST_S
+            assert 10 <= experiment.expected_s < listener.MAX_S
 
 
 def test_progress_says_how_much_is_left() -> None:
@@ -215,7 +215,7 @@ def test_a_command_that_fails_or_takes_too_long_is_said(
     listeners: ExperimentListeners, monkeypatch: pytest.MonkeyPatch, code: str, words: str
 ) -> None:
     instead(monkeypatch, code)
-    listeners.most_s = 0.01 if code == WAITS else 60
+    listeners.max_s = 0.01 if code == WAITS else 60
     last = ran(listeners, "Batch")[-1]
     assert words in last[-1] and able(last) == [True, True, False]
     assert "Measured on" in listeners.show("Batch")[0]

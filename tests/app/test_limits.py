@@ -47,7 +47,7 @@ class NoEngine:
 
 @pytest.fixture
 def admission() -> Admission:
-    return Admission(NoEngine(), Limits(most_text=300))  # type: ignore[arg-type]
+    return Admission(NoEngine(), Limits(max_text=300))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_long_text_of_a_program_is_one_sentence(admission: Admission, name: st
 
 
 def test_runs_that_were_seen_longest_ago_make_room(admission: Admission) -> None:
-    visitors = Visitors(most_bytes=40_000)
+    visitors = Visitors(max_bytes=40_000)
     for number in range(5):
         visitors.of(f"v{number}").shown.run = f"r{number}"
         visitors.of(f"v{number}").shown.add(["x" * 10_000])
@@ -123,7 +123,7 @@ def test_runs_that_were_seen_longest_ago_make_room(admission: Admission) -> None
 
 
 def test_a_page_whose_run_was_removed_says_so(admission: Admission) -> None:
-    visitors = Visitors(most_bytes=10_000)
+    visitors = Visitors(max_bytes=10_000)
     visitors.of("mine").shown.run = "r1"
     visitors.of("mine").shown.add(["x" * 9_000])
     visitors.of("other").shown.add(["x" * 9_000])
@@ -137,7 +137,7 @@ def test_a_page_whose_run_was_removed_says_so(admission: Admission) -> None:
 
 
 def test_a_run_in_progress_is_never_removed(admission: Admission) -> None:
-    visitors = Visitors(most_bytes=10_000)
+    visitors = Visitors(max_bytes=10_000)
     mine = visitors.of("mine")
     mine.latest = SimpleNamespace(over=False)  # type: ignore[assignment]
     mine.shown.add(["x" * 20_000])

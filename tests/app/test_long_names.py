@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from draftscope import drafters, load
-from draftscope.base.errors import MOST_NAMED, DraftscopeError
+from draftscope.base.errors import MAX_NAMED, DraftscopeError
 from draftscope.trace import files
 from draftscope_app.cli.main import main
 
@@ -43,7 +43,7 @@ def test_a_commands_message_is_short(arguments: list[str], capsys: pytest.Captur
     said = capsys.readouterr().err
     assert said
     assert len(re.sub(r"[│╭╮╰╯─\s]", "", said)) < 1500
-    assert LONG[: 2 * MOST_NAMED] not in re.sub(r"[│\s]", "", said)
+    assert LONG[: 2 * MAX_NAMED] not in re.sub(r"[│\s]", "", said)
 
 
 def test_a_message_of_the_engine_is_short() -> None:
@@ -55,7 +55,7 @@ def test_a_message_of_the_engine_is_short() -> None:
     ):
         with pytest.raises(DraftscopeError) as said:
             wrong()
-        assert len(str(said.value)) < 3 * MOST_NAMED + 200
+        assert len(str(said.value)) < 3 * MAX_NAMED + 200
 
 
 def test_what_is_cut_keeps_its_ends_and_shorter_names_are_whole() -> None:
@@ -64,6 +64,6 @@ def test_what_is_cut_keeps_its_ends_and_shorter_names_are_whole() -> None:
     assert said.startswith("The trace '/home/aaa")
     assert said.endswith("/run.jsonl.gz' cannot be read; check the name.")
     assert "..." in said
-    name = "b" * MOST_NAMED
+    name = "b" * MAX_NAMED
     assert name in str(DraftscopeError(f"There is no drafter '{name}'; choose one."))
     assert str(DraftscopeError("half a pair: \ud800")) == "half a pair: \\ud800"

@@ -19,7 +19,7 @@ import pytest
 from draftscope_app.engine import log
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.serve import errors, uploads
-from draftscope_app.serve.bodies import MOST_DEPTH, MOST_VALUES, RefusedError, refuse_many
+from draftscope_app.serve.bodies import MAX_DEPTH, MAX_VALUES, RefusedError, refuse_many
 from draftscope_app.serve.server import Served
 from tests.app.conftest import idle_server
 from tests.support.runs import PATIENCE_S
@@ -84,15 +84,15 @@ def test_a_small_body_of_many_values_is_refused_unparsed(client: httpx.Client, v
 @pytest.mark.parametrize(
     ("value", "refused"),
     [
-        ([0] * (MOST_VALUES - 10), False),
-        ([0] * (MOST_VALUES + 10), True),
+        ([0] * (MAX_VALUES - 10), False),
+        ([0] * (MAX_VALUES + 10), True),
         (
             {"a": [["," * 60_000, "[" * 60_000, '\\"[,{' * 9_000, "\\", '"' * 9_000]]},
             False,
         ),  # a prompt may hold all that
-        (['\\"'] * (MOST_VALUES + 10), True),
-        (json.loads("[" * MOST_DEPTH + "]" * MOST_DEPTH), False),
-        (json.loads("[" * (MOST_DEPTH + 1) + "]" * (MOST_DEPTH + 1)), True),
+        (['\\"'] * (MAX_VALUES + 10), True),
+        (json.loads("[" * MAX_DEPTH + "]" * MAX_DEPTH), False),
+        (json.loads("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)), True),
         ([[]] * 5_000, False),
     ],
 )
@@ -152,7 +152,7 @@ def test_nothing_of_an_upload_that_broke_off_stays(served: Served) -> None:
 
 
 def test_the_oldest_uploads_make_room(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "MOST_FILES", 3)
+    monkeypatch.setattr(uploads, "MAX_FILES", 3)
     paths = [Path(upload(client, size).json()[0]) for size in range(1, 6)]
     assert [path.exists() for path in paths] == [False, False, True, True, True]
     monkeypatch.setattr(uploads, "KEPT", 0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from draftscope_app.engine.jobs import Asker
-from draftscope_app.engine.turns import MOST_BEGUN, RACES_FIRST, TURN_S, Turns, turns_before
+from draftscope_app.engine.turns import MAX_BEGUN, RACES_FIRST, TURN_S, Turns, turns_before
 
 CALLER, VISITOR, OTHER = Asker("10.0.0.1"), Asker("10.0.0.2", "page"), Asker("10.0.0.2", "another page")
 
@@ -147,12 +147,12 @@ def test_a_run_in_steps_holds_up_nobody_and_keeps_its_place() -> None:
 
 def test_only_so_many_runs_keep_caches_in_memory_at_the_same_time() -> None:
     engine = Engine(round_s=TURN_S)
-    runs = [Fake(Asker(f"10.0.2.{number}"), 2 + number) for number in range(MOST_BEGUN + 4)]
+    runs = [Fake(Asker(f"10.0.2.{number}"), 2 + number) for number in range(MAX_BEGUN + 4)]
     engine.add(*runs)
-    for _ in range(2 * MOST_BEGUN):
+    for _ in range(2 * MAX_BEGUN):
         engine.round()
-        assert sum(run.begun for run in engine.runs) <= MOST_BEGUN
-    assert len(engine.all()) == sum(2 + number for number in range(MOST_BEGUN + 4))
+        assert sum(run.begun for run in engine.runs) <= MAX_BEGUN
+    assert len(engine.all()) == sum(2 + number for number in range(MAX_BEGUN + 4))
 
 
 def test_visitors_who_have_left_are_forgotten() -> None:

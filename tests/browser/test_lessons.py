@@ -48,7 +48,7 @@ FOLDER = assets() / "instrument" / "lessons"
 ORDER = re.search(r"LESSONS = \[(.*?)\]", (FOLDER / "lessons.js").read_text(encoding="utf-8"))
 assert ORDER is not None
 TEXTS = "".join((FOLDER / "texts" / f"{name}.js").read_text(encoding="utf-8") for name in ORDER[1].split(", "))
-MOST_BYTES = 1_500_000
+MAX_BYTES = 1_500_000
 SHORT = {"max_new_tokens": 40}
 TINY_PAIR = {name: BallastShape(name, 2, width, 2, 1, 16, 64, 64) for name, width in (("large", 64), ("little", 16))}
 
@@ -152,7 +152,7 @@ def school(
 
 def test_the_shipped_recordings_are_those_of_the_command_and_small() -> None:
     assert lessons.names() == sorted([*record_lessons.RECORDED, record_servers.NAME])
-    assert sum(path.stat().st_size for path in (assets() / "lessons").iterdir()) < MOST_BYTES
+    assert sum(path.stat().st_size for path in (assets() / "lessons").iterdir()) < MAX_BYTES
     for name, recorded in record_lessons.RECORDED.items():
         events = lessons.events(name)
         assert list(dict.fromkeys(event.lane for event in events)) == recorded.names

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from draftscope import DraftscopeError
-from draftscope.base.settings import LEAST_TEMPERATURE
+from draftscope.base.settings import MIN_TEMPERATURE
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.models.model import Model
@@ -38,7 +38,7 @@ def spoilt(monkeypatch: pytest.MonkeyPatch, model: Model, number: float, after: 
 
 
 @pytest.mark.parametrize("drafter", ["plain", "draft", "topk-tree"])
-@pytest.mark.parametrize("temperature", [1e-39, 5e-38, 1e-45, LEAST_TEMPERATURE / 2])
+@pytest.mark.parametrize("temperature", [1e-39, 5e-38, 1e-45, MIN_TEMPERATURE / 2])
 def test_a_temperature_that_fp32_cannot_divide_by_is_refused(
     pair: DecodingEngine, drafter: str, temperature: float
 ) -> None:
@@ -49,7 +49,7 @@ def test_a_temperature_that_fp32_cannot_divide_by_is_refused(
 @pytest.mark.parametrize("drafter", ["draft", "sampled-tree", "topk-tree", "eagle3", "medusa"])
 def test_the_smallest_temperature_decodes_as_greedy(pair: DecodingEngine, drafter: str) -> None:
     plain = pair.decode("ab", "plain", max_new_tokens=24).token_ids
-    assert pair.decode("ab", drafter, temperature=LEAST_TEMPERATURE, max_new_tokens=24).token_ids == plain
+    assert pair.decode("ab", drafter, temperature=MIN_TEMPERATURE, max_new_tokens=24).token_ids == plain
 
 
 @pytest.mark.parametrize("number", BROKEN)

@@ -135,7 +135,7 @@ def test_what_is_measured_before_a_run_is_said_with_its_share_and_the_time_left(
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     for name, value in {"WIDTHS": (1, 2, 5), "GAMMAS": (1, 3), "REPEATS": 1, "TOGETHER": {1: 6}}.items():
         monkeypatch.setattr(calibrate, name, value)
-    monkeypatch.setattr(progress, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "MIN_SECONDS", 0.0)
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
     lanes = {"speculative": Settings.of(drafter="hybrid", max_new_tokens=8)}
     told = []

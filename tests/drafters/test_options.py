@@ -158,14 +158,14 @@ def test_a_trace_tells_all_that_the_drafter_read(tiny: DecodingEngine) -> None:
 
 def test_an_arm_takes_the_runs_own_options(tiny: DecodingEngine) -> None:
     settings = Settings.of(drafter="bandit", arms=("ngram", "topk-tree"), gamma=7, shape=(9,))
-    assert drafters.find("bandit").most_nodes(settings) == 9
-    assert drafters.find("bandit").most_nodes(Settings.of(drafter="bandit", arms=("ngram",), gamma=7)) == 7
+    assert drafters.find("bandit").max_nodes(settings) == 9
+    assert drafters.find("bandit").max_nodes(Settings.of(drafter="bandit", arms=("ngram",), gamma=7)) == 7
 
 
 def test_the_most_nodes_of_a_round_follow_from_the_options() -> None:
     settings = Settings.of(gamma=5, shape=(4, 2), tree_nodes=11, window=4, ngram=4)
     expected = {"plain": 0, "draft": 5, "topk-tree": nodes_in((4, 2)), "sequoia": 11, "lookahead": 24, "typed": 256}
-    assert {name: drafters.find(name).most_nodes(settings) for name in expected} == expected
+    assert {name: drafters.find(name).max_nodes(settings) for name in expected} == expected
 
 
 # Another package's drafter.

@@ -15,7 +15,7 @@ import pytest
 import simpy
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.forecast.cluster.simulate import SimulatedRequest, SimulatedServer, Traffic, least_busy, simulate
+from draftscope.forecast.cluster.simulate import SimulatedRequest, SimulatedServer, Traffic, idlest, simulate
 from draftscope.forecast.cluster.sizing import cards_needed, latency_curve
 from draftscope.forecast.cluster.step_times import (
     Speculation,
@@ -57,7 +57,7 @@ def test_servers_in_turn_are_queues_of_their_own() -> None:
 def test_the_least_busy_server_takes_a_request_and_equals_take_turns() -> None:
     def chosen(number: int, *loads: int) -> int:
         servers: Any = [SimpleNamespace(place=place, load=load) for place, load in enumerate(loads)]
-        result: Any = least_busy(number, servers)
+        result: Any = idlest(number, servers)
         return result.place
 
     assert chosen(0, 3, 1, 2) == chosen(2, 3, 1, 2) == 1

@@ -116,7 +116,7 @@ def test_flashspec_needs_a_draft(pair: DecodingEngine, monkeypatch: pytest.Monke
 
 def test_only_plain_llamas_are_converted(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert gguf.why_not(pair.target) is None
-    monkeypatch.setattr(gguf, "MOST_BYTES", 1000)
+    monkeypatch.setattr(gguf, "MAX_BYTES", 1000)
     assert "would be a file of 0.0 GB" in str(gguf.why_not(pair.target))
     monkeypatch.setattr(pair.target.network.config, "hidden_act", "gelu")
     assert gguf.why_not(pair.target) == "only plain Llama models are converted, and 'byte-target' is not one"

@@ -112,7 +112,7 @@ def test_a_check_says_how_long_it_still_takes(tiny: DecodingEngine, monkeypatch:
     assert shares == sorted(shares)
     assert 0 < shares[0] < 0.3
     assert shares[-1] == pytest.approx(1.0)
-    left = [event.seconds_left for event in runs if event.share >= checks.LEAST_SHARE]
+    left = [event.seconds_left for event in runs if event.share >= checks.MIN_SHARE]
     assert left[-1] == pytest.approx(0.0, abs=1e-6)
     assert all(each is not None and 0 <= each < 20 * took for each in left)
     doing = dict.fromkeys(event.doing for event in events if len(event.findings) < 5 and event.doing)

@@ -18,7 +18,7 @@ from draftscope.models.files.gguf_file import inspected
 from draftscope.models.loading.converted import converted
 from tests.support import gguf_files
 
-MOST_MEMORY = 64 * 2**20  # bytes of Python's for a small file
+MAX_MEMORY = 64 * 2**20  # bytes of Python's for a small file
 TOKENIZER = gguf_files.tokenizer_with_merges()
 STRING, ARRAY, UINT8, UINT32, UINT64 = 8, 9, 0, 4, 10
 HEADER_BYTES = 12_000  # of the small file, whose tensors begin behind it
@@ -42,7 +42,7 @@ def within_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     yield
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < MOST_MEMORY
+    assert most < MAX_MEMORY
 
 
 def text(value: str) -> bytes:

@@ -106,7 +106,7 @@ def test_a_failed_capture_leaves_the_current_stream(card: Card) -> None:
 def test_memory_that_torch_keeps_is_free(card: Card, there: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     card.memory, card.reserved, card.allocated = (10, 100), 50, 20
     assert memory.free_bytes(there.target.device) == 40
-    monkeypatch.setattr(memory, "LEAST_CHECKED", 0)
+    monkeypatch.setattr(memory, "MIN_CHECKED", 0)
     card.memory = (10**9, 10**9)
     there.target.cache(1, 300)
     assert there.target.graphs is not None and there.target.graphs.kept(1, 200) is not None
@@ -121,7 +121,7 @@ def test_kept_memory_is_given_up_when_it_runs_out(
     target: Model = there.target
     target.cache(1, 300)
     assert target.graphs is not None and target.graphs.kept(1, 300) is not None
-    monkeypatch.setattr(memory, "LEAST_CHECKED", 0)
+    monkeypatch.setattr(memory, "MIN_CHECKED", 0)
     free = iter([0, 10**9])
     monkeypatch.setattr(memory, "free_bytes", lambda device: next(free))
     target.cache(2, 300)

@@ -19,7 +19,7 @@ from draftscope.forecast.record import in_training_half, published_tau, read_row
 from draftscope.forecast.tables import find_engine
 
 WEIGHT = 3.0  # rows that the wider group counts for
-LEAST_SPREAD = 0.4  # of logits, between sources of one kind; a group of one source shows less
+MIN_SPREAD = 0.4  # of logits, between sources of one kind; a group of one source shows less
 Cell = tuple[str, str, str]
 
 
@@ -35,7 +35,7 @@ def learn(seen: Sequence[tuple[str, bool, str, float]]) -> Iterator[tuple[str, .
         local, wider = groups[cell], middles.get((cell[0], cell[1], ""), middles.get(("", "", "")))
         middles[cell] = fmean(local) if wider is None else (sum(local) + WEIGHT * wider) / (len(local) + WEIGHT)
         spread = math.sqrt(fmean((entry - middles[cell]) ** 2 for entry in local))
-        yield *cell, f"{middles[cell]:.3f}", f"{max(spread, LEAST_SPREAD):.3f}", str(len(local))
+        yield *cell, f"{middles[cell]:.3f}", f"{max(spread, MIN_SPREAD):.3f}", str(len(local))
 
 
 def read_acceptance(row: Mapping[str, str]) -> tuple[str, bool, str, float] | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from draftscope.servers.adapter import ServerError
-from draftscope.servers.audit.pairs import Compared, compared, least_accuracy, pairs_sentence
+from draftscope.servers.audit.pairs import Compared, compared, min_accuracy, pairs_sentence
 from draftscope.servers.audit.plan import Plan
 from tests.servers.tabular import TabularServer, argmax_drafts, plain, token_rule
 from tests.servers.test_audit import FIXED_SEED, PROMPTS, Failing
@@ -48,11 +48,11 @@ def test_a_mutant_is_told_apart(mutant: TabularServer) -> None:
 
 def test_what_would_have_been_seen_shrinks_with_the_pairs() -> None:
     few, many = (last(TabularServer(), TabularServer(), replace(PLAN, samples=n)) for n in (40, 200))
-    first, second = least_accuracy(few), least_accuracy(many)
+    first, second = min_accuracy(few), min_accuracy(many)
     assert first is not None and second is not None and 0.5 < second < first < 1
     assert "would have seen a difference that tells" in pairs_sentence(many)
     none = last(TabularServer(), TabularServer(), replace(PLAN, samples=8))
-    assert least_accuracy(none) is None and "too few pairs" in pairs_sentence(none)
+    assert min_accuracy(none) is None and "too few pairs" in pairs_sentence(none)
 
 
 def test_a_server_that_fails_ends_the_comparison() -> None:

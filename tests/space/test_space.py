@@ -326,7 +326,7 @@ def test_the_environment_is_read_and_the_models_with_it() -> None:
     ("name", "value", "remedy"),
     [
         ("GRADIO_SERVER_PORT", "eighty", "should be a valid integer"),
-        ("DRAFTSCOPE_MOST_RUNS", "0", "should be greater than or equal to 1"),
+        ("DRAFTSCOPE_MAX_RUNS", "0", "should be greater than or equal to 1"),
         ("DRAFTSCOPE_LOG", "loud", "should be 'json' or 'off'"),
     ],
 )
@@ -372,7 +372,7 @@ class Older:
 
 
 def test_one_run_more_than_the_cap_is_refused_but_not_ones_own() -> None:
-    admission = Admission(NoEngine(), Limits(most_runs=2))  # type: ignore[arg-type]
+    admission = Admission(NoEngine(), Limits(max_runs=2))  # type: ignore[arg-type]
     older = Older()
     for name in ("r1", "r2"):
         admission.admit(RunJob(id=name, prompt="a"))
@@ -385,7 +385,7 @@ def test_one_run_more_than_the_cap_is_refused_but_not_ones_own() -> None:
 
 def test_a_visitor_and_an_address_have_a_share_of_the_queue() -> None:
     """One client filled it, and everybody else was refused."""
-    admission = Admission(NoEngine(), Limits(most_runs_visitor=2, most_runs_address=3))  # type: ignore[arg-type]
+    admission = Admission(NoEngine(), Limits(max_runs_visitor=2, max_runs_address=3))  # type: ignore[arg-type]
     page, another, caller = Asker("10.0.0.1", "page"), Asker("10.0.0.1", "another"), Asker("10.0.0.1")
     first = admission.admit(RunJob(id="r1", prompt="a"), asker=page)
     second = admission.admit(RunJob(id="r2", prompt="a"), asker=page)
@@ -436,10 +436,10 @@ def test_the_entry_says_bad_settings_in_one_sentence(
 def test_the_environment_goes_before_the_description(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Environment] = []
     monkeypatch.setattr("draftscope_app.serve.server.serve", lambda *_, environment: seen.append(environment))
-    changed(checkout, environment={"DRAFTSCOPE_MOST_TOKENS": "64", "DRAFTSCOPE_MOST_RUNS": "5"})
-    monkeypatch.setenv("DRAFTSCOPE_MOST_RUNS", "7")
+    changed(checkout, environment={"DRAFTSCOPE_MAX_TOKENS": "64", "DRAFTSCOPE_MAX_RUNS": "5"})
+    monkeypatch.setenv("DRAFTSCOPE_MAX_RUNS", "7")
     assert entry.main(checkout) == 0
-    assert seen[0].limits == Limits(most_tokens=64, most_runs=7)
+    assert seen[0].limits == Limits(max_tokens=64, max_runs=7)
 
 
 # Uploads.
@@ -451,4 +451,4 @@ def test_a_trace_too_large_for_the_server_is_refused_before_it_fills_the_memory(
         for _ in range(64):
             file.write(b" " * 2**20)  # one endless line
     with pytest.raises(DraftscopeError, match=r"'bomb.jsonl.gz' is larger than 1 MiB unpacked"):
-        tracefile.read(bomb, most_bytes=2**20)
+        tracefile.read(bomb, max_bytes=2**20)

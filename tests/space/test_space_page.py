@@ -79,8 +79,8 @@ def space(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sp
         "GRADIO_SERVER_PORT": str(port),
         "GRADIO_ROOT_PATH": PREFIX,
         "DRAFTSCOPE_TARGET": "embedded",
-        "DRAFTSCOPE_MOST_RUNS": "2",
-        "DRAFTSCOPE_MOST_UPLOAD_MB": "4",
+        "DRAFTSCOPE_MAX_RUNS": "2",
+        "DRAFTSCOPE_MAX_UPLOAD_MB": "4",
         "DRAFTSCOPE_GRACE_S": "60",
     }
     python = Path(os.environ.get("DRAFTSCOPE_SPACE_PYTHON", sys.executable)).absolute()

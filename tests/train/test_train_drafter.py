@@ -42,9 +42,9 @@ from draftscope.train.students.recipes import CPU, AnswerPreset
 from draftscope.train.students.shapes import build, llama
 from draftscope.train.students.students import (
     first_student,
+    frequent_tokens,
     lesson_for,
     main_components,
-    most_frequent,
     small_llama,
     token_shares,
 )
@@ -355,9 +355,9 @@ def test_the_vocabulary_is_what_answers_and_prompts_use_most_and_the_ends() -> N
     ]
     read = [TokenizedPrompt("a", [11, 11, 11, 12]), TokenizedPrompt("a", [13])]
     shares = token_shares(written, read, 50)
-    assert most_frequent(shares, 2, []).tolist() == [5, 11]
-    assert most_frequent(shares, 3, [40]).tolist() == [5, 11, 40]
-    assert most_frequent(shares, 7, []).tolist() == [0, 5, 6, 7, 11, 12, 13]  # of unused ones those merged first
+    assert frequent_tokens(shares, 2, []).tolist() == [5, 11]
+    assert frequent_tokens(shares, 3, [40]).tolist() == [5, 11, 40]
+    assert frequent_tokens(shares, 7, []).tolist() == [0, 5, 6, 7, 11, 12, 13]  # of unused ones those merged first
 
 
 def test_a_small_llama_starts_with_the_main_components_of_the_targets_embedding(engine: DecodingEngine) -> None:

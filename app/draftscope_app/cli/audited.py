@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from draftscope.servers.audit.rounds import Audited
     from draftscope.servers.inside.audit import InsideReport
 
-MOST_PROMPTS = 64
+MAX_PROMPTS = 64
 ASKED, COST, CERTAINTY = "What is asked", "What it may cost", "Certainty"
 
 
@@ -149,6 +149,6 @@ def _read(prompts: Path | None) -> Sequence[str]:
     except UnicodeDecodeError as error:
         raise DraftscopeError(f"--prompts {prompts}: is not text ({error}); give a text file.") from None
     lines = [line for line in text.splitlines() if line.strip()]
-    if not 0 < len(lines) <= MOST_PROMPTS:
-        raise DraftscopeError(f"--prompts {prompts}: {len(lines)} prompts; give 1 to {MOST_PROMPTS}, one a line.")
+    if not 0 < len(lines) <= MAX_PROMPTS:
+        raise DraftscopeError(f"--prompts {prompts}: {len(lines)} prompts; give 1 to {MAX_PROMPTS}, one a line.")
     return lines

@@ -31,10 +31,10 @@ class Admission:
         if self._ending:
             raise DraftscopeError("The server is ending; run again in a minute.")
         for values in ({"prompt": job.prompt}, *(settings.model_dump() for settings in job.lanes.values())):
-            refuse_long(values, self.limits.most_text)
+            refuse_long(values, self.limits.max_text)
             refuse_halves(values)
         others = len(self.engine) - (instead_of is not None)
-        if others >= self.limits.most_runs:
+        if others >= self.limits.max_runs:
             raise DraftscopeError(
                 f"{others} runs are decoded or waiting here, and this server takes no more; run again in a moment."
             )
@@ -50,10 +50,10 @@ class Admission:
         self._admitted = [one for one in self._admitted if not one.over and not one.stopped]
         askers = [one.job.asker for one in self._admitted if one is not instead_of]
         limits = self.limits
-        shares = [(askers.count(asker), limits.most_runs_visitor, "runs of yours", "visitor")]
+        shares = [(askers.count(asker), limits.max_runs_visitor, "runs of yours", "visitor")]
         if asker.address:
             addresses = [one.address for one in askers]
-            shares.append((addresses.count(asker.address), limits.most_runs_address, "runs of your address", "address"))
+            shares.append((addresses.count(asker.address), limits.max_runs_address, "runs of your address", "address"))
         for count, most, whose, share in shares:
             if count >= most:
                 raise DraftscopeError(

@@ -153,7 +153,7 @@ class Answer:
         """Logs how long the job waited and took. Never a refusal's sentence, which may quote what a visitor wrote."""
         *_, most = (None, *(settings.max_new_tokens for settings in self.job.lanes.values()))
         log.write(
-            "run", run=self.job.id, lanes=len(self.job.lanes), most_tokens=most,
+            "run", run=self.job.id, lanes=len(self.job.lanes), max_tokens=most,
             waited_s=round(self._begun - self._queued_at, 3), took_s=round(time.monotonic() - self._begun, 3),
             stopped=self.stopped, refused=self.refused,
         )  # fmt: skip

@@ -47,50 +47,50 @@ class Environment(BaseModel):
     threads: int | None = Field(
         None, alias="DRAFTSCOPE_THREADS", ge=1, description="threads on a CPU; empty: the fastest number, measured"
     )
-    most_tokens: int = Field(
-        2048, alias="DRAFTSCOPE_MOST_TOKENS", ge=8, description="most tokens that a visitor's run may write"
+    max_tokens: int = Field(
+        2048, alias="DRAFTSCOPE_MAX_TOKENS", ge=8, description="most tokens that a visitor's run may write"
     )
-    most_runs: int = Field(
+    max_runs: int = Field(
         64,
-        alias="DRAFTSCOPE_MOST_RUNS",
+        alias="DRAFTSCOPE_MAX_RUNS",
         ge=1,
         description="most running and queued runs at a time; further runs are refused",
     )
-    most_runs_visitor: int = Field(
+    max_runs_visitor: int = Field(
         16,
-        alias="DRAFTSCOPE_MOST_RUNS_VISITOR",
+        alias="DRAFTSCOPE_MAX_RUNS_VISITOR",
         ge=1,
         description="the same of one visitor: a session of the page, or all calls of one address",
     )
-    most_runs_address: int = Field(
+    max_runs_address: int = Field(
         32,
-        alias="DRAFTSCOPE_MOST_RUNS_ADDRESS",
+        alias="DRAFTSCOPE_MAX_RUNS_ADDRESS",
         ge=1,
         description="the same of one address; higher where a proxy hides those of the visitors",
     )
-    most_text: int = Field(
+    max_text: int = Field(
         65536,
-        alias="DRAFTSCOPE_MOST_TEXT",
+        alias="DRAFTSCOPE_MAX_TEXT",
         ge=256,
         description="most characters of a prompt or other text of a visitor",
     )
-    most_kept_mb: int = Field(
+    max_kept_mb: int = Field(
         256,
-        alias="DRAFTSCOPE_MOST_KEPT_MB",
+        alias="DRAFTSCOPE_MAX_KEPT_MB",
         ge=1,
         description="memory for the runs that visitors see, in MiB; the least recently used are removed first",
     )
-    most_upload_mb: int = Field(
+    max_upload_mb: int = Field(
         64,
-        alias="DRAFTSCOPE_MOST_UPLOAD_MB",
+        alias="DRAFTSCOPE_MAX_UPLOAD_MB",
         ge=1,
         le=512,
         description="largest trace that can be loaded, in MiB unpacked",
     )
-    most_rooms: int = Field(
-        20, alias="DRAFTSCOPE_MOST_ROOMS", ge=0, description="most classes at the same time; 0: visitors open none"
+    max_rooms: int = Field(
+        20, alias="DRAFTSCOPE_MAX_ROOMS", ge=0, description="most classes at the same time; 0: visitors open none"
     )
-    most_phones: int = Field(300, alias="DRAFTSCOPE_MOST_PHONES", ge=1, description="most phones of one class")
+    max_phones: int = Field(300, alias="DRAFTSCOPE_MAX_PHONES", ge=1, description="most phones of one class")
     silent_s: float = Field(
         SILENT_S,
         alias="DRAFTSCOPE_SILENT_S",
@@ -169,13 +169,13 @@ class Environment(BaseModel):
 class Limits:
     """The most that one server gives its visitors."""
 
-    most_tokens: int = Environment.model_fields["most_tokens"].default
-    most_runs: int = Environment.model_fields["most_runs"].default
-    most_runs_visitor: int = Environment.model_fields["most_runs_visitor"].default
-    most_runs_address: int = Environment.model_fields["most_runs_address"].default
-    most_text: int = Environment.model_fields["most_text"].default
-    most_kept_mb: int = Environment.model_fields["most_kept_mb"].default
-    most_upload_mb: int = Environment.model_fields["most_upload_mb"].default
+    max_tokens: int = Environment.model_fields["max_tokens"].default
+    max_runs: int = Environment.model_fields["max_runs"].default
+    max_runs_visitor: int = Environment.model_fields["max_runs_visitor"].default
+    max_runs_address: int = Environment.model_fields["max_runs_address"].default
+    max_text: int = Environment.model_fields["max_text"].default
+    max_kept_mb: int = Environment.model_fields["max_kept_mb"].default
+    max_upload_mb: int = Environment.model_fields["max_upload_mb"].default
 
 
 ELSEWHERE = (  # read in other places: variable, default, meaning

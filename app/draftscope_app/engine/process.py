@@ -27,7 +27,7 @@ from draftscope_app.engine.beats import LOOK_S, QUIET_S, SILENT_S, Beats, Number
 from draftscope_app.engine.jobs import AnyJob, Change, Command, EngineStatus, Message, Quit, Start, Update
 from draftscope_app.engine.notice import Notice
 
-MOST_CRASHES = 3  # in a row, each within CRASH_WINDOW_S of its start; after more there is a pause before the next start
+MAX_CRASHES = 3  # in a row, each within CRASH_WINDOW_S of its start; after more there is a pause before the next start
 CRASH_WINDOW_S = 120.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0  # each pause is twice as long as the one before
 END_S = 0.5  # for the process to end by itself
@@ -240,7 +240,7 @@ class EngineProcess:
 
 def pause_after(crashes: int) -> float:
     """Seconds to wait before the next start, after so many crashes in a row."""
-    more = crashes - MOST_CRASHES
+    more = crashes - MAX_CRASHES
     return min(FIRST_PAUSE_S * 2.0 ** (more - 1), LONGEST_PAUSE_S) if more > 0 else 0.0
 
 

@@ -20,7 +20,7 @@ from draftscope_app.engine.answers import Answer, Log, later
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import Asker
 
-MOST_VISITORS = 256
+MAX_VISITORS = 256
 AWAY_S = 30.0  # how long a closed page's visitor is kept, and with them their job
 TOKEN = re.compile(r"[0-9a-f]{32,64}")  # 128 bits or more, so that nobody can guess another tab's
 
@@ -92,9 +92,9 @@ class Visitors:
     """Visitors by Gradio's session hash. A program may use many and never say that it left, so both the number of
     visitors and the size of their runs are bounded: the visitors idle longest are removed first."""
 
-    def __init__(self, most: int = MOST_VISITORS, most_bytes: int = Limits.most_kept_mb * 2**20) -> None:
+    def __init__(self, most: int = MAX_VISITORS, max_bytes: int = Limits.max_kept_mb * 2**20) -> None:
         self._visitors: dict[str, Visitor] = {}  # the one heard of last stands last
-        self._most, self._most_bytes = most, most_bytes
+        self._most, self._max_bytes = most, max_bytes
         self._lock = threading.Lock()
 
     def of(self, session: str | None) -> Visitor:
@@ -174,7 +174,7 @@ class Visitors:
         """Removes runs of idle visitors, the longest unheard of first, until all fit; never the `latest` visitor's."""
         size = sum(visitor.size for visitor in self._visitors.values())
         for visitor in self._visitors.values():
-            if size <= self._most_bytes:
+            if size <= self._max_bytes:
                 return
             if visitor.size and visitor.idle and visitor is not latest:
                 size -= visitor.size

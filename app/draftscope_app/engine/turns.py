@@ -15,7 +15,7 @@ from draftscope_app.engine.jobs import Asker
 
 TURN_S = 1.0  # of a run that others wait for, until its round is over
 RACES_FIRST = 4  # turns of races before one of a measurement that waits
-MOST_BEGUN = 16  # runs with caches of their own at the same time
+MAX_BEGUN = 16  # runs with caches of their own at the same time
 
 
 class Turn(Protocol):
@@ -108,9 +108,9 @@ class Turns(Generic[Run]):
 
 
 def _able(runs: Iterable[Run]) -> list[Run]:
-    """Those that can go on; no new one while `MOST_BEGUN` others do, each of which has its caches in memory."""
+    """Those that can go on; no new one while `MAX_BEGUN` others do, each of which has its caches in memory."""
     ready = [run for run in runs if run.ready]
-    full = sum(run.begun for run in ready) >= MOST_BEGUN
+    full = sum(run.begun for run in ready) >= MAX_BEGUN
     return [run for run in ready if run.begun or not full]
 
 

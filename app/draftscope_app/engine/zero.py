@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SLOTS = 1024  # jobs at the same time; each has a flag that stops it
 BATCH_S = 0.1  # between batches out of the worker
-SETUP_S, SECONDS_A_TOKEN, MOST_S = 6.0, 0.02, 120.0  # of one call: assumed, not measured
+SETUP_S, SECONDS_A_TOKEN, MAX_S = 6.0, 0.02, 120.0  # of one call: assumed, not measured
 ALL = 10**9  # rounds: more than a run has
 TAG = re.compile(r"<[^>]+>")
 
@@ -49,8 +49,8 @@ def seconds(job: jobs.AnyJob, _slot: int) -> int:
         case jobs.CompareJob():
             runs = job.repeats
         case _:
-            return round(MOST_S)
-    return round(min(MOST_S, SETUP_S + SECONDS_A_TOKEN * tokens * runs))
+            return round(MAX_S)
+    return round(min(MAX_S, SETUP_S + SECONDS_A_TOKEN * tokens * runs))
 
 
 class ZeroEngine:

@@ -99,13 +99,13 @@ def _from_text(text: str, default: Any) -> Any:
 
 
 def lanes(
-    controls: Controls, drafter: DrafterChoice | None, most_tokens: int = Limits.most_tokens
+    controls: Controls, drafter: DrafterChoice | None, max_tokens: int = Limits.max_tokens
 ) -> dict[str, Settings]:
     """The lanes to race, validated: plain beside the chosen drafter, or plain alone."""
     common = {name: as_setting(name, field, controls[name]) for name, field in general().items()}
-    if common["max_new_tokens"] > most_tokens:
+    if common["max_new_tokens"] > max_tokens:
         raise DraftscopeError(
-            f"length = {common['max_new_tokens']}: this page writes at most {most_tokens} tokens; "
+            f"length = {common['max_new_tokens']}: this page writes at most {max_tokens} tokens; "
             "use the command line for more."
         )
     if drafter is not None and not drafter.available:

@@ -73,20 +73,20 @@ class Widgets:
     def values(self) -> list[gr.components.Component]:
         return list(self.controls.values())
 
-    def read(self, values: Mapping[Any, Any], most_text: int) -> Controls:
+    def read(self, values: Mapping[Any, Any], max_text: int) -> Controls:
         """What a visitor has set, from Gradio's values by component. Most of it is validated later.
 
-        Raises `DraftscopeError` for a prompt that is no text, and for any text of more than `most_text` characters.
+        Raises `DraftscopeError` for a prompt that is no text, and for any text of more than `max_text` characters.
         """
         given = {name: values[widget] for name, widget in self.controls.items()}
-        refuse_long(given, most_text)
+        refuse_long(given, max_text)
         given["prompt"] = text_of(given["prompt"] or "")
         return given
 
 
 def lay_out(
     defaults: Controls,
-    most_tokens: int,
+    max_tokens: int,
     first: str,
     lets_load: bool,
     functions: list[ServerFunction],
@@ -96,7 +96,7 @@ def lay_out(
     the server's `functions`, and `asks_servers` of other programs."""
     top, models = _top(lets_load)
     with gr.Column(elem_id="ds-controls"):
-        controls, buttons = panel(defaults, most_tokens)
+        controls, buttons = panel(defaults, max_tokens)
     with gr.Column(elem_id="ds-main"):
         events = [event for event in EVENTS if asks_servers or event not in SERVER_EVENTS]
         instrument = _instrument(first, functions, events)

@@ -45,14 +45,14 @@ def build(
 ) -> gr.Blocks:
     """The whole page over one engine. `drafter` is selected when it opens; with `lets_load` it offers to load other
     models. `servers` of other programs may be raced and audited. `chat`: the target is expected to be a chat model."""
-    most_tokens = admission.limits.most_tokens
+    max_tokens = admission.limits.max_tokens
     defaults = controls.defaults() | opening.settings(drafter, chat)
-    defaults["max_new_tokens"] = min(defaults["max_new_tokens"], most_tokens)
+    defaults["max_new_tokens"] = min(defaults["max_new_tokens"], max_tokens)
     shared = Shared(admission, visitors, defaults, first_run(), servers or KnownServers())
     first = recording(shared.first) if shared.first else ""
     demo = gr.Blocks(title="Draftscope", analytics_enabled=False, fill_width=True, delete_cache=(UPLOADS_S, UPLOADS_S))
     with demo:
-        widgets = lay_out(defaults, most_tokens, first, lets_load, host.functions(shared), shared.servers.offered)
+        widgets = lay_out(defaults, max_tokens, first, lets_load, host.functions(shared), shared.servers.offered)
         _attach(demo, shared, widgets)
     return demo
 

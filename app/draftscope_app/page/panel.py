@@ -17,10 +17,10 @@ from draftscope_app.page.controls import Controls, general, is_read, label_of, n
 FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has sent its list
 UNABLE = "<details hidden><summary></summary><ul></ul></details>"  # drafters that cannot run here, and why (page.js)
 ROW = ("temperature", "max_new_tokens")  # settings that stand beside prompt and drafter
-MOST_STEPS = 1000  # of a slider; a number with more is typed in
+MAX_STEPS = 1000  # of a slider; a number with more is typed in
 
 
-def panel(values: Controls, most_tokens: int) -> tuple[dict[str, gr.components.Component], dict[str, Any]]:
+def panel(values: Controls, max_tokens: int) -> tuple[dict[str, gr.components.Component], dict[str, Any]]:
     """Every control by name, in the order of `controls.names`; and the buttons among them. Shows `values`.
 
     One row: prompt, drafter, the settings of `ROW`, the buttons. The others are below, once they are asked for.
@@ -31,7 +31,7 @@ def panel(values: Controls, most_tokens: int) -> tuple[dict[str, gr.components.C
         "drafter": gr.Dropdown(first, value=values["drafter"], label="Drafter", elem_id="ds-drafter"),
     }
     for name in ROW:
-        widgets[name] = _widget(name, fields[name], values, most_tokens)
+        widgets[name] = _widget(name, fields[name], values, max_tokens)
     with gr.Row(elem_id="ds-go"):
         run = gr.Button("Run", variant="primary", elem_id="ds-run")
         step = gr.Button("Step", elem_id="ds-step")
@@ -43,7 +43,7 @@ def panel(values: Controls, most_tokens: int) -> tuple[dict[str, gr.components.C
             kinds = {kind: gr.Button(kind, size="sm") for kind in bundle.presets()}
             examples = {name: gr.Button(name, size="sm") for name in opening.examples()}
         for name in sorted((name for name in fields if name not in ROW), key=lambda n: _control(fields[n]).rarely):
-            widgets[name] = _widget(name, fields[name], values, most_tokens)
+            widgets[name] = _widget(name, fields[name], values, max_tokens)
         gr.HTML(html_template=UNABLE, apply_default_css=False, elem_id="ds-unable", js_on_load=None)
     return {name: widgets[name] for name in names()}, {
         "run": run, "stop": stop, "step": step, "kinds": kinds, "examples": examples,
@@ -59,11 +59,11 @@ def _control(field: FieldInfo) -> Control:
     return Control.of(field) or Control()
 
 
-def _widget(name: str, field: FieldInfo, values: Controls, most_tokens: int) -> gr.components.Component:
+def _widget(name: str, field: FieldInfo, values: Controls, max_tokens: int) -> gr.components.Component:
     """The widget of one setting: a list, a box to tick, a slider, a number or a text, by the field's type and range."""
     control, value = _control(field), values[name]
     if name == "max_new_tokens":
-        control = replace(control, most=min(control.most or most_tokens, most_tokens))
+        control = replace(control, most=min(control.most or max_tokens, max_tokens))
     common: dict[str, Any] = {
         "value": value,
         "label": label_of(name, field),
@@ -79,7 +79,7 @@ def _widget(name: str, field: FieldInfo, values: Controls, most_tokens: int) -> 
         return gr.Textbox(lines=control.lines, placeholder=control.placeholder, **common)
     step = control.step or (1 if field.annotation is int else 0.01)
     least, most = _ends(field, control, step)
-    if least is not None and most is not None and (most - least) / step <= MOST_STEPS:
+    if least is not None and most is not None and (most - least) / step <= MAX_STEPS:
         return gr.Slider(least, most, step=step, **common)
     return gr.Number(minimum=least, precision=0 if field.annotation is int else None, **common)
 

@@ -23,7 +23,7 @@ from draftscope_app.page.controls import LANE, Controls, lanes
 
 LIST_S = 10.0  # until a server is given up that is asked for its recorded requests
 MOST = 16  # servers that a page knows
-MOST_NAME = 500  # characters of a name and an address
+MAX_NAME = 500  # characters of a name and an address
 REPEATS = 3  # counted answers of each server in a race
 SAMPLES = 400  # texts of an audit, at most
 WEIGHTS = ""  # in place of a server to audit against: the target that is loaded here
@@ -40,7 +40,7 @@ class ServersRequest(BaseModel):
     here: list[Literal["plain", "drafter"]] = Field([], max_length=2)  # lanes of a race that the engine here decodes
     against: str = WEIGHTS  # of an audit: a server's name
     inside: list[str] = Field([], max_length=MOST)  # of a race: those of `names` whose recorders are watched
-    request: str = Field("", max_length=MOST_NAME)  # of a run inside: an earlier request's name, else a new one's
+    request: str = Field("", max_length=MAX_NAME)  # of a run inside: an earlier request's name, else a new one's
     most: int = Field(1, ge=1, le=64)  # of a load: requests at once
 
     @model_validator(mode="after")
@@ -109,7 +109,7 @@ class KnownServers:
             raise DraftscopeError("This page takes no addresses; its operator lists servers in DRAFTSCOPE_SERVERS.")
         if not isinstance(written, str):
             raise DraftscopeError("Write NAME=http://127.0.0.1:PORT.")
-        refuse_long({"address": written}, MOST_NAME)
+        refuse_long({"address": written}, MAX_NAME)
         name, url = named(written.strip())
         address = permitted(url, self._listed)
         if len(self._urls) >= MOST and name not in self._urls:
@@ -133,7 +133,7 @@ def listed(written: str) -> tuple[tuple[str, str], ...]:
 
 
 def job(
-    wish: ServersRequest, known: KnownServers, controls: Controls, drafter: DrafterChoice | None, most_tokens: int
+    wish: ServersRequest, known: KnownServers, controls: Controls, drafter: DrafterChoice | None, max_tokens: int
 ) -> RaceJob | InsideJob | AuditJob | LoadJob:
     """What the view asked for, with the page's prompt and sampling settings; `drafter` is the chosen one."""
     if wish.kind != "audit" and len(set(wish.names)) < len(wish.names):
@@ -142,7 +142,7 @@ def job(
     if wish.kind == "audit" and wish.against == wish.names[0]:
         raise DraftscopeError("A server cannot be audited against itself; choose another one.")
     urls, prompt = known.urls(names), controls["prompt"]
-    plain = lanes({**controls, "drafter": "plain"}, None, most_tokens)["plain"]
+    plain = lanes({**controls, "drafter": "plain"}, None, max_tokens)["plain"]
     every = dict.fromkeys(names, plain)
     if wish.kind == "load":
         return LoadJob(id=new_id(), prompt=prompt, lanes=every, urls=urls, points=points(wish.most))
@@ -155,7 +155,7 @@ def job(
         )
     if wish.kind == "audit":
         return AuditJob(id=new_id(), lanes=every, urls=urls, samples=SAMPLES)
-    chosen = lanes(controls, drafter, most_tokens).get(LANE, plain) if "drafter" in wish.here else plain
+    chosen = lanes(controls, drafter, max_tokens).get(LANE, plain) if "drafter" in wish.here else plain
     every |= _here(wish, plain, chosen)
     return RaceJob(id=new_id(), prompt=prompt, lanes=every, urls=urls, inside=tuple(wish.inside), repeats=REPEATS)
 

@@ -40,11 +40,11 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
     async def decode(request: gr.Request, prompt: str, *values: Any) -> Any:
         try:
             given = dict(zip(known, values, strict=True))
-            refuse_long({"prompt": text_of(prompt)} | given, admission.limits.most_text)
+            refuse_long({"prompt": text_of(prompt)} | given, admission.limits.max_text)
             refuse_halves(given)
             given["drafter"] = given["drafter"] or await _usual(admission.engine)
             settings = Settings.of(**given)
-            most = admission.limits.most_tokens
+            most = admission.limits.max_tokens
             if settings.max_new_tokens > most:
                 raise DraftscopeError(
                     f"max_new_tokens = {settings.max_new_tokens}: this server writes at most {most} tokens a run."

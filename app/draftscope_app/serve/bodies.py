@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 UPLOAD = "/gradio_api/upload"
 LEAST = 2**20  # bytes that every server takes
 BYTES_A_CHARACTER = 16  # of a visitor's text: JSON takes up to 12, and there is more in a request
-MOST_VALUES = 10_000  # of JSON; the page sends about a hundred, and Gradio takes 10 ms for so many
-MOST_DEPTH = 50  # of lists in lists
+MAX_VALUES = 10_000  # of JSON; the page sends about a hundred, and Gradio takes 10 ms for so many
+MAX_DEPTH = 50  # of lists in lists
 BODY_S = 30.0  # within which a body must have come
 NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 CUT_OFF = "A request must have come within {:.0f} s, and this one had not; send it again."
@@ -25,9 +25,9 @@ CUT_OFF = "A request must have come within {:.0f} s, and this one had not; send 
 class BoundedBodies:
     """Refuses a body that is too large, with one sentence, and hands every other one on as a whole."""
 
-    def __init__(self, app: ASGIApp, most_text: int) -> None:
-        self._app, self._most_text = app, most_text
-        self._most = max(LEAST, BYTES_A_CHARACTER * most_text)
+    def __init__(self, app: ASGIApp, max_text: int) -> None:
+        self._app, self._max_text = app, max_text
+        self._most = max(LEAST, BYTES_A_CHARACTER * max_text)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not has_body(scope) or is_upload(scope):
@@ -64,7 +64,7 @@ class BoundedBodies:
             raise RefusedError(
                 413,
                 f"The request is larger than {self._most / 2**20:g} MiB, and this server reads no more of one; "
-                f"shorten its texts, which may have {self._most_text:,} characters each.",
+                f"shorten its texts, which may have {self._max_text:,} characters each.",
             )
 
 
@@ -93,19 +93,19 @@ def stated_length(scope: Scope) -> int:
 def refuse_many(body: bytes | bytearray) -> None:
     """Raises `RefusedError` for JSON of too many values, or too deep. Texts are cut out at their quotation marks: that
     takes 10 ms at most, and the marks that are left are those of JSON."""
-    if _marks(body) > MOST_DEPTH:
+    if _marks(body) > MAX_DEPTH:
         unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")
         body = b"".join(unescaped.split(b'"')[::2])
-    if _marks(body) > MOST_VALUES:
+    if _marks(body) > MAX_VALUES:
         raise RefusedError(
-            413, f"The request has more than {MOST_VALUES:,} values, and this server reads no more of one."
+            413, f"The request has more than {MAX_VALUES:,} values, and this server reads no more of one."
         )
     depth = deepest = 0
     for bracket in body.translate(None, NO_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
         deepest = max(deepest, depth)
-    if deepest > MOST_DEPTH:
-        raise RefusedError(413, f"The request nests its values more than {MOST_DEPTH} deep; send flatter ones.")
+    if deepest > MAX_DEPTH:
+        raise RefusedError(413, f"The request nests its values more than {MAX_DEPTH} deep; send flatter ones.")
 
 
 def _marks(body: bytes | bytearray) -> int:

@@ -133,11 +133,11 @@ def _launch(
         guards = [Middleware(hosts.OwnNames, names)] if lets_load else []
         guards += [
             Middleware(heartbeats.NoHeartbeats),
-            Middleware(BoundedUploads, environment.most_upload_mb * 2**20),
-            Middleware(bodies.BoundedBodies, environment.most_text),
+            Middleware(BoundedUploads, environment.max_upload_mb * 2**20),
+            Middleware(bodies.BoundedBodies, environment.max_text),
             Middleware(calls.FilledIn, api.defaults()),
         ]
-        visitors = Visitors(most_bytes=environment.most_kept_mb * 2**20)
+        visitors = Visitors(max_bytes=environment.max_kept_mb * 2**20)
         known = servers.KnownServers(
             servers.listed(environment.servers) if own_process else (),
             own_process and environment.lets_add_servers(host),
@@ -146,7 +146,7 @@ def _launch(
         demo = page.build(admission, visitors, drafter, lets_load, known, chat)
         with demo:
             gradio.events.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
-        rooms = Rooms(environment.most_rooms, environment.most_phones)
+        rooms = Rooms(environment.max_rooms, environment.max_phones)
         classroom = Classroom(rooms, network_address(host, port), deck, EngineVerifier(admission))
         routes = [*health.routes(admission), *heartbeats.routes(visitors), *classroom.routes()]
         demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
@@ -157,7 +157,7 @@ def _launch(
             inbrowser=open_browser, quiet=True, show_error=False, ssr_mode=False, pwa=False,
             theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
             head=page.head(network_address(host, port), chat),
-            max_file_size=f"{environment.most_upload_mb}mb", mcp_server=select.speaks_mcp(), prevent_thread_lock=True,
+            max_file_size=f"{environment.max_upload_mb}mb", mcp_server=select.speaks_mcp(), prevent_thread_lock=True,
             app_kwargs={"routes": routes, "middleware": guards},
             state_session_capacity=SESSIONS, enable_monitoring=False,
         )  # fmt: skip

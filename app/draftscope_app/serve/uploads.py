@@ -21,7 +21,7 @@ from draftscope_app.serve.bodies import is_upload, stated_length
 
 AT_ONCE = 8  # uploads
 UPLOAD_S = 120.0  # within which one must have come
-KEPT, MOST_FILES = 8, 256  # files that stay: the bytes of so many of the largest, and how many
+KEPT, MAX_FILES = 8, 256  # files that stay: the bytes of so many of the largest, and how many
 BESIDE = 2**20  # bytes of a request beside its file
 FULL = f"{AT_ONCE} files are being uploaded, and this server takes no more at once; try again in a moment."
 SLOW = f"An upload must have come within {UPLOAD_S:.0f} s, and this one had not; load a smaller file."
@@ -118,7 +118,7 @@ class BoundedUploads:
             for path in stored if isinstance(stored, list) else ():
                 self._kept.pop(path, None)
                 self._kept[path] = Path(path).stat().st_size if Path(path).exists() else 0
-        while len(self._kept) > MOST_FILES or sum(self._kept.values()) > KEPT * self._most:
+        while len(self._kept) > MAX_FILES or sum(self._kept.values()) > KEPT * self._most:
             oldest = next(iter(self._kept))
             del self._kept[oldest]
             Path(oldest).unlink(missing_ok=True)

@@ -9,8 +9,8 @@ import { counted, formatProb, median } from "../base/format.js";
 import { draftLane, isFinished, plainLane, raceClock } from "../base/store.js";
 import { speedup } from "../run/speed.js";
 
-const MOST_LEVELS = 6; // drawn, unless more were run
-const MOST_REQUESTS = 64;
+const MAX_LEVELS = 6; // drawn, unless more were run
+const MAX_REQUESTS = 64;
 const RARE = 0.001; // of an acceptance that is as good as none
 
 /** What a finished run with a plain lane gives; null for any other. */
@@ -55,7 +55,7 @@ function stepsOf(rounds, levels, one) {
 /** Every number of levels from 0 (plain decoding) on: {level, nodes, tau, cost, ratio, ran}. */
 export function curve(terms, requests, length) {
   const ran = terms.kept.length;
-  return Array.from({ length: Math.max(MOST_LEVELS, ran) + 1 }, (_, level) => {
+  return Array.from({ length: Math.max(MAX_LEVELS, ran) + 1 }, (_, level) => {
     const point = modelled(terms, level, requests, length);
     return { ...point, ratio: level ? point.ratio * terms.through : 1, ran: level <= ran };
   });
@@ -148,16 +148,16 @@ export function flips(terms, set) {
   };
   if (!pays({})) return "";
   let requests = set.requests;
-  while (requests <= MOST_REQUESTS && pays({ requests })) requests++;
+  while (requests <= MAX_REQUESTS && pays({ requests })) requests++;
   let [low, high] = [0, set.acceptance];
   for (let i = 0; i < 20; i++) {
     const acceptance = (low + high) / 2;
     if (pays({ acceptance })) high = acceptance;
     else low = acceptance;
   }
-  const atAnyLoad = requests > MOST_REQUESTS;
+  const atAnyLoad = requests > MAX_REQUESTS;
   const load = atAnyLoad
-    ? `It pays with ${MOST_REQUESTS} concurrent requests too`
+    ? `It pays with ${MAX_REQUESTS} concurrent requests too`
     : `It stops paying at ${requests} concurrent requests`;
   if (pays({ acceptance: RARE }))
     return `${load}, ${atAnyLoad ? "and" : "but pays"} however few drafted tokens are accepted.`;

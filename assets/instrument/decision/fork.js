@@ -8,7 +8,7 @@ import { formatProb, shorten, visible } from "../base/format.js";
 import { askHost, hostCan } from "../base/host.js";
 import { decisionAt, isInside, temperatureOf } from "../base/store.js";
 
-const MOST_LANES = 4;
+const MAX_LANES = 4;
 const ROWS = 12;
 
 export class ForkBar {
@@ -76,7 +76,7 @@ export class ForkBar {
 function refusal(store, busy) {
   if (store.source !== "live") return "A recorded run cannot be forked: press Run first.";
   if (busy) return "Something still runs for you; fork once it is over.";
-  if (store.lanes.length >= MOST_LANES) return `${MOST_LANES} lanes are the most; press Run to start again.`;
+  if (store.lanes.length >= MAX_LANES) return `${MAX_LANES} lanes are the most; press Run to start again.`;
   return "";
 }
 

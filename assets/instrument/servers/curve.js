@@ -1,6 +1,6 @@
 // A load test as the page reads it: one document (engine/draftscope/servers/curve.py), live or from a file. Pure.
 
-const MOST_BYTES = 2e6;
+const MAX_BYTES = 2e6;
 const NUMBERS = ["concurrency", "finished", "failed", "tokens_per_second", "good_per_second"];
 const TIMES = ["latency_p50", "latency_p99", "ttft_p50", "ttft_p99", "tpot_p50"];
 
@@ -17,7 +17,7 @@ const ms = (seconds) => (seconds === null ? NaN : 1000 * seconds);
 
 /** The document in a file's text; null for any other text. */
 export function readCurve(text) {
-  if (text.length > MOST_BYTES) return null;
+  if (text.length > MAX_BYTES) return null;
   try {
     const read = JSON.parse(text);
     return fits(read) ? read : null;

@@ -44,16 +44,16 @@ from draftscope.measure.bench.systems import Case
 from draftscope.servers.programs.program import ScheduleRange
 
 PROBING, SCREENING = 0.3, 0.2  # shares of the time; the proof has the rest
-LEAST_PROOF = 0.1  # of the time, even if the machine was slower than foreseen
+MIN_PROOF = 0.1  # of the time, even if the machine was slower than foreseen
 CONTENDERS, EACH = 4, 2  # candidates that are screened, and of one drafter at most
 NEAR = 0.85  # of the best prediction: those below are not screened
 PROBE_TOKENS = 128  # of an answer, at most: whether it loops, and what is accepted, changes from its start to its end
 SPARE = 32  # tokens beyond an answer: the probe does not cut its last draft
-LEAST_TOKENS = 24  # of an answer in the proof
+MIN_TOKENS = 24  # of an answer in the proof
 ENOUGH = 24  # prompts: answers are cut so that as many can be run once
-MOST_REPEATS = 20
+MAX_REPEATS = 20
 TEMPERATURES = (0.0, 1.0)  # at which an answer should hold
-MOST_DOUBTS = 2  # that are said
+MAX_DOUBTS = 2  # that are said
 SHOWN_READERS = (1, 2, 4, 8, 16, 32, 64)
 
 Found = TypeVar("Found")
@@ -169,7 +169,7 @@ def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question
     if calibration.doubts:
         engine.forget_costs()
         raise DisturbedError(
-            f"{' '.join(calibration.doubts[:MOST_DOUBTS])} Advice would build on these costs of rounds; stop other "
+            f"{' '.join(calibration.doubts[:MAX_DOUBTS])} Advice would build on these costs of rounds; stop other "
             "work on this machine and ask again."
         )
     return calibration
@@ -275,8 +275,8 @@ def _until_clear(
     """Runs one candidate in turn with plain; and notes. `say` gets what was measured, and of how many runs."""
     candidate = foreseen.candidate
     plan = BenchPlan(
-        temperatures=(question.temperature,), batches=(question.concurrency,), tokens=tokens, repeats=MOST_REPEATS,
-        seconds=max(LEAST_PROOF * question.seconds, until - perf_counter()), peers=False,
+        temperatures=(question.temperature,), batches=(question.concurrency,), tokens=tokens, repeats=MAX_REPEATS,
+        seconds=max(MIN_PROOF * question.seconds, until - perf_counter()), peers=False,
     )  # fmt: skip
 
     def result(runs: Sequence[BenchRun]) -> list[Measured]:
@@ -304,7 +304,7 @@ def _at_other_temperatures(
     chosen = decision.chosen
     foreseen = next(entry for entry in predicted if entry.candidate == chosen.candidate)
     for temperature in TEMPERATURES:
-        late = until - perf_counter() < LEAST_PROOF * question.seconds
+        late = until - perf_counter() < MIN_PROOF * question.seconds
         if late or temperature == question.temperature or decision.verdict is Verdict.OPEN:
             continue
         other = replace(question, temperature=temperature)
@@ -343,7 +343,7 @@ def _affordable(
     step, before = known.costs.plain(batch) / 1e3, batch * known.prefill.plain / 1e3  # s, of a run as slow as plain's
     screening = seconds * SCREENING / (1 - PROBING)
     turn = (seconds - screening) / min(texts, ENOUGH)
-    tokens = max(min(question.length, LEAST_TOKENS), min(question.length, int((turn / 2 - before) / step)))
+    tokens = max(min(question.length, MIN_TOKENS), min(question.length, int((turn / 2 - before) / step)))
     entry = 2 * (len(contenders) + 1) * (tokens * step + before)
     return tokens, max(1, min(4, int(screening / entry)))
 
@@ -401,7 +401,7 @@ def _surface(
     chain = candidate if candidate.gamma is not None else next(iter(chains), None)
     if chain is None or chain.gamma is None:
         return None
-    readers = [size for size in SHOWN_READERS if size <= costs.most_batch]
+    readers = [size for size in SHOWN_READERS if size <= costs.max_batch]
     head, draft = _head_of(engine, chain), engine.draft
     uses_draft = drafters.find(chain.drafter).needs_draft and draft is not None
     network = draft.network if uses_draft and draft is not None else head.network if head is not None else None

@@ -16,7 +16,7 @@ from draftscope.drafters import DrafterInfo
 class RoundCosts(ABC):
     """Costs of rounds. Only their ratios matter where nothing else is timed."""
 
-    most_batch: int  # nothing is known of larger batches
+    max_batch: int  # nothing is known of larger batches
 
     @abstractmethod
     def ms(self, drafter: str, nodes: int, levels: int, batch: int) -> float:
@@ -65,7 +65,7 @@ class CalibratedCosts(RoundCosts):
     ) -> None:
         self.calibration = calibration
         self.context = context
-        self.most_batch = max(point.batch for point in calibration.verify)
+        self.max_batch = max(point.batch for point in calibration.verify)
         self._same_as = same_as
         self._timed = timed
         self._known: dict[tuple[str, int, int, int], float] = {}
@@ -102,10 +102,10 @@ class TypedCosts(RoundCosts):
     c: float
     v: Sequence[float] = (1.0,)
     o: float = 0.0
-    most_batch: int = 1
+    max_batch: int = 1
 
     def ms(self, drafter: str, nodes: int, levels: int, batch: int) -> float:
-        if batch > self.most_batch:
+        if batch > self.max_batch:
             raise ValueError(f"batch {batch}: these costs are of one sequence")
         if drafter == PLAIN or nodes == 0:
             return 1.0

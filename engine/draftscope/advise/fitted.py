@@ -17,7 +17,7 @@ from draftscope.base.cores import Company
 from draftscope.base.costs import PLAIN, Calibration
 from draftscope.measure.bench.rounds import MeasuredRounds
 
-LEAST_TIMED = 4  # rounds of one width
+MIN_TIMED = 4  # rounds of one width
 SPREAD = 0.35  # interquartile range over the median of plain's rounds before it is said
 CHANGED = 1.35  # plain's round now against the calibration's, either way
 
@@ -69,7 +69,7 @@ def _timed(costs: CalibratedCosts, name: str, probed: Probed) -> Timed:
     rounds = MeasuredRounds.joined([*probed.rounds, *probed.small_rounds])
     levels = np.array([level for run_levels in (*probed.levels, *probed.small_levels) for level in run_levels])
     widths, counts = np.unique(rounds.width, return_counts=True)
-    groups = [rounds.width == width for width in widths[counts >= LEAST_TIMED]] or [rounds.width > 0]
+    groups = [rounds.width == width for width in widths[counts >= MIN_TIMED]] or [rounds.width > 0]
     points = sorted(
         (_modelled_ms(costs, name, rounds, levels, group), rounds.only(group).round_ms, group.sum()) for group in groups
     )

@@ -21,9 +21,9 @@ class Limits:
     """Limits of one candidate. None where there is none, or where it cannot be said."""
 
     alpha: float | None  # its equal acceptance rate at every position; chains only
-    least_alpha: float | None  # below this it stops paying; chains only; above 1 means never pays
-    least_tau: float  # tokens a round below which it stops paying
-    most_step: float | None  # cost of a draft step, in rounds of plain, above which it stops paying
+    min_alpha: float | None  # below this it stops paying; chains only; above 1 means never pays
+    min_tau: float  # tokens a round below which it stops paying
+    max_step: float | None  # cost of a draft step, in rounds of plain, above which it stops paying
     step: float | None  # its own
     shortest: int | None  # tokens of an answer from which it pays; None if none does
     off_from: int | None  # readers from which on no candidate pays; None up to the largest known batch
@@ -41,13 +41,13 @@ def limits(
     spare = (tau - (chosen.cost - chosen.drafting)) / steps if has_steps else 0.0
     return Limits(
         alpha=alpha_of(tau, gamma) if fixed and gamma is not None else None,
-        least_alpha=alpha_of(chosen.cost, gamma) if fixed and gamma is not None else None,
-        least_tau=chosen.cost,
-        most_step=spare if has_steps and spare > 0 else None,
+        min_alpha=alpha_of(chosen.cost, gamma) if fixed and gamma is not None else None,
+        min_tau=chosen.cost,
+        max_step=spare if has_steps and spare > 0 else None,
         step=chosen.drafting / steps if has_steps else None,
         shortest=shortest_answer(chosen.steady, costs.plain(batch), batch * prefill.added(chosen.candidate.drafter)),
         off_from=off_from(observed, costs),
-        known_to=costs.most_batch,
+        known_to=costs.max_batch,
     )
 
 
@@ -68,12 +68,12 @@ def off_from(observed: Mapping[Candidate, Observed], costs: RoundCosts) -> int |
     """The smallest batch from which on no candidate is faster than plain in a full batch."""
     paying = [
         batch
-        for batch in batches(costs.most_batch)
+        for batch in batches(costs.max_batch)
         if any(steady_ratio(entry, rounds, costs, batch) > 1 for entry, rounds in observed.items())
     ]
     if not paying:
         return 1
-    later = [batch for batch in batches(costs.most_batch) if batch > paying[-1]]
+    later = [batch for batch in batches(costs.max_batch) if batch > paying[-1]]
     return later[0] if later else None
 
 
@@ -85,7 +85,7 @@ def schedule(
     chains = {entry: rounds for entry, rounds in observed.items() if entry.drafter == chosen.drafter and entry.gamma}
     if not chains:
         return []
-    sizes = batches(costs.most_batch)
+    sizes = batches(costs.max_batch)
     best = [_best_gamma(chains, costs, batch) for batch in sizes]
     if chosen.gamma:  # what was measured decides, wherever the model would have had the same answer as there
         place = max(index for index, size in enumerate(sizes) if size <= readers)

@@ -63,7 +63,7 @@ class Observed:
         return 1 + float(self.accepted.mean())
 
     @property
-    def most_levels(self) -> int:
+    def max_levels(self) -> int:
         return int(self.levels.max())
 
 
@@ -80,7 +80,7 @@ def conditional_alpha(observed: Observed) -> list[Interval]:
     reached are left out. Meaningful for chains: in a tree it is the share of levels."""
     picks = _resampled(len(observed.prompts))
     rates = []
-    for position in range(observed.most_levels):
+    for position in range(observed.max_levels):
         counts = np.array([_reached(prompt, position) for prompt in observed.prompts], dtype=float)  # [P, 2]
         if counts[:, 1].sum() == 0:
             break

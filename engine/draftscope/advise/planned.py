@@ -74,7 +74,7 @@ def planned(
     """
     if costs is None or values.c is not None:
         costs = TypedCosts(values.c or 0.0, values.v, values.o)
-    if question.concurrency > costs.most_batch:
+    if question.concurrency > costs.max_batch:
         raise DraftscopeError(
             f"concurrency = {question.concurrency}: --c and --v are costs of one sequence; leave them out to use this "
             "machine's calibration, or ask for one."
@@ -83,7 +83,7 @@ def planned(
     predicted = predict(question, observed, costs, PrefillTimes())
     best = predicted[0]
     ends = limits.limits(best, observed, costs, PrefillTimes(), question.concurrency)
-    readers = [size for size in (1, 2, 4, 8, 16, 32, 64) if size <= costs.most_batch]
+    readers = [size for size in (1, 2, 4, 8, 16, 32, 64) if size <= costs.max_batch]
     plan = limits.schedule(best.candidate, observed, costs, question.concurrency)
     on = best.ratio.median > 1
     return AdviceReport(

@@ -30,7 +30,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.rounds import KeptStep, MeasuredRounds, timed_steps
 from draftscope.measure.bench.systems import PLAIN, Case, refuse_unknown
 
-LEAST_ROUNDS = 4  # of a prompt, however slow the models are
+MIN_ROUNDS = 4  # of a prompt, however slow the models are
 KEEP_AFTER = 2  # prompts
 RUNS = 4  # that every drafter should get: warm-up, `KEEP_AFTER` prompts, and the rounds at its smallest size
 SMALL_ROUNDS = 10  # of a prompt, at a drafter's smallest size
@@ -171,12 +171,12 @@ def _time_small(engine: DecodingEngine, probed: Probed, ask: Ask) -> None:
 
 
 def _timed(session: Session, ask: Ask) -> Iterator[tuple[Step, KeptStep]]:
-    """The timed steps, as long as there is time, at least `LEAST_ROUNDS`."""
+    """The timed steps, as long as there is time, at least `MIN_ROUNDS`."""
     until = perf_counter() + ask.seconds
     for count, timed in enumerate(timed_steps(session), 1):
         ask.watch()
         yield timed
-        if perf_counter() > until and count >= LEAST_ROUNDS:
+        if perf_counter() > until and count >= MIN_ROUNDS:
             return
 
 

@@ -19,7 +19,7 @@ from draftscope.advise.candidates import Candidate
 from draftscope.advise.model import TAIL, Predicted, value
 from draftscope.advise.probe import Watch, nobody
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import LEAST_RUNS, LOOK, Measured
+from draftscope.advise.verdict import LOOK, MIN_RUNS, Measured
 from draftscope.base.cores import Company, OtherCores
 from draftscope.base.steps import Steps
 from draftscope.decode.engine import DecodingEngine
@@ -151,11 +151,11 @@ class Ratios:
 
 def _trimmed(values: NDArray[np.float64], level: float, more: float) -> tuple[float, float]:
     """The trimmed mean and how far its interval reaches (Tukey and McLaughlin), with `more` as a further standard
-    error; the mean of fewer than `LEAST_RUNS`."""
+    error; the mean of fewer than `MIN_RUNS`."""
     from scipy.special import stdtrit  # not at the top: it takes longer to import than all that needs no statistics
 
     count, ordered = len(values), np.sort(values)
-    cut = int(TRIMMED * count) if count >= LEAST_RUNS else 0
+    cut = int(TRIMMED * count) if count >= MIN_RUNS else 0
     middle = float(ordered[cut : count - cut].mean())
     if count == 1:
         return middle, 0.0

@@ -9,8 +9,8 @@ from enum import StrEnum
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 
-MOST_READERS = 64  # batches that a calibration measures
-LEAST_SECONDS = 1.0
+MAX_READERS = 64  # batches that a calibration measures
+MIN_SECONDS = 1.0
 
 
 class Objective(StrEnum):
@@ -37,12 +37,12 @@ class Question:
     def __post_init__(self) -> None:
         Settings.of(temperature=self.temperature)
         Settings.of(max_new_tokens=self.length)
-        if not 1 <= self.concurrency <= MOST_READERS:
-            raise DraftscopeError(f"concurrency = {self.concurrency}: choose 1 to {MOST_READERS}.")
+        if not 1 <= self.concurrency <= MAX_READERS:
+            raise DraftscopeError(f"concurrency = {self.concurrency}: choose 1 to {MAX_READERS}.")
         if self.context is not None and self.context < 2:
             raise DraftscopeError(f"context = {self.context}: choose at least 2.")
-        if not self.seconds >= LEAST_SECONDS:
-            raise DraftscopeError(f"seconds = {self.seconds:g}: choose at least {LEAST_SECONDS:g}.")
+        if not self.seconds >= MIN_SECONDS:
+            raise DraftscopeError(f"seconds = {self.seconds:g}: choose at least {MIN_SECONDS:g}.")
         if self.objective is Objective.COST and self.price_per_hour is None:
             raise DraftscopeError("--objective cost needs --price-per-hour, the price of an hour of this machine.")
         if self.price_per_hour is not None and not 0 < self.price_per_hour < float("inf"):

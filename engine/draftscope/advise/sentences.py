@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from draftscope.advise.limits import Limits
 from draftscope.advise.model import Predicted
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import FAR, FEW, LEAST_RUNS, AdviceDecision, AtTemperature, Measured, Verdict
+from draftscope.advise.verdict import FAR, FEW, MIN_RUNS, AdviceDecision, AtTemperature, Measured, Verdict
 from draftscope.measure.bench.statistics import Interval
 
 OF = {
@@ -61,11 +61,11 @@ def where_it_ends(limits: Limits, name: str) -> list[str]:
         said.append(f"It pays up to {limits.known_to} concurrent requests, the most that were calibrated (predicted).")
     if limits.shortest is not None and limits.shortest > 1:
         said.append(f"Answers under {limits.shortest} tokens do not pay.")
-    if limits.least_alpha is not None and limits.alpha is not None:
-        rates = f"{limits.least_alpha:.2f} (yours: {limits.alpha:.2f})"
+    if limits.min_alpha is not None and limits.alpha is not None:
+        rates = f"{limits.min_alpha:.2f} (yours: {limits.alpha:.2f})"
         said.append(f"{name} would stop paying below an acceptance rate of {rates}.")
-    elif limits.least_tau > 1:
-        said.append(f"{name} would stop paying below {limits.least_tau:.2f} tokens a round.")
+    elif limits.min_tau > 1:
+        said.append(f"{name} would stop paying below {limits.min_tau:.2f} tokens a round.")
     else:  # no round has fewer than one token
         said.append(f"{name} pays whatever it guesses: its rounds were measured to cost no more than plain ones.")
     return said
@@ -74,19 +74,19 @@ def where_it_ends(limits: Limits, name: str) -> list[str]:
 def would_change(limits: Limits) -> list[str]:
     """What would have to change before it pays."""
     said = []
-    if limits.least_alpha is not None and limits.alpha is not None:
+    if limits.min_alpha is not None and limits.alpha is not None:
         said.append(
-            f"It would pay above an acceptance rate of {limits.least_alpha:.2f} (yours: {limits.alpha:.2f})."
-            if limits.least_alpha < 1
+            f"It would pay above an acceptance rate of {limits.min_alpha:.2f} (yours: {limits.alpha:.2f})."
+            if limits.min_alpha < 1
             else "It would not pay even if every drafted token were accepted."
         )
     else:
-        said.append(f"It would pay above {limits.least_tau:.2f} tokens a round.")
+        said.append(f"It would pay above {limits.min_tau:.2f} tokens a round.")
     if limits.step is not None:
         said.append(
-            f"Or if a draft step took less than {limits.most_step:.2f} of a round of plain decoding "
+            f"Or if a draft step took less than {limits.max_step:.2f} of a round of plain decoding "
             f"(yours: {limits.step:.2f})."
-            if limits.most_step is not None
+            if limits.max_step is not None
             else "A faster draft alone would not help: verification already takes longer than the accepted tokens save."
         )
     return said
@@ -163,7 +163,7 @@ def _needed(decision: AdviceDecision) -> str:
     if decision.prompts_needed is None:
         return "The difference is under 1%: no practical number of prompts would tell, and it would hardly matter."
     if not decision.chosen.has_enough_runs:
-        return f"Give {FEW} prompts or more, or more seconds; {LEAST_RUNS} runs beside plain decoding are the least."
+        return f"Give {FEW} prompts or more, or more seconds; {MIN_RUNS} runs beside plain decoding are the least."
     return f"About {decision.prompts_needed} prompts would tell, if the median stays where it is."
 
 

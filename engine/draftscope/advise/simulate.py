@@ -17,7 +17,7 @@ from draftscope.advise.observed import Observed
 from draftscope.decode.session import COMPACT_AT
 
 SEQUENCES = 256  # simulated, in batches
-MOST_TOKENS = 128  # a longer answer takes as much longer as it has more tokens
+MAX_TOKENS = 128  # a longer answer takes as much longer as it has more tokens
 
 Cost = Callable[[int, int, int], float]  # nodes, levels, rows of the batch -> ms of a round
 
@@ -27,7 +27,7 @@ def finish_times(observed: Observed, cost: Cost, batch: int, tokens: int) -> NDA
 
     Each of P prompts has S batches, of which it is the first sequence; the others are drawn from all prompts.
     """
-    shown, prompts = min(tokens, MOST_TOKENS), len(observed.prompts)
+    shown, prompts = min(tokens, MAX_TOKENS), len(observed.prompts)
     draws = np.random.default_rng(0)
     per_prompt = max(2, max(8, SEQUENCES // batch) // prompts)
     form = prompts * per_prompt, batch

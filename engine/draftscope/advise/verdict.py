@@ -15,12 +15,12 @@ from draftscope.advise.candidates import Candidate
 from draftscope.measure.bench.statistics import Interval
 
 FEW = 5  # prompts: with fewer, nothing is said about other texts
-LEAST_RUNS = 5  # beside plain: all of fewer may be faster by chance, with a probability of 1/16 or more
+MIN_RUNS = 5  # beside plain: all of fewer may be faster by chance, with a probability of 1/16 or more
 LOOK = 0.995  # of the interval at each look before the end
 MATTERS = 1.02  # less speed than this is not worth a setting: an interval below it says to leave it off
 IMPOSSIBLE = 1.03  # times the tokens a round: a ratio above was disturbed, since no round is cheaper than plain's
 FAR = 0.10  # between prediction and measurement: more is explained
-LEAST_DIFFERENCE = 0.01  # a smaller one is not worth looking for
+MIN_DIFFERENCE = 0.01  # a smaller one is not worth looking for
 
 
 class Verdict(StrEnum):
@@ -50,7 +50,7 @@ class Measured:
     @property
     def has_enough_runs(self) -> bool:
         """Whether its runs are enough to decide."""
-        return self.runs >= LEAST_RUNS and self.possible
+        return self.runs >= MIN_RUNS and self.possible
 
     @property
     def possible(self) -> bool:
@@ -104,12 +104,12 @@ def clear(measured: Sequence[Measured]) -> bool:
 def prompts_needed(measured: Measured) -> int | None:
     """The number of prompts whose interval would no longer contain 1, if the median stays and the width falls with
     their square root; at least `FEW`, since fewer do not tell how prompts differ. None where the difference is under
-    `LEAST_DIFFERENCE`. After too few runs nothing is known of the width: then `FEW`."""
+    `MIN_DIFFERENCE`. After too few runs nothing is known of the width: then `FEW`."""
     ratio = measured.ratio
     if not measured.has_enough_runs:
         return FEW
     difference = abs(ratio.median - 1)
-    if difference < LEAST_DIFFERENCE:
+    if difference < MIN_DIFFERENCE:
         return None
     reach = ratio.median - ratio.low if ratio.median > 1 else ratio.high - ratio.median
     return max(FEW, measured.prompts + 1, math.ceil(measured.prompts * (reach / difference) ** 2 - 1e-9))

@@ -17,7 +17,7 @@ from draftscope.forecast.tables import Card, find_card, find_engine
 
 CARDS = tuple(map(find_card, ("H100", "H200", "B200", "A100", "MI300X", "L4", "RTX 4090")))
 ENGINE = find_engine("vLLM")  # what would serve there
-LEAST_BYTES = 10**9  # of a target: a smaller one takes as long as its launches on a card, whatever the drafter
+MIN_BYTES = 10**9  # of a target: a smaller one takes as long as its launches on a card, whatever the drafter
 WEIGHT_BYTES = 2
 
 
@@ -41,10 +41,10 @@ class WhatIf:
 def refusal(surface: Mapping[str, Any], wanted: WhatIf) -> str | None:
     """Why the card says nothing about this target, or None."""
     size = surface["target_bytes"]
-    if wanted.card is None or size >= LEAST_BYTES:
+    if wanted.card is None or size >= MIN_BYTES:
         return None
     return (
-        f"A target of {size / 1e9:.2f} GB says nothing about {wanted.card.name}: below {LEAST_BYTES / 1e9:.0f} GB a "
+        f"A target of {size / 1e9:.2f} GB says nothing about {wanted.card.name}: below {MIN_BYTES / 1e9:.0f} GB a "
         "forward takes as long as its launches. Name the model you would serve: draftscope forecast MODEL --card NAME."
     )
 

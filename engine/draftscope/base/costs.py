@@ -27,7 +27,7 @@ NOT_KEPT = "These costs are not kept: stop other work on this machine and run 'd
 FALLS = 1.25  # times: so much longer with fewer rows, and beyond the noise, is not the machine's
 ERRORS = 3  # standard errors
 SMALL = 0.1  # of the target's bytes: a step of such a draft takes no longer than a round of plain decoding
-LEAST_OVERHEAD = 5.0  # ms: a round beside its forwards may take so long however small the model is
+MIN_OVERHEAD = 5.0  # ms: a round beside its forwards may take so long however small the model is
 
 
 class _Record(BaseModel):
@@ -298,7 +298,7 @@ def falling(points: Iterable[Verify]) -> list[str]:
 
 def _slow(calibration: Calibration) -> list[str]:
     """Rounds that take longer beside their forwards than a whole round of plain decoding does."""
-    most = max(LEAST_OVERHEAD, calibration.verify_ms(1) if calibration.verify else 0.0)
+    most = max(MIN_OVERHEAD, calibration.verify_ms(1) if calibration.verify else 0.0)
     return [
         f"{'A round of plain decoding' if name == PLAIN else f'A round of {name}'} took {one.overhead:.2f} ms beside "
         f"its forwards, and a forward of one row {calibration.verify_ms(1):.2f} ms."

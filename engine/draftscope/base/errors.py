@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-MOST_QUOTED = 80  # characters of what somebody wrote that a message repeats
-MOST_NAMED = 200  # of a path or another name, whoever wrote the message
-LONG = re.compile(rf"'[^'\n]{{{MOST_NAMED + 1},}}'|[^\s']{{{MOST_NAMED + 1},}}")  # in quotation marks, or one word
+MAX_QUOTED = 80  # characters of what somebody wrote that a message repeats
+MAX_NAMED = 200  # of a path or another name, whoever wrote the message
+LONG = re.compile(rf"'[^'\n]{{{MAX_NAMED + 1},}}'|[^\s']{{{MAX_NAMED + 1},}}")  # in quotation marks, or one word
 
 
 class DraftscopeError(Exception):
@@ -28,18 +28,18 @@ class PluginWarning(UserWarning):
 
 
 def cut(message: str) -> str:
-    """A message as people can read it: no name in it is longer than `MOST_NAMED` characters, and it can be printed."""
+    """A message as people can read it: no name in it is longer than `MAX_NAMED` characters, and it can be printed."""
     shorter = LONG.sub(_shortened, message)
     return shorter.encode("utf-8", "backslashreplace").decode()
 
 
 def _shortened(match: re.Match[str]) -> str:
     """The beginning and the end of a name: the end of a path says more than its middle."""
-    name, half = match[0], MOST_NAMED // 2
+    name, half = match[0], MAX_NAMED // 2
     return f"{name[:half]}...{name[-half:]}"
 
 
-def quoted(value: object, most: int = MOST_QUOTED) -> str:
+def quoted(value: object, most: int = MAX_QUOTED) -> str:
     """The value as a message repeats it: cut, and without characters that no terminal or file can take."""
     text = value if isinstance(value, str) else repr(value)
     text = text if len(text) <= most else text[:most] + "..."

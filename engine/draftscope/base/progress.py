@@ -10,7 +10,7 @@ from typing import TypeVar
 from draftscope.base.steps import Steps, mapped
 
 Found = TypeVar("Found")
-LEAST_SECONDS = 2.0  # after which the time left is foreseen
+MIN_SECONDS = 2.0  # after which the time left is foreseen
 
 
 @dataclass(frozen=True)
@@ -77,4 +77,4 @@ class Pace:
         left = unit * max(self._work - self._done, 0.0) + self._later(unit)
         spent = now - self._began
         share = min(spent / max(spent + left, 1e-9), 0.99)
-        self._watch(Progress(doing, share, left if spent >= LEAST_SECONDS else None))
+        self._watch(Progress(doing, share, left if spent >= MIN_SECONDS else None))

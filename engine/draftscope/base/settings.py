@@ -16,7 +16,7 @@ LISTS = {  # what pydantic says of tuples, by its types of errors
     "too_short": "should have at least {min_length}",
     "too_long": "should have at most {max_length}",
 }
-LEAST_TEMPERATURE = 1e-30  # logits divided by less overflow in fp32, and the softmax of infinities is NaN
+MIN_TEMPERATURE = 1e-30  # logits divided by less overflow in fp32, and the softmax of infinities is NaN
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class GeneralSettings(BaseModel):
     @field_validator("temperature")
     @classmethod
     def _divides_in_fp32(cls, temperature: float) -> float:
-        if 0.0 < temperature < LEAST_TEMPERATURE:
+        if 0.0 < temperature < MIN_TEMPERATURE:
             raise ValueError(
-                f"too small to divide by in fp32; choose 0 for greedy decoding, or at least {LEAST_TEMPERATURE:g}"
+                f"too small to divide by in fp32; choose 0 for greedy decoding, or at least {MIN_TEMPERATURE:g}"
             )
         return temperature
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 LANE = "transformers"
-MOST_SEED, UNSEEDED = 2**53, -1  # torch seeds itself with a larger number where nobody does
+MAX_SEED, UNSEEDED = 2**53, -1  # torch seeds itself with a larger number where nobody does
 DRAWN_OTHERWISE = (
     "What was drawn here cannot be drawn again, so its random numbers are unknown: something else draws between "
     "drafting and verifying, such as dropout. Call model.eval()."
@@ -317,7 +317,7 @@ class _Call:
             transformers=transformers.__version__, device=device_name(self.device),
             dtype=str(self.model.dtype).removeprefix("torch."), threads=torch.get_num_threads(), models=models,
             drafter="prompt lookup" if assistant is None else "assistant", exact=True, rule="token",
-            seed=seed if seed <= MOST_SEED else UNSEEDED, settings=settings, prompt=prompt,
+            seed=seed if seed <= MAX_SEED else UNSEEDED, settings=settings, prompt=prompt,
             prompt_tokens=len(self.prompt), prompt_last_raw=self.pieces.shown(self.prompt[-1]),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )  # fmt: skip

@@ -38,7 +38,7 @@ from draftscope.verify.uniforms import Streams
 
 WIDTHS = (1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 65)
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
-MOST_ROWS = 320  # in one forward, of all sequences of a batch
+MAX_ROWS = 320  # in one forward, of all sequences of a batch
 CONTEXTS = (64, 256, 512, 1024, 4096, 16384)
 CONTEXT = 256
 GAMMAS = (1, 3, 5, 8)
@@ -187,7 +187,7 @@ class _Forwards:
 
     def _cases(self, batch: int) -> list[tuple[int, int]]:
         """Widths and contexts."""
-        cases = [(width, self.context) for width in WIDTHS if batch * width <= MOST_ROWS or width == 1]
+        cases = [(width, self.context) for width in WIDTHS if batch * width <= MAX_ROWS or width == 1]
         others = CONTEXTS if batch == 1 else CONTEXTS[:1]
         return cases + [(1, tokens) for tokens in others if tokens + 1 <= self.model.context and tokens != self.context]
 

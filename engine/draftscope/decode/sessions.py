@@ -33,7 +33,7 @@ def open_session(
     """A session of prompts [B][tokens]; row b draws from the b-th of `streams`. `ends`: EOS ends a text."""
     settings = through_text(pair, settings)
     info = drafters.find(settings.drafter)
-    nodes = info.most_nodes(settings)
+    nodes = info.max_nodes(settings)
     context = sum(map(len, prompts)) // len(prompts) + settings.max_new_tokens // 2  # about, half way
     ending = Ending(pair.eos if ends else frozenset(), settings.stop, settings.max_new_tokens)
     parts = Parts(

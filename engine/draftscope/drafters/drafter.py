@@ -198,7 +198,7 @@ class DrafterInfo(Generic[OptionsT]):
         """The names of the options that it reads."""
         return tuple(self.options.model_fields)
 
-    def most_nodes(self, settings: Settings) -> int:
+    def max_nodes(self, settings: Settings) -> int:
         """The most nodes that a round may have under these settings."""
         return self.nodes(settings) if self.nodes is not None else settings.options(self.options).nodes
 

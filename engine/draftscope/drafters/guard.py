@@ -33,7 +33,7 @@ def guarded_info(info: DrafterInfo) -> DrafterInfo:
 
     def nodes(settings: Settings) -> int:
         with _named(info.name, "when it counts its nodes"):
-            return info.most_nodes(settings)
+            return info.max_nodes(settings)
 
     def unfit(target: Model) -> str:
         try:
@@ -59,7 +59,7 @@ def create(info: DrafterInfo, parts: Parts[Any]) -> Drafter:
         raise DraftscopeError(
             f"The drafter '{info.name}' has layers = {quoted(made.layers)}; give a tuple of some of 0 to {most}."
         )
-    return Guarded(made, info.name, parts.vocabulary, info.most_nodes(parts.settings))
+    return Guarded(made, info.name, parts.vocabulary, info.max_nodes(parts.settings))
 
 
 class Guarded(Drafter):

@@ -18,7 +18,7 @@ from traceback import extract_tb
 from typing import Literal
 
 from draftscope import drafters
-from draftscope.base.errors import MOST_NAMED, DraftscopeError, quoted
+from draftscope.base.errors import MAX_NAMED, DraftscopeError, quoted
 from draftscope.base.progress import Progress
 from draftscope.base.settings import LOSSY
 from draftscope.base.steps import mapped
@@ -35,7 +35,7 @@ from draftscope.verify.tree import even
 
 TREE = (3, 2)  # in the distribution tests: siblings that are rejected, whatever tree would be fastest
 CHAIN_T, TREE_T = 1.0, 2.0  # temperatures of the distribution tests; siblings are seldom all rejected at 1
-LEAST_SHARE = 0.02  # of the runs, after which the time left is estimated
+MIN_SHARE = 0.02  # of the runs, after which the time left is estimated
 
 ENGINE = Path(__file__).parents[1]
 PROGRESS_S = 1.0  # between two events of a check that tell only how far it is
@@ -187,7 +187,7 @@ def _engine_error(name: str, error: Exception) -> Finding:
     """The finding that the engine ended a test with an exception: which one, and where."""
     frames = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(ENGINE)]
     where = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
-    kind, message = type(error).__name__, quoted(str(error), MOST_NAMED)
+    kind, message = type(error).__name__, quoted(str(error), MAX_NAMED)
     return Finding(name, False, f"not tested: the engine ended with {kind}{where}: {message}", error=kind)
 
 
@@ -199,5 +199,5 @@ def _timed(runs: Iterator[float | Finding], doing: str, more: int) -> Iterator[P
             yield share
             continue
         spent = monotonic() - began
-        known = share >= LEAST_SHARE
+        known = share >= MIN_SHARE
         yield Progress(doing, share, spent / share * (1.0 - share + more) if known else None)

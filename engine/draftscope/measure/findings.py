@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from draftscope.base.errors import DraftscopeError
 
 FALSE_ALARM = 1e-6  # probability that a distribution test fails for a correct implementation
-LEAST_SAMPLES = 500  # with fewer, hardly any outcome is expected five times, and a test says nothing
+MIN_SAMPLES = 500  # with fewer, hardly any outcome is expected five times, and a test says nothing
 
 
 def refuse_few(samples: int) -> None:
     """Raises `DraftscopeError` for too few runs of a distribution test."""
-    if not isinstance(samples, int) or samples < LEAST_SAMPLES:
+    if not isinstance(samples, int) or samples < MIN_SAMPLES:
         raise DraftscopeError(
-            f"samples = {samples!r}: too few to tell distributions apart; choose {LEAST_SAMPLES} or more."
+            f"samples = {samples!r}: too few to tell distributions apart; choose {MIN_SAMPLES} or more."
         )
 
 

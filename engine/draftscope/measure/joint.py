@@ -18,7 +18,7 @@ from draftscope.decode.session import Step
 from draftscope.drafters.settings import Settings
 from draftscope.verify.sampling import Sampling
 
-LEAST_DUE = 5  # times an outcome must be expected to be compared by itself
+MIN_DUE = 5  # times an outcome must be expected to be compared by itself
 BATCH = 256  # runs decoded together
 
 Joint = dict[tuple[int, ...], float]
@@ -183,7 +183,7 @@ def sampling(
 
 
 def chi_square(observed: Counts, expected: Joint, samples: int) -> tuple[float, int, float]:
-    """Statistic, degrees of freedom and p-value. Outcomes expected fewer than `LEAST_DUE` times are pooled.
+    """Statistic, degrees of freedom and p-value. Outcomes expected fewer than `MIN_DUE` times are pooled.
 
     An outcome that the target cannot write gives p = 0.
     """
@@ -193,7 +193,7 @@ def chi_square(observed: Counts, expected: Joint, samples: int) -> tuple[float, 
     rare_seen = rare_due = 0.0
     for outcome, probability in expected.items():
         due = probability * samples
-        if due >= LEAST_DUE:
+        if due >= MIN_DUE:
             cells.append((observed[outcome], due))
         else:
             rare_seen, rare_due = rare_seen + observed[outcome], rare_due + due

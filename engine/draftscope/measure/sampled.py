@@ -22,7 +22,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM, Finding
 from draftscope.measure.greedy import GreedyTest
 from draftscope.measure.joint import (
-    LEAST_DUE,
+    MIN_DUE,
     Counts,
     Joint,
     along,
@@ -103,7 +103,7 @@ def choose_text(
         for top_k in range(settings.top_k, settings.top_k + TOP_KS):
             there = settings.model_copy(update={"top_k": top_k})
             expected = expected_joint(engine, text, there, length)
-            if sum(probability * samples >= LEAST_DUE for probability in expected.values()) > MIN_FREEDOM:
+            if sum(probability * samples >= MIN_DUE for probability in expected.values()) > MIN_FREEDOM:
                 return text, there, expected
     return texts[0], settings, None
 

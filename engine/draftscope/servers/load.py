@@ -24,7 +24,7 @@ from draftscope.servers.race import Answer, Lane, Race, RacePrompt, answered
 
 CUT = "interrupted"
 MOST = 64  # requests at once
-MOST_FAILURES = 3  # in a row, of one worker: it stops
+MAX_FAILURES = 3  # in a row, of one worker: it stops
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _point(lane: Lane, concurrency: int, plan: LoadPlan) -> LoadPoint:
     def work() -> list[_Done]:
         done: list[_Done] = []
         failures = 0
-        while failures < MOST_FAILURES:
+        while failures < MAX_FAILURES:
             with lock:
                 number, due = next(arrivals, (-1, end))
             if number < 0 or due >= end:

@@ -8,7 +8,7 @@ from draftscope.servers.adapter import Counted
 
 LINE = re.compile(r"^(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>[^\n]*)\})?\s+(?P<value>[-+.\deE]+)\s*$", re.MULTILINE)
 POSITION = re.compile(r'position="(\d+)"')
-MOST_POSITIONS = 4096
+MAX_POSITIONS = 4096
 
 
 def spec_decode(text: str, prefix: str) -> Counted | None:
@@ -22,7 +22,7 @@ def spec_decode(text: str, prefix: str) -> Counted | None:
         value = int(float(match["value"]))
         totals[name] = totals.get(name, 0) + value
         at = POSITION.search(match["labels"] or "")
-        if at and name == "accepted_tokens_per_pos" and int(at[1]) < MOST_POSITIONS:
+        if at and name == "accepted_tokens_per_pos" and int(at[1]) < MAX_POSITIONS:
             positions[int(at[1])] = positions.get(int(at[1]), 0) + value
     if "drafts" not in totals and "draft_tokens" not in totals:
         return None

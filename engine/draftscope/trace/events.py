@@ -30,8 +30,8 @@ LastKind = Literal["correction", "bonus", "plain"]
 EndReason = Literal["eos", "stop", "length", "cancelled", "error"]
 
 
-MOST_PARTS = 4096  # nodes of a round, tokens of a distribution ...: 16 times what a drafter may draft
-MOST_SETTINGS = 1024  # entries in a run's settings
+MAX_PARTS = 4096  # nodes of a round, tokens of a distribution ...: 16 times what a drafter may draft
+MAX_SETTINGS = 1024  # entries in a run's settings
 
 Item = TypeVar("Item")
 
@@ -51,12 +51,12 @@ class _List:
 
 
 Listed = Annotated[list[Item], _List()]
-Parts = Annotated[list[Item], _List(MOST_PARTS)]
+Parts = Annotated[list[Item], _List(MAX_PARTS)]
 
 
 def _few(settings: Any) -> Any:
-    if isinstance(settings, dict) and len(settings) > MOST_SETTINGS:
-        raise ValueError(f"{len(settings)} settings, where a run has at most {MOST_SETTINGS}")
+    if isinstance(settings, dict) and len(settings) > MAX_SETTINGS:
+        raise ValueError(f"{len(settings)} settings, where a run has at most {MAX_SETTINGS}")
     return settings
 
 

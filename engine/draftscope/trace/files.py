@@ -95,16 +95,16 @@ def line(event: AnyEvent) -> str:
     return event.model_dump_json(exclude_none=True)
 
 
-def read(path: str | Path, most_bytes: int = MAX_BYTES) -> Recording:
+def read(path: str | Path, max_bytes: int = MAX_BYTES) -> Recording:
     """Reads a trace. Of a truncated file, the whole events are returned with a warning.
 
     Raises `DraftscopeError` for a file that is not a trace, is of an unknown schema version, tells an impossible
-    history (see `validate`), or is too large: more than `most_bytes` when unpacked, or a part of it beyond its bound.
+    history (see `validate`), or is too large: more than `max_bytes` when unpacked, or a part of it beyond its bound.
     """
     path = Path(path)
     events: list[AnyEvent] = []
     validator = Validator()
-    for text in _lines(path, most_bytes):
+    for text in _lines(path, max_bytes):
         if text is None:
             return _shortened(path, events)
         if len(events) == MAX_EVENTS:
@@ -150,16 +150,16 @@ def _parse(text: bytes) -> Any:
     return from_json(text, cache_strings="keys")
 
 
-def _lines(path: Path, most_bytes: int) -> Iterator[bytes | None]:
+def _lines(path: Path, max_bytes: int) -> Iterator[bytes | None]:
     """The lines of a plain or gzipped file; None where the data ends early or is damaged."""
     try:
-        with _unpacked(path, most_bytes) as file:
+        with _unpacked(path, max_bytes) as file:
             blank = total = 0
-            while text := file.readline(min(MAX_LINE, most_bytes - total) + 1):  # a line may have no end
+            while text := file.readline(min(MAX_LINE, max_bytes - total) + 1):  # a line may have no end
                 total += len(text)
-                if total > most_bytes:
+                if total > max_bytes:
                     raise DraftscopeError(
-                        f"'{path.name}' is larger than {most_bytes // MIB} MiB unpacked; record a shorter run."
+                        f"'{path.name}' is larger than {max_bytes // MIB} MiB unpacked; record a shorter run."
                     )
                 _refuse_huge(path, text)
                 if not text.isspace():
@@ -186,13 +186,13 @@ def _refuse_huge(path: Path, line: bytes) -> None:
     raise DraftscopeError(f"'{path.name}' has {what}, which no run writes; record the run again.")
 
 
-def _unpacked(path: Path, most_bytes: int) -> IO[bytes]:
+def _unpacked(path: Path, max_bytes: int) -> IO[bytes]:
     """The open file. Raises OSError, or `DraftscopeError` for one that is too large or is a pipe or a device."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # a pipe may never have an end
         raise DraftscopeError(f"'{path}' is not a regular file; save the trace to a file first.")
-    if status.st_size > most_bytes:
-        raise DraftscopeError(f"'{path.name}' is larger than {most_bytes // MIB} MiB; record a shorter run.")
+    if status.st_size > max_bytes:
+        raise DraftscopeError(f"'{path.name}' is larger than {max_bytes // MIB} MiB; record a shorter run.")
     with path.open("rb") as probe:
         zipped = probe.read(2) == b"\x1f\x8b"
     return cast(IO[bytes], gzip.open(path, "rb")) if zipped else path.open("rb")

@@ -32,8 +32,8 @@ CLOSE = 2e-7  # a uniform this near to its threshold: rounding decides the resul
 RENEWED = 1e-4  # by how much a probability may miss the one worked out from the distributions before
 LEAST = 1e-4  # mass: what is left of less is mostly rounding
 CLOCK_MS = 0.01
-MOST_PREFILLS = 10_000  # of a sequence: one for every piece of its prompt
-MOST_SEQUENCES = 4096  # of a lane
+MAX_PREFILLS = 10_000  # of a sequence: one for every piece of its prompt
+MAX_SEQUENCES = 4096  # of a lane
 BLOCK = "block"
 CHOSEN = ("greedy", "deterministic")  # the target's own token decides
 COMPARED = ("typical", "top-k")  # p itself is compared with the threshold
@@ -61,8 +61,8 @@ class Validator:
             raise ImpossibleError(f"a {event.kind} of lane '{quoted(event.lane)}' comes before the lane's start")
         lane = sequences.setdefault(event.sequence, _Lane())
         try:
-            if len(sequences) > MOST_SEQUENCES:
-                raise ImpossibleError(f"more than {MOST_SEQUENCES:,} texts are decoded at once")
+            if len(sequences) > MAX_SEQUENCES:
+                raise ImpossibleError(f"more than {MAX_SEQUENCES:,} texts are decoded at once")
             if isinstance(event, Prefill):
                 lane.prefill(event)
             elif isinstance(event, Round):
@@ -103,8 +103,8 @@ class _Lane:
     def prefill(self, event: Prefill) -> None:
         _refuse_backwards(event.start, event.end, 0.0)
         self.prefills += 1
-        if self.prefills > MOST_PREFILLS:
-            raise ImpossibleError(f"more than {MOST_PREFILLS:,} events say how much of the prompt was read")
+        if self.prefills > MAX_PREFILLS:
+            raise ImpossibleError(f"more than {MAX_PREFILLS:,} events say how much of the prompt was read")
 
     def add(self, event: Round | Burst) -> None:
         if self.cut:

@@ -11,13 +11,13 @@ from tests.programs.attacks import visitor
 from tests.programs.attacks.outcome import Outcome
 from tests.programs.attacks.server import Server
 
-CALLS, TOKENS, FEW, MOST_S = 80, 64, 4, 5.0
+CALLS, TOKENS, FEW, MAX_S = 80, 64, 4, 5.0
 
 
 def attack(server: Server) -> Outcome:
     waited, refused = asyncio.run(_beside(server))
     tried = f"{CALLS} calls of {TOKENS} tokens beside another visitor's {FEW} tokens"
-    return Outcome(tried, waited < MOST_S, f"the {FEW} tokens came after {waited:.1f} s; {refused} calls were refused")
+    return Outcome(tried, waited < MAX_S, f"the {FEW} tokens came after {waited:.1f} s; {refused} calls were refused")
 
 
 async def _beside(server: Server) -> tuple[float, int]:

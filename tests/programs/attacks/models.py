@@ -18,7 +18,7 @@ from tests.programs.attacks.outcome import Outcome
 from tests.programs.attacks.server import Server
 
 LOAD_S, RUN_S = 90.0, 90.0
-MOST_GROWTH_MB = 2000.0  # of the engine
+MAX_GROWTH_MB = 2000.0  # of the engine
 TEMPLATES = {
     "300 MB": "{{ 'a' * 300000000 }}",
     "nested loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}"
@@ -89,7 +89,7 @@ def _loaded(server: Server, tried: str, makes: list[Callable[[Path], Path]], run
             grown = max(grown, server.memory_mb()[1] - before)
     whole = asyncio.run(_told(server, "embedded", True))
     ended = server.engine != engine
-    held = all(told) and not ended and grown < MOST_GROWTH_MB and whole == "decoded"
+    held = all(told) and not ended and grown < MAX_GROWTH_MB and whole == "decoded"
     sentences = " / ".join(text[:60] or "no answer" for text in told)
     return Outcome(
         tried, held, f"{sentences}; then {whole or 'nothing'}{'; the engine process ended' if ended else ''}"

@@ -18,8 +18,8 @@ from tests.support.framed import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 READY_S = 300.0
-MOST_UPLOAD_MB = 64
-MOST_MEMORY = 16 * 2**30  # bytes that each process may map, so that an attack that succeeds takes no more of a machine
+MAX_UPLOAD_MB = 64
+MAX_MEMORY = 16 * 2**30  # bytes that each process may map, so that an attack that succeeds takes no more of a machine
 
 
 class Server:
@@ -27,16 +27,16 @@ class Server:
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.port, self.log, self.uploads = free_port(), folder / "log", folder / "uploads"
-        self.url, self.most_upload = f"http://127.0.0.1:{self.port}", MOST_UPLOAD_MB * 2**20
+        self.url, self.max_upload = f"http://127.0.0.1:{self.port}", MAX_UPLOAD_MB * 2**20
         variables = os.environ | {
             "GRADIO_SERVER_NAME": "127.0.0.1", "GRADIO_SERVER_PORT": str(self.port), "DRAFTSCOPE_TARGET": "embedded",
-            "GRADIO_TEMP_DIR": str(self.uploads), "DRAFTSCOPE_MOST_UPLOAD_MB": str(MOST_UPLOAD_MB), **environment,
+            "GRADIO_TEMP_DIR": str(self.uploads), "DRAFTSCOPE_MAX_UPLOAD_MB": str(MAX_UPLOAD_MB), **environment,
         }  # fmt: skip
         self.began = time.monotonic()
         with self.log.open("w") as file:
             self.process = subprocess.Popen(
                 [sys.executable, "app/main.py"], cwd=ROOT, env=variables, stdout=file, stderr=file,
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY)),
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY)),
             )  # fmt: skip
 
     def wait_page(self) -> float:

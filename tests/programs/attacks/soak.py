@@ -23,7 +23,7 @@ from tests.programs.attacks.visitor import Visitor, client
 CLIENTS, SEED, INTERVALS = 6, 1, 10
 CANCELLED = 1 / 6
 TIE = 0.1  # logits of a 16-bit model
-MOST_GROWTH_MB = 60.0  # of each process, after the first tenth: caches of kernels and of tokens fill up
+MAX_GROWTH_MB = 60.0  # of each process, after the first tenth: caches of kernels and of tokens fill up
 DRAFTERS = ("draft", "sampled-tree", "topk-tree", "ngram", "suffix", "lookahead", "early-exit", "eagle3-tree", "plain")
 PROMPTS = ("Once upon a time", "def add(a, b):\n    return", "1 2 3 4 5 6 7", "To be, or not to be", "é€ \U0001f600 ")
 
@@ -130,7 +130,7 @@ def attack(server: Server, minutes: float) -> Outcome:
         f"{outcomes}; page {page:+.0f} MB and engine {engine:+.0f} MB after the first tenth; {len(tally.wrong)} wrong"
     )
     return Outcome(
-        f"{minutes:g} minutes of {CLIENTS} visitors", not tally.wrong and max(page, engine) < MOST_GROWTH_MB, found
+        f"{minutes:g} minutes of {CLIENTS} visitors", not tally.wrong and max(page, engine) < MAX_GROWTH_MB, found
     )
 
 

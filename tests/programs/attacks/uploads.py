@@ -30,8 +30,8 @@ def attack(server: Server) -> Outcome:
         answers = list(pool.map(lambda number: _upload(server, number), range(FLOOD)))
         list(pool.map(lambda _: _broken_off(server), range(BROKEN)))
     size = sum(path.stat().st_size for path in server.uploads.rglob("*") if path.is_file())
-    held = all(sentences) and set(answers) <= {200, 503} and size < MOST * server.most_upload // 2
-    tried = f"4 hostile traces, {FLOOD} uploads of {server.most_upload >> 21} MiB by {AT_ONCE}, {BROKEN} that break off"
+    held = all(sentences) and set(answers) <= {200, 503} and size < MOST * server.max_upload // 2
+    tried = f"4 hostile traces, {FLOOD} uploads of {server.max_upload >> 21} MiB by {AT_ONCE}, {BROKEN} that break off"
     taken = ", ".join(f"{answers.count(status)} x {status}" for status in sorted(set(answers)))
     return Outcome(tried, held, f"{sum(map(bool, sentences))} of 4 got a sentence; {taken}; {size >> 20} MiB of disk")
 
@@ -39,23 +39,23 @@ def attack(server: Server) -> Outcome:
 async def _hostile(server: Server) -> list[str]:
     config = server.config()
     async with visitor.client(server.url) as client:
-        one = [visitor.Visitor(client, config).upload(name, make(server.most_upload)) for name, make in HOSTILE.items()]
+        one = [visitor.Visitor(client, config).upload(name, make(server.max_upload)) for name, make in HOSTILE.items()]
         return list(await asyncio.gather(*one))
 
 
 def _upload(server: Server, number: int) -> int:
-    files = {"files": (f"{number}.jsonl", number.to_bytes(1) * (server.most_upload // 2))}
+    files = {"files": (f"{number}.jsonl", number.to_bytes(1) * (server.max_upload // 2))}
     return httpx.post(f"{server.url}/gradio_api/upload", files=files, timeout=120).status_code
 
 
 def _broken_off(server: Server) -> None:
     head = (
         f"POST /gradio_api/upload HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-        f"Content-Length: {server.most_upload // 2}\r\nContent-Type: multipart/form-data; boundary=b\r\n\r\n"
+        f"Content-Length: {server.max_upload // 2}\r\nContent-Type: multipart/form-data; boundary=b\r\n\r\n"
         "--b\r\nContent-Disposition: form-data; name=files; filename=a\r\n\r\n"
     )
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as line:
         try:
-            line.sendall(head.encode() + b"x" * (server.most_upload // 4))
+            line.sendall(head.encode() + b"x" * (server.max_upload // 4))
         except OSError:
             return  # told to wait

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from draftscope.base.errors import MOST_NAMED, DraftscopeError, quoted
+from draftscope.base.errors import MAX_NAMED, DraftscopeError, quoted
 from draftscope.base.machine import machine_words
 from draftscope.base.markdown import table
 from draftscope.decode.engine import DecodingEngine
@@ -107,7 +107,7 @@ def _within(rows: Callable[[], Iterable[GpuRow]], keep: Callable[[GpuRow], None]
     except DraftscopeError as error:
         keep({"why": str(error)})
     except Exception as error:  # torch, CUDA and transformers raise what they like
-        keep({"wrong": True, "why": f"{type(error).__name__}: {quoted(str(error), MOST_NAMED)}"})
+        keep({"wrong": True, "why": f"{type(error).__name__}: {quoted(str(error), MAX_NAMED)}"})
     return None
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import gradio as gr
 
-from draftscope.advise.question import MOST_READERS, Objective, Question
+from draftscope.advise.question import MAX_READERS, Objective, Question
 from draftscope_app.page import bundle, notes
 from draftscope_app.page.advice.view import OBJECTIVES
-from draftscope_app.page.advice.wanted import ALL_KINDS, LEAST_S, MOST_S, USUAL_S
+from draftscope_app.page.advice.wanted import ALL_KINDS, MAX_S, MIN_S, USUAL_S
 from draftscope_app.reports.advice_map import MACHINES, MAPS, THIS_MACHINE
 
 ABOUT = (
@@ -142,8 +142,8 @@ def _fields() -> dict[str, gr.components.Component]:
         "temperature": gr.Slider(0, 2, usual.temperature, step=0.05, label="Temperature", elem_id="ds-advice-t"),
         "length": gr.Number(usual.length, label="Tokens of an answer", elem_id="ds-advice-length", **whole),
         "concurrency": gr.Number(
-            usual.concurrency, label="Concurrent requests", maximum=MOST_READERS,
+            usual.concurrency, label="Concurrent requests", maximum=MAX_READERS,
             elem_id="ds-advice-requests", **whole,
         ),
-        "seconds": gr.Slider(LEAST_S, MOST_S, USUAL_S, step=5, label="Seconds for measuring", elem_id="ds-advice-s"),
+        "seconds": gr.Slider(MIN_S, MAX_S, USUAL_S, step=5, label="Seconds for measuring", elem_id="ds-advice-s"),
     }  # fmt: skip

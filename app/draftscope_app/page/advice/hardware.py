@@ -18,7 +18,7 @@ from draftscope_app.page.shared import PRIVATE
 from draftscope_app.reports.forecast_answer import AXES, LOAD, draw_curve, sentences, verdict
 from draftscope_app.reports.traffic_answer import HOW, traffic_sentences
 
-MOST_CARDS, MOST_TOKENS, MOST_REQUESTS = 64, 10_000_000, 4096
+MAX_CARDS, MAX_TOKENS, MAX_REQUESTS = 64, 10_000_000, 4096
 VALIDATED = (
     "Compared with the 555 of 681 published speedups that it can predict, its median error is 10.9% where the tokens a "
     "round are known and 22.0% where they are not (2026-11-24, on the half of the sources that no constant was fitted "
@@ -83,10 +83,10 @@ def fields() -> dict[str, gr.components.Component]:
         "drafter": gr.Dropdown(names("drafters"), value="eagle3", label="Drafter"),
         "card": gr.Dropdown(names("cards"), value="H100 SXM", label="Card"),
         "engine": gr.Dropdown(names("engines"), value="vLLM", label="Server"),
-        "tp": number("Cards (0: as many as it needs)", 0, MOST_CARDS),
-        "concurrency": number("Concurrent requests", 1, MOST_REQUESTS, least=1),
-        "context": number("Tokens of context", 1024, MOST_TOKENS, least=1),
-        "answer": number("Tokens of an answer (0: decoding only)", 0, MOST_TOKENS),
+        "tp": number("Cards (0: as many as it needs)", 0, MAX_CARDS),
+        "concurrency": number("Concurrent requests", 1, MAX_REQUESTS, least=1),
+        "context": number("Tokens of context", 1024, MAX_TOKENS, least=1),
+        "answer": number("Tokens of an answer (0: decoding only)", 0, MAX_TOKENS),
         "tau": number("Tokens a round, tau (0: estimated)", 0, 64, precision=2),
         "price": number("Price of a card, per hour (0: none)", 0, 1e6, precision=2),
         "traffic": number("Requests a second (0: none)", 0, 1e6, precision=2),

@@ -65,7 +65,7 @@ class AdviceListeners:
     def job(self, values: Values, _: Any, __: str | None) -> AdviseJob:
         admission = self.shared.admission
         given = {name: values[widget] for name, widget in self.form.fields.items()}
-        refuse_long(given, admission.limits.most_text)
+        refuse_long(given, admission.limits.max_text)
         status = admission.engine.status
         return wanted.job(given, status.drafters, admission.limits, status.chat)
 

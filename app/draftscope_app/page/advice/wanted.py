@@ -15,8 +15,8 @@ from draftscope_app.engine.jobs import AdviseJob, DrafterChoice, new_id
 from draftscope_app.page import bundle
 
 ALL_KINDS = "all"
-LEAST_S, USUAL_S, MOST_S = 5, 30, 120
-MOST_PROMPTS = 50
+MIN_S, USUAL_S, MAX_S = 5, 30, 120
+MAX_PROMPTS = 50
 
 
 def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limits, chat: bool = False) -> AdviseJob:
@@ -32,11 +32,11 @@ def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limit
         price_per_hour=_price(values),
         seconds=_number("seconds", values["seconds"]),
     )
-    if not LEAST_S <= question.seconds <= MOST_S:
-        raise DraftscopeError(f"seconds = {question.seconds:g}: choose {LEAST_S} to {MOST_S}.")
-    if question.length > limits.most_tokens:
+    if not MIN_S <= question.seconds <= MAX_S:
+        raise DraftscopeError(f"seconds = {question.seconds:g}: choose {MIN_S} to {MAX_S}.")
+    if question.length > limits.max_tokens:
         raise DraftscopeError(
-            f"length = {question.length}: this page writes at most {limits.most_tokens} tokens; use the command line "
+            f"length = {question.length}: this page writes at most {limits.max_tokens} tokens; use the command line "
             "for more."
         )
     prompts = visitor_prompts(values["own"]) or shipped(values["kind"], chat)
@@ -49,8 +49,8 @@ def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limit
 def visitor_prompts(text: Any) -> dict[str, list[str]]:
     """The visitor's prompts, one per line; empty where there is none."""
     lines = [line.strip() for line in text_of(text or "").splitlines() if line.strip()]
-    if len(lines) > MOST_PROMPTS:
-        raise DraftscopeError(f"{len(lines)} prompts are more than can be measured here; give at most {MOST_PROMPTS}.")
+    if len(lines) > MAX_PROMPTS:
+        raise DraftscopeError(f"{len(lines)} prompts are more than can be measured here; give at most {MAX_PROMPTS}.")
     return {"your prompts": list(dict.fromkeys(lines))} if lines else {}
 
 

@@ -23,13 +23,13 @@ from draftscope_app.page.experiments.form import ExperimentForm
 from draftscope_app.page.shared import PRIVATE
 from draftscope_app.reports.experiment_plot import figure
 
-MOST_S = 600.0  # for all commands of an experiment
+MAX_S = 600.0  # for all commands of an experiment
 BUSY = "An experiment is running on this server already; wait for its end, or press Stop."
 
 
 class ExperimentListeners:
-    def __init__(self, form: ExperimentForm, most_s: float = MOST_S) -> None:
-        self.form, self.most_s = form, most_s
+    def __init__(self, form: ExperimentForm, max_s: float = MAX_S) -> None:
+        self.form, self.max_s = form, max_s
         self._stop: asyncio.Event | None = None  # of the experiment that runs now
         self._results: dict[str, view.LocalResult] = {}  # by experiment: what this server measured last
 
@@ -62,7 +62,7 @@ class ExperimentListeners:
         """The same, and whether it can be run from here, or why not; one that runs already can be stopped."""
         experiment = find(str(name)) or EXPERIMENTS[0]
         runs, why = self._stop is not None, _why_not(experiment)
-        said = notes.muted(BUSY if runs else why or view.how_long(experiment, self.most_s))
+        said = notes.muted(BUSY if runs else why or view.how_long(experiment, self.max_s))
         buttons = [gr.update(interactive=enabled) for enabled in (not why and not runs, runs)]
         return [*self.show(name), *buttons, said]
 
@@ -103,11 +103,11 @@ class ExperimentListeners:
             folder = commands.folder_of(command, root)
             folder.mkdir()
             spent = 0.0
-            async with aclosing(commands.running(command, folder, self.most_s - before)) as seconds:
+            async with aclosing(commands.running(command, folder, self.max_s - before)) as seconds:
                 async for spent in seconds:
                     if stop.is_set():
                         raise DraftscopeError("Stopped; nothing was measured.")
-                    yield view.progress(experiment, at, before + spent, self.most_s)
+                    yield view.progress(experiment, at, before + spent, self.max_s)
             before += spent
 
 

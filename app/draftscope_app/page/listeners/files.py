@@ -35,7 +35,7 @@ class FileListeners:
         if not path:
             return [gr.skip(), *nothing]
         try:
-            read = files.read(path, self.shared.admission.limits.most_upload_mb * 2**20)
+            read = files.read(path, self.shared.admission.limits.max_upload_mb * 2**20)
         except DraftscopeError as error:
             return [note(str(error)), *nothing]
         events = [event for event in read.events if event.run == read.events[0].run]

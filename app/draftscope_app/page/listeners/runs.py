@@ -102,17 +102,17 @@ class RunListeners:
 
     def _job(self, values: Mapping[Any, Any], steps: int | None) -> RunJob:
         limits = self.shared.admission.limits
-        controls = self.widgets.read(values, limits.most_text)
-        pair = lanes(controls, self.shared.drafter(controls["drafter"]), limits.most_tokens)
+        controls = self.widgets.read(values, limits.max_text)
+        pair = lanes(controls, self.shared.drafter(controls["drafter"]), limits.max_tokens)
         solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
         return RunJob(id=new_id(), prompt=controls["prompt"], lanes=pair, steps=steps, solo_repeats=solo)
 
     def ask_servers(self, values: Mapping[Any, Any], sent: Any) -> AnyJob:
         """What the Servers view asks for."""
         limits, wanted = self.shared.admission.limits, servers.ServersRequest.of(sent)
-        controls = self.widgets.read(values, limits.most_text)
+        controls = self.widgets.read(values, limits.max_text)
         drafter = self.shared.drafter(controls["drafter"])
-        return servers.job(wanted, self.shared.servers, controls, drafter, limits.most_tokens)
+        return servers.job(wanted, self.shared.servers, controls, drafter, limits.max_tokens)
 
     async def resume(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[Any]:
         """A page has opened: the run of its tab from before a reload, what has happened so far and what follows."""

@@ -18,7 +18,7 @@ def attach(shared: Shared, widgets: Widgets, runs: RunListeners, resumed: Any) -
     comparison = InstrumentTask(
         "compare",
         lambda values, *_: compare.comparison(
-            widgets.read(values, limits.most_text), engine.status.drafters, limits.most_tokens
+            widgets.read(values, limits.max_text), engine.status.drafters, limits.max_tokens
         ),
         compare.about_comparison,
     )

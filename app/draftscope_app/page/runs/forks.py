@@ -14,7 +14,7 @@ from draftscope.trace.events import AnyEvent, Round, RunStart
 from draftscope_app.engine.jobs import RunJob, new_id
 from draftscope_app.page.plots.views import by_lane
 
-MOST_LANES = 4
+MAX_LANES = 4
 
 
 class ForkRequest(BaseModel):
@@ -47,8 +47,8 @@ def job(fork: ForkRequest, events: Sequence[AnyEvent]) -> RunJob:
         raise DraftscopeError(
             f"'{fork.lane}' was written by a server, which cannot be forked; press Run for a lane here."
         )
-    if len(lanes) >= MOST_LANES:
-        raise DraftscopeError(f"{MOST_LANES} lanes are shown, and more would not be readable; press Run to begin anew.")
+    if len(lanes) >= MAX_LANES:
+        raise DraftscopeError(f"{MAX_LANES} lanes are shown, and more would not be readable; press Run to begin anew.")
     written = [*_before(fork, lane_events), *([] if fork.token is None else [fork.token])]
     left = int(str(start.settings["max_new_tokens"])) - len(written)
     if left < 1:

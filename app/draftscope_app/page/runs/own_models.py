@@ -20,7 +20,7 @@ from draftscope_app.page import notes
 
 HEAD = "To plug in a trained head, start with: draftscope serve --target MODEL --drafter eagle3:HEAD"
 PERIOD_S = 1.0  # between two sentences that count the seconds
-MOST_NAME = 500  # characters of a hub id, a folder or a revision
+MAX_NAME = 500  # characters of a hub id, a folder or a revision
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def form() -> Form:
 def wanted(base: LoadSettings, target: str, draft: str, revision: str) -> LoadSettings:
     """What the server loads for these names, otherwise as it was started. Whatever the server itself may read, a page
     never gets it to unpickle a file or to run a repository's code."""
-    refuse_long({"target": target, "draft": draft, "revision": revision}, MOST_NAME)
+    refuse_long({"target": target, "draft": draft, "revision": revision}, MAX_NAME)
     names = [str(text or "").strip() for text in (target, draft, revision)]
     if names[2] and not names[0]:
         raise DraftscopeError(f"revision = '{names[2]}', but no target is named; name one, or leave it out.")

@@ -16,7 +16,7 @@ SAMPLES = 2048  # of each distribution test, as on the command line
 CHECKED = ("rule", "lenience", "agreement", "draft_length", "confidence", "seed")  # of the shown run's settings
 
 
-def comparison(controls: Controls, drafters: Sequence[DrafterChoice], most_tokens: int) -> CompareJob:
+def comparison(controls: Controls, drafters: Sequence[DrafterChoice], max_tokens: int) -> CompareJob:
     """Plain decoding and every available drafter, each with those of these settings that it reads."""
     if not controls["prompt"].strip():
         raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
@@ -25,7 +25,7 @@ def comparison(controls: Controls, drafters: Sequence[DrafterChoice], most_token
         able = [d for d in able if not d.through_text]
     if not able:
         raise DraftscopeError("There is no drafter to compare yet; wait until the engine has loaded its models.")
-    chosen = {d.name: lanes({**controls, "drafter": d.name}, d, most_tokens) for d in able}
+    chosen = {d.name: lanes({**controls, "drafter": d.name}, d, max_tokens) for d in able}
     plain = chosen[able[0].name]["plain"]
     named = {name: both[LANE] for name, both in chosen.items()}
     return CompareJob(id=new_id(), prompt=controls["prompt"], lanes={"plain": plain} | named, repeats=REPEATS)

@@ -26,7 +26,7 @@ from draftscope.trace import events
 from draftscope.verify.tree import Counts, DraftTree
 
 TIER = 2  # of the uniforms with which a policy draws arms
-LEAST_MS = 1e-6  # of a round, in case a coarse clock measured no time
+MIN_MS = 1e-6  # of a round, in case a coarse clock measured no time
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Bandit(Drafter):
         before = self._round
         live = [len(text) > length for text, length in zip(state.texts, before.lengths, strict=True)]
         tokens = [sum(n + 1 for n, alive in zip(counts, live, strict=True) if alive) for counts in before.accepted]
-        ms = max(state.clock - before.state.clock, LEAST_MS)
+        ms = max(state.clock - before.state.clock, MIN_MS)
         self._policy.observe(before.chosen, tokens, ms)
 
     def _own_features(self, drafter: Drafter, features: Tensor | None) -> Tensor | None:
@@ -181,7 +181,7 @@ def info(find: Find) -> DrafterInfo[BanditOptions]:
         paper="BanditSpec 2505.15141, TapOut 2511.02017; full information: 2510.20064",
         create=lambda parts: Bandit(parts, find),
         options=BanditOptions,
-        nodes=lambda settings: max(arm.info.most_nodes(arm.settings) for arm in arms_of(settings, find)),
+        nodes=lambda settings: max(arm.info.max_nodes(arm.settings) for arm in arms_of(settings, find)),
         needs_draft=True,
         by_clock=True,
     )

@@ -133,7 +133,7 @@ class SimulatedServer:
 Router: TypeAlias = Callable[[int, Sequence[SimulatedServer]], SimulatedServer]  # the request's number, the servers
 
 
-def least_busy(number: int, servers: Sequence[SimulatedServer]) -> SimulatedServer:
+def idlest(number: int, servers: Sequence[SimulatedServer]) -> SimulatedServer:
     """The one with the fewest requests; of equals the next in turn, so that none stays cold."""
     turn = number % len(servers)
     return min((*servers[turn:], *servers[:turn]), key=lambda server: server.load)
@@ -162,9 +162,7 @@ class ClusterRun:
         return ClusterRun(self.requests[edge : len(self.requests) - edge], self.answer)
 
 
-def simulate(
-    traffic: Traffic, times: StepTimes, servers: int, router: Router = least_busy, seed: int = 0
-) -> ClusterRun:
+def simulate(traffic: Traffic, times: StepTimes, servers: int, router: Router = idlest, seed: int = 0) -> ClusterRun:
     """Runs until every request is answered. Arrivals are the same with and without speculation for the same seed."""
     clock, requests = simpy.Environment(), traffic.arrivals(seed)
     pool = [SimulatedServer(clock, times, traffic, random.Random(f"rounds {seed} {n}")) for n in range(servers)]

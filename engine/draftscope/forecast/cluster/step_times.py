@@ -17,7 +17,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.cost import forward_ms, plain_ms, round_ms
 from draftscope.forecast.forecast import Scenario
 
-MOST_SEQUENCES = 256  # vLLM's default for most cards (`max_num_seqs`)
+MAX_SEQUENCES = 256  # vLLM's default for most cards (`max_num_seqs`)
 MEMORY = 0.9  # of a card's memory for weights and caches, the default of vLLM for years
 
 
@@ -130,4 +130,4 @@ def _fits(scenario: Scenario) -> int:
             f"{on.cards} x {on.card.name} have no room for {target.name} and an answer; give more cards or fewer "
             "tokens."
         )
-    return min(sequences, MOST_SEQUENCES)
+    return min(sequences, MAX_SEQUENCES)

@@ -12,11 +12,11 @@ from draftscope.base.errors import DraftscopeError, quoted
 
 INDEX = ".index.json"  # of weights in several files: tensor -> file
 MIB = 2**20
-MOST_BYTES = 16 * MIB  # of a file that is read whole: real configurations have kilobytes
-MOST_LARGE = 64 * MIB  # of an index or a vocabulary: the largest real ones have about 35 MB
+MAX_BYTES = 16 * MIB  # of a file that is read whole: real configurations have kilobytes
+MAX_LARGE = 64 * MIB  # of an index or a vocabulary: the largest real ones have about 35 MB
 LARGE = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt", INDEX)  # how their names end
 WHOLE = (".json", ".model", ".txt", ".jinja", ".tiktoken")  # suffixes of files that are read whole
-MOST_MODULES = 2048  # layers or experts in a layer: the largest real ones have about 130 and 512
+MAX_MODULES = 2048  # layers or experts in a layer: the largest real ones have about 130 and 512
 COUNTED = re.compile(r"layers$|n_layer$|experts$")  # keys of such numbers
 SAFE, PICKLED = (".safetensors",), (".safetensors", ".bin", ".pt", ".pth")
 
@@ -43,7 +43,7 @@ def refuse_size(path: Path, size: int | None = None) -> None:
     """Raises `DraftscopeError` for a file that is read whole and larger than any real one: JSON of nothing but brackets
     takes twenty times its size once it is parsed. `size` in bytes, where the file is not here yet."""
     size = path.stat().st_size if size is None else size
-    most = MOST_LARGE if path.name.endswith(LARGE) else MOST_BYTES
+    most = MAX_LARGE if path.name.endswith(LARGE) else MAX_BYTES
     if path.suffix in WHOLE and size > most:
         raise DraftscopeError(
             f"'{path}' has {size / MIB:,.0f} MiB, and at most {most // MIB} MiB are read of such a file; download or "
@@ -61,9 +61,9 @@ def refuse_layers(path: Path) -> None:
         return
     parts = [config, *config.values()] if isinstance(config, dict) else []
     for key, value in [item for part in parts if isinstance(part, dict) for item in part.items()]:
-        if isinstance(value, int) and value > MOST_MODULES and COUNTED.search(key):
+        if isinstance(value, int) and value > MAX_MODULES and COUNTED.search(key):
             raise DraftscopeError(
-                f"'{path}' claims {value:,} in '{quoted(key)}', and at most {MOST_MODULES:,} are built; write it again."
+                f"'{path}' claims {value:,} in '{quoted(key)}', and at most {MAX_MODULES:,} are built; write it again."
             )
 
 

@@ -21,11 +21,11 @@ VERSIONS = (2, 3)
 ALIGNMENT = 32  # bytes, where the file names no other
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of a number, by type of value
 UINT32, STRING, ARRAY = 4, 8, 9  # types of values
-MOST_KEYS, MOST_TENSORS = 10_000, 100_000  # real files have about 40 keys and 1,000 tensors
-MOST_ENTRIES = 2_000_000  # of all arrays: 262,144 tokens with scores and types are 786,432
-MOST_TEXT = 64 * 2**20  # bytes of all strings: a vocabulary of that size has about 10 MB
-MOST_DIMENSIONS = 4
-LEAST_KEY, LEAST_TENSOR = 13, 24  # bytes: name, type and value; name, dimensions, type and offset
+MAX_KEYS, MAX_TENSORS = 10_000, 100_000  # real files have about 40 keys and 1,000 tensors
+MAX_ENTRIES = 2_000_000  # of all arrays: 262,144 tokens with scores and types are 786,432
+MAX_TEXT = 64 * 2**20  # bytes of all strings: a vocabulary of that size has about 10 MB
+MAX_DIMENSIONS = 4
+MIN_KEY, MIN_TENSOR = 13, 24  # bytes: name, type and value; name, dimensions, type and offset
 
 
 def refuse_claims(path: Path) -> None:
@@ -57,8 +57,8 @@ class _Header:
             self.order, version = ">", int.from_bytes(version.to_bytes(4, "little"), "big")
         if version not in VERSIONS:
             raise damaged(self.path, f"it has version {version} of the format; 2 and 3 can be read")
-        tensors = self._count("the number of tensors", LEAST_TENSOR, MOST_TENSORS)
-        for _ in range(self._count("the number of keys", LEAST_KEY, MOST_KEYS)):
+        tensors = self._count("the number of tensors", MIN_TENSOR, MAX_TENSORS)
+        for _ in range(self._count("the number of keys", MIN_KEY, MAX_KEYS)):
             self._key()
         for index in range(tensors):
             self._tensor(f"tensor {index}")
@@ -86,7 +86,7 @@ class _Header:
     def _array(self, name: str) -> None:
         kind = self._number("I", name)
         least = 8 if kind == STRING else self._size(kind, name)
-        count = self._count(f"{name}, an array,", least, MOST_ENTRIES - self.entries)
+        count = self._count(f"{name}, an array,", least, MAX_ENTRIES - self.entries)
         self.entries += count
         if kind != STRING:
             self._skip(name, count * least)
@@ -97,8 +97,8 @@ class _Header:
     def _tensor(self, which: str) -> None:
         name = self._string(which)
         dimensions = self._number("I", f"tensor '{name}'")
-        if dimensions > MOST_DIMENSIONS:
-            raise damaged(self.path, f"tensor '{name}' has {dimensions} dimensions, more than {MOST_DIMENSIONS}")
+        if dimensions > MAX_DIMENSIONS:
+            raise damaged(self.path, f"tensor '{name}' has {dimensions} dimensions, more than {MAX_DIMENSIONS}")
         values = prod(self._number("Q", f"tensor '{name}'") for _ in range(dimensions))
         kind, offset = self._number("I", f"tensor '{name}'"), self._number("Q", f"tensor '{name}'")
         if kind not in _blocks():
@@ -137,8 +137,8 @@ class _Header:
         start = self.at
         self._skip(what, length)
         self.text += length
-        if self.text > MOST_TEXT:
-            raise damaged(self.path, f"{what} brings its strings to {self.text:,} bytes, and {MOST_TEXT:,} are read")
+        if self.text > MAX_TEXT:
+            raise damaged(self.path, f"{what} brings its strings to {self.text:,} bytes, and {MAX_TEXT:,} are read")
         return quoted(self.data[start : start + min(length, 80)].decode(errors="replace"))
 
     def _number(self, kind: str, what: str) -> int:

@@ -17,7 +17,7 @@ STORED = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "
 FLOATS = ("F64", "F32", "BF16", "F16")  # these are converted to the requested dtype
 STATEFUL = ("mamba2",)  # model types whose cache is a state of constant size
 CONTEXT = 2048  # tokens of cache that are included when a model is loaded
-LEAST_CHECKED = 1 << 28  # bytes; smaller caches are not checked
+MIN_CHECKED = 1 << 28  # bytes; smaller caches are not checked
 
 
 def stored_in(files: list[Path]) -> Counter[str]:
@@ -91,7 +91,7 @@ def refuse_weights(name: str, weights: int, cache: int, devices: list[torch.devi
 
 def fits(needed: int, device: torch.device) -> bool:
     """Whether a cache of so many bytes fits, or is too small to be checked."""
-    return needed < LEAST_CHECKED or (free := free_bytes(device)) is None or needed <= free
+    return needed < MIN_CHECKED or (free := free_bytes(device)) is None or needed <= free
 
 
 def refuse_cache(name: str, batch: int, capacity: int, per_slot: int, device: torch.device) -> None:

@@ -26,7 +26,7 @@ from draftscope.models.cache.masks import Common, common_of
 
 DEVICES = {"cuda"}  # kinds of devices whose attention is chosen here; on others it is plain
 SPLIT_FROM = 1024  # columns without a mask from which two kernels and a merge are estimated to pay, not measured
-MOST_ROWS = 256  # of a verification; more are a prompt
+MAX_ROWS = 256  # of a verification; more are a prompt
 WIDEST_HEAD, STEP = 256, 8  # columns of a head that the kernels take: at most, and in steps of
 NAME = "draftscope"  # of this attention in transformers' registries
 
@@ -79,7 +79,7 @@ def way_of(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> 
     known = common_of(mask)
     widths = query.shape[3], values.shape[3]
     fits = all(width % STEP == 0 and width <= WIDEST_HEAD for width in widths)
-    if known is None or keys.device.type not in DEVICES or query.shape[2] > MOST_ROWS or not fits:
+    if known is None or keys.device.type not in DEVICES or query.shape[2] > MAX_ROWS or not fits:
         return "plain"
     long = known.columns >= SPLIT_FROM and widths[0] == widths[1]
     return "split" if long and _has_flash(keys.device, keys.dtype) else "packed"

@@ -22,7 +22,7 @@ from torch import Tensor
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.forward.linear import Product, joined, product
 
-MOST_PACKED = 1 << 28  # weights of models with at most this many parameters may be in memory twice
+MAX_PACKED = 1 << 28  # weights of models with at most this many parameters may be in memory twice
 FEWEST_QUERIES = 4  # attention kernels round fewer query rows differently: greedy runs would diverge at near ties
 SHAPED = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 STATIC_ROPE = {"default", "linear", "llama3"}  # rotary angles that depend only on the position
@@ -97,7 +97,7 @@ class LeanLlama:
         self._embed = body.embed_tokens  # called as a module, because ballast is a hook on it
         self._embedding: Tensor = body.embed_tokens.weight
         self._norm: Tensor = body.norm.weight
-        packed = network.num_parameters() <= MOST_PACKED
+        packed = network.num_parameters() <= MAX_PACKED
         self._head = product(network.lm_head.weight, packed)
         self._rotary = body.rotary_emb
         self._angles = self._tables(0)

@@ -11,7 +11,7 @@ from draftscope.base.settings import GeneralSettings
 from draftscope.models.files.bounded import BOUNDED, RefusedError
 
 SECONDS = 3.0  # for one prompt; real templates take milliseconds
-MOST_ADDED = 100_000  # characters; the longest real ones write about 10,000
+MAX_ADDED = 100_000  # characters; the longest real ones write about 10,000
 
 ChatMessage = Mapping[str, Any]  # {"role": "user", "content": "..."}, as transformers and OpenAI's API write it
 
@@ -72,10 +72,10 @@ def in_template(tokenizer: Any, messages: list[dict[str, Any]], whose: str, **va
     """`messages` as `tokenizer.apply_chat_template` renders them, up to the model's turn.
 
     A template is a program that came with a model, so it runs in a process that can be ended. Raises `DraftscopeError`
-    if it refuses these messages, takes longer than `SECONDS` or too much memory, or adds more than `MOST_ADDED`
+    if it refuses these messages, takes longer than `SECONDS` or too much memory, or adds more than `MAX_ADDED`
     characters to them.
     """
-    most = MOST_ADDED + sum(len(message["content"]) for message in messages)
+    most = MAX_ADDED + sum(len(message["content"]) for message in messages)
     try:
         return str(
             BOUNDED.ask(

@@ -16,8 +16,8 @@ from draftscope.models.loading.chat import Chat
 from draftscope.servers.adapter import Server
 from draftscope.servers.audit.greedy import GREEDY_TOKENS, GreedyResult, decoded_by, greedy, written_by
 from draftscope.servers.audit.missed import missed
-from draftscope.servers.audit.pairs import END, Compared, NoTarget, compared, least_accuracy, pairs_sentence
-from draftscope.servers.audit.plan import AUDIT_PROMPTS, LEAST_TOLERANCE, Allowance, Plan
+from draftscope.servers.audit.pairs import END, Compared, NoTarget, compared, min_accuracy, pairs_sentence
+from draftscope.servers.audit.plan import AUDIT_PROMPTS, MIN_TOLERANCE, Allowance, Plan
 from draftscope.servers.audit.reported import REPORTED_TOKENS, ReportedResult, reported
 from draftscope.servers.audit.rounds import Audited, sampled
 from draftscope.servers.audit.target import LabTarget
@@ -151,7 +151,7 @@ def _left(plan: Plan, began: float) -> Plan:
 def _tolerance(plan: Plan, target: LabTarget, texts: Sequence[tuple[list[int], list[int]]]) -> float:
     if plan.tolerance is not None:
         return plan.tolerance
-    return LEAST_TOLERANCE if plan.sampling.greedy else target.measured_tolerance(texts, plan.sampling)
+    return MIN_TOLERANCE if plan.sampling.greedy else target.measured_tolerance(texts, plan.sampling)
 
 
 def _report(
@@ -204,7 +204,7 @@ def _report(
 
 def _of_pairs(state: Compared) -> tuple[str, bool, dict[str, Any]]:
     """Its sentence, whether a large difference would have been missed, and its numbers."""
-    least = least_accuracy(state)
+    least = min_accuracy(state)
     return (
         pairs_sentence(state),
         least is None,
@@ -213,7 +213,7 @@ def _of_pairs(state: Compared) -> tuple[str, bool, dict[str, Any]]:
             "pairs_told_apart": state.right,
             "pairs_guessed": state.guessed,
             "evidence": state.total,
-            "least_share_told_apart": least,
+            "min_detectable_share": least,
         },
     )
 

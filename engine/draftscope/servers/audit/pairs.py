@@ -135,7 +135,7 @@ def compared(
                 return
 
 
-def least_accuracy(state: Compared) -> float | None:
+def min_accuracy(state: Compared) -> float | None:
     """The share of pairs told apart from which on a difference would have been found with a power of 95%, if the guess
     had been that good from the beginning; None: none would."""
     need = math.log(state.logs.size / state.plan.false_alarm)
@@ -155,7 +155,7 @@ def pairs_sentence(state: Compared) -> str:
     result = f"{state.right} of {state.guessed} pairs of texts told apart"
     if state.different:
         return f"differs from the plain server: {result}, {state.pairs} pairs"
-    least = least_accuracy(state)
+    least = min_accuracy(state)
     seen = "too few pairs to find even large differences"
     if least is not None:
         seen = f"would have seen a difference that tells {100 * least:.0f}% of the pairs apart"

@@ -9,8 +9,8 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.verify.sampling import Sampling
 
 SAMPLED = Sampling()  # temperature 1, nothing truncated
-LEAST_TOLERANCE = 5e-4  # nats a token: logits that are off by a normal error of .03
-MOST_TOLERANCE = 0.1
+MIN_TOLERANCE = 5e-4  # nats a token: logits that are off by a normal error of .03
+MAX_TOLERANCE = 0.1
 # What a server continues: texts of which some repeat themselves, so that n-grams draft too.
 AUDIT_PROMPTS = (
     "The old man walked down to the sea. The old man",
@@ -45,8 +45,8 @@ class Plan:
             raise DraftscopeError(f"false alarm = {self.false_alarm:g}: choose a chance above 0 and at most .5.")
         if not 0 < self.seconds < math.inf:
             raise DraftscopeError(f"seconds = {self.seconds:g}: choose a time above 0.")
-        if self.tolerance is not None and not 0 <= self.tolerance <= MOST_TOLERANCE:
-            raise DraftscopeError(f"tolerance = {self.tolerance:g}: choose 0 to {MOST_TOLERANCE:g} nats a token.")
+        if self.tolerance is not None and not 0 <= self.tolerance <= MAX_TOLERANCE:
+            raise DraftscopeError(f"tolerance = {self.tolerance:g}: choose 0 to {MAX_TOLERANCE:g} nats a token.")
 
     @property
     def waves(self) -> list[range]:
@@ -72,7 +72,7 @@ class Allowance:
     bound, which is known before the token is, makes its product a supermartingale under all those p'.
     """
 
-    nats: float = LEAST_TOLERANCE
+    nats: float = MIN_TOLERANCE
 
     @property
     def eta(self) -> float:

@@ -21,7 +21,7 @@ from draftscope.servers.audit.writer import Writer, Written, write
 from draftscope.servers.programs.program import Step
 
 Ended: TypeAlias = Literal["difference", "samples", "time", "failures"]
-MOST_FAILURES = 0.1  # share of all requests; with more, an audit would judge the rest by what a server let through
+MAX_FAILURES = 0.1  # share of all requests; with more, an audit would judge the rest by what a server let through
 
 
 @dataclass
@@ -55,7 +55,7 @@ class AuditState(ABC):
             self.ended = "difference"
         elif failed == requested:
             raise ServerError(self.failures[-1])
-        elif requested >= self.fewest and failed > MOST_FAILURES * requested:
+        elif requested >= self.fewest and failed > MAX_FAILURES * requested:
             self.ended = "failures"
         elif requested >= self.plan.samples:
             self.ended = "samples"

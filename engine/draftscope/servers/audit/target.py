@@ -12,7 +12,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.precise import fp32_rows
 from draftscope.servers.adapter import HERE
-from draftscope.servers.audit.plan import LEAST_TOLERANCE, MOST_TOLERANCE
+from draftscope.servers.audit.plan import MAX_TOLERANCE, MIN_TOLERANCE
 from draftscope.servers.audit.warp import Floats
 from draftscope.verify.sampling import Sampling
 
@@ -71,7 +71,7 @@ class LabTarget:
             p /= p.sum(-1, keepdims=True)
             variances += list((p * error**2).sum(-1) - (p * error).sum(-1) ** 2)
         measured = MARGIN * float(np.mean(variances)) / 2
-        return min(max(LEAST_TOLERANCE, measured), MOST_TOLERANCE)
+        return min(max(MIN_TOLERANCE, measured), MAX_TOLERANCE)
 
 
 def refuse_unknown(target: Target, tokens: Sequence[int]) -> None:

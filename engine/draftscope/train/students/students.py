@@ -122,7 +122,7 @@ def first_student(
         return small_llama(target).to(target.device)
     shared = SharedWeights.of(target)
     shares = token_shares(answers, prompts, shared.vocabulary)
-    tokens = most_frequent(shares, min(VOCABULARY, shared.vocabulary // 2), _ends(target))
+    tokens = frequent_tokens(shares, min(VOCABULARY, shared.vocabulary // 2), _ends(target))
     return new_head(kind, target, tokens, rope_of(target))
 
 
@@ -136,7 +136,7 @@ def token_shares(answers: Sequence[TargetAnswer], prompts: Sequence[TokenizedPro
     return sum((torch.bincount(ids, minlength=vocabulary) / len(ids) for ids in (answered, prompted)), torch.zeros(()))
 
 
-def most_frequent(shares: Tensor, count: int, always: Sequence[int]) -> Tensor:
+def frequent_tokens(shares: Tensor, count: int, always: Sequence[int]) -> Tensor:
     """[count]: the most used tokens, in ascending order; `always` are among them."""
     chosen = shares.index_fill(0, torch.tensor(always, dtype=torch.long), 2.0)
     return chosen.argsort(descending=True, stable=True)[:count].sort().values

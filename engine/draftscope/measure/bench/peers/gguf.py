@@ -20,7 +20,7 @@ from draftscope.models.forward.lean import covers
 from draftscope.models.loading.sources import file_of
 from draftscope.models.model import Model
 
-MOST_BYTES = 4_000_000_000  # of weights to write to a temporary folder
+MAX_BYTES = 4_000_000_000  # of weights to write to a temporary folder
 BYTES = 256
 LLAMAS = ("llama", "mistral")  # written as llama.cpp's "llama", which has neither biases nor norms of heads
 KINDS = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
@@ -69,7 +69,7 @@ def why_not(model: Model) -> str | None:
         or model.dtype not in KINDS
     ):
         return f"only plain Llama models are converted, and '{model.name}' is not one"
-    if (size := model.parameters * model.dtype.itemsize) > MOST_BYTES:
+    if (size := model.parameters * model.dtype.itemsize) > MAX_BYTES:
         return f"its copy of '{model.name}' would be a file of {size / 1e9:.1f} GB"
     return None
 
