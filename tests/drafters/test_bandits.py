@@ -163,7 +163,7 @@ def smaller(
         tree, topology=form, tokens=tree.tokens[:, nodes], distributions=tree.distributions[:, slots],
         never_accepted=tree.never_accepted[:, nodes],
         proposal_row=torch.arange(len(slots)).expand(form.batch, -1),
-        belief=torch.arange(len(slots)).expand(form.batch, -1),
+        shown_row=torch.arange(len(slots)).expand(form.batch, -1),
     )  # fmt: skip
     return part, p[:, slots], Uniforms(uniforms.draft[:, nodes], uniforms.accept[:, nodes], uniforms.last[:, slots])
 
@@ -214,8 +214,8 @@ NO_UNIFORMS = Uniforms(torch.zeros(1, 0), torch.zeros(1, 0), torch.zeros(1, 0))
 def fully_drafted(form: Topology, path: list[int]) -> Outcome:
     """The outcome of a tree whose nodes on `path` were accepted."""
     tokens = torch.zeros(1, form.nodes, dtype=torch.long)
-    belief = torch.zeros(1, form.nodes + 1, dtype=torch.long)
-    return Outcome(DraftTree(form, tokens, None, belief, belief, tokens.bool(), (), "none"), [path], [0])
+    shown_row = torch.zeros(1, form.nodes + 1, dtype=torch.long)
+    return Outcome(DraftTree(form, tokens, None, shown_row, shown_row, tokens.bool(), (), "none"), [path], [0])
 
 
 @pytest.mark.parametrize(

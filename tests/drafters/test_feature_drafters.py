@@ -92,8 +92,8 @@ def test_recurrent_heads_draft_from_true_features_and_their_own(
             if not step.live[b] or tree.distributions is None:
                 continue
             for slot in range(tree.nodes + 1):
-                if tree.belief[b, slot] >= 0:
-                    distribution = tree.distributions[b, tree.belief[b, slot]]
+                if tree.shown_row[b, slot] >= 0:
+                    distribution = tree.distributions[b, tree.shown_row[b, slot]]
                     torch.testing.assert_close(
                         distribution, unrolled(pair, head, text, path_to(tree, b, slot)), **CLOSE
                     )

@@ -13,7 +13,7 @@ from draftscope.decode.availability import default_drafter
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.drafter import State, TextDraftModel
 from draftscope.drafters.heads.hybrid import HybridDrafter
-from draftscope.drafters.length import SELDOM, Rate
+from draftscope.drafters.length import MAX_RETRY_AFTER, Rate
 from draftscope.drafters.mixed_length import MixedChain, MixedCosts
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM
@@ -70,7 +70,7 @@ def test_where_nothing_pays_it_drafts_only_seldom(accepted: bool) -> None:
         drafted(mixed, REPEATS)
         drafts.append(len(mixed.tokens))
         mixed.observe(len(mixed.tokens) if accepted else 0)
-    assert sum(map(bool, drafts[-SELDOM * 4 :])) <= 5
+    assert sum(map(bool, drafts[-MAX_RETRY_AFTER * 4 :])) <= 5
 
 
 def test_it_never_drafts_more_than_there_is_room_for() -> None:

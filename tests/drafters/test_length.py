@@ -11,8 +11,8 @@ import pytest
 from draftscope.base.costs import Calibration, Drafting
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.length import (
-    LOOK_AGAIN,
-    SELDOM,
+    MAX_RETRY_AFTER,
+    RETRY_AFTER,
     Confidence,
     Cost,
     Entropy,
@@ -36,7 +36,7 @@ class Alone(Length):
     def begin(self) -> bool:
         return self._batch.begin()[0]
 
-    def goes_on(self, q: float, entropy: float) -> bool:
+    def should_continue(self, q: float, entropy: float) -> bool:
         return self._batch.go_on([True], [q], list)[0]
 
     def observe(self, accepted: int) -> None:
@@ -48,7 +48,7 @@ def drafted(rule: Length, most: int, q: float = 0.5) -> int:
     if not rule.begin():
         return 0
     for count in range(1, most + 1):
-        if not rule.goes_on(q, 1.0):
+        if not rule.should_continue(q, 1.0):
             return count
     return most
 
@@ -56,7 +56,7 @@ def drafted(rule: Length, most: int, q: float = 0.5) -> int:
 def test_confidence_stops_after_the_first_unlikely_token() -> None:
     rule = Confidence(0.4)
     assert rule.begin()
-    assert [rule.goes_on(q, 1.0) for q in (0.9, 0.4, 0.39)] == [True, True, False]
+    assert [rule.should_continue(q, 1.0) for q in (0.9, 0.4, 0.39)] == [True, True, False]
 
 
 def test_the_heuristic_adds_two_and_takes_one() -> None:
@@ -86,7 +86,11 @@ def test_by_entropy_it_stops_after_a_flat_distribution() -> None:
     """1 - sqrt(0.2 H) falls below 0.4 at H = 1.8 nats, whatever the token's own probability."""
     rule = Entropy(0.4)
     assert rule.begin()
-    assert [rule.goes_on(q, entropy) for q, entropy in ((0.9, 0.0), (0.1, 1.79), (0.9, 1.81))] == [True, True, False]
+    assert [rule.should_continue(q, entropy) for q, entropy in ((0.9, 0.0), (0.1, 1.79), (0.9, 1.81))] == [
+        True,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(("alpha", "length"), [(0.9, 9), (0.7, 3), (0.5, 2), (0.2, 1)])
@@ -104,7 +108,7 @@ def test_the_whole_draft_is_the_product_of_its_tokens_estimates() -> None:
     for _ in range(300):
         for q, stands in ((0.95, True), (0.05, False)):
             rule.begin()
-            rule.goes_on(q, 1.0)
+            rule.should_continue(q, 1.0)
             rule.observe(int(stands))
     assert drafted(rule, 8, q=0.05) == 1
     assert drafted(rule, 8, q=0.95) == 8
@@ -138,16 +142,16 @@ def test_by_cost_a_draft_must_win_a_twentieth(price: float, drafts: bool) -> Non
     asked = []
     for _ in range(400):
         asked.append(rule.begin())
-        rule.goes_on(0.5, 1.0)
+        rule.should_continue(0.5, 1.0)
         rule.observe(1)
-    assert sum(asked[-SELDOM:]) == SELDOM if drafts else sum(asked[-SELDOM:]) <= 1
+    assert sum(asked[-MAX_RETRY_AFTER:]) == MAX_RETRY_AFTER if drafts else sum(asked[-MAX_RETRY_AFTER:]) <= 1
 
 
 def test_by_cost_two_rejections_at_the_start_do_not_end_it() -> None:
     rule = Alone(lambda gamma: 1 + 0.4 * gamma, 1)
     for _ in range(2):
         assert rule.begin()
-        rule.goes_on(0.5, 1.0)
+        rule.should_continue(0.5, 1.0)
         rule.observe(0)
     assert rule.begin()
 
@@ -169,7 +173,7 @@ def test_by_cost_it_continues_after_likely_tokens_only() -> None:
     for _ in range(300):
         for q, stands in ((0.95, True), (0.05, False)):
             if rule.begin():
-                rule.goes_on(q, 1.0)
+                rule.should_continue(q, 1.0)
                 rule.observe(int(stands))
     assert drafted(rule, 8, q=0.05) == 1
     assert drafted(rule, 8, q=0.95) > 1
@@ -182,7 +186,7 @@ def rounds_drafted(bad: int, rounds: int = 600) -> list[int]:
     for number in range(1, rounds + 1):
         if rule.begin():
             asked.append(number)
-            rule.goes_on(0.5, 1.0)
+            rule.should_continue(0.5, 1.0)
             rule.observe(int(number < bad))
     return asked
 
@@ -190,8 +194,8 @@ def rounds_drafted(bad: int, rounds: int = 600) -> list[int]:
 @pytest.mark.parametrize("bad", [0, 7, 30])
 def test_by_cost_it_tries_again_less_and_less_often(bad: int) -> None:
     last = rounds_drafted(bad)[-8:]
-    assert all(number % LOOK_AGAIN == 0 for number in last)
-    assert [later - sooner for sooner, later in pairwise(last)][-3:] == [SELDOM] * 3
+    assert all(number % RETRY_AFTER == 0 for number in last)
+    assert [later - sooner for sooner, later in pairwise(last)][-3:] == [MAX_RETRY_AFTER] * 3
 
 
 def batched(alphas: list[float], costs: list[float], rounds: int = 4000) -> float:
@@ -221,9 +225,9 @@ def test_by_cost_it_drafts_again_when_that_pays_again() -> None:
     for number in range(600):
         asked.append(rule.begin())
         if asked[-1]:
-            rule.goes_on(0.5, 1.0)
+            rule.should_continue(0.5, 1.0)
             rule.observe(int(number >= 300))
-    assert sum(asked[100:300]) <= 200 // LOOK_AGAIN
+    assert sum(asked[100:300]) <= 200 // RETRY_AFTER
     assert all(asked[-50:])
 
 
@@ -240,7 +244,7 @@ def test_a_run_asks_for_the_costs_of_its_own_drafter(pair: DecodingEngine) -> No
             depths.append([event.depth for event in run.round_events])
         assert depths[0][0] == 3
         assert max(depths[1]) <= 1
-        assert sum(depths[1]) <= 1 + 40 // LOOK_AGAIN
+        assert sum(depths[1]) <= 1 + 40 // RETRY_AFTER
     finally:
         pair.calibration = calibration
 

@@ -101,8 +101,8 @@ def test_every_choice_has_its_label_and_every_condition_its_option() -> None:
         assert control is not None and control.label
         if control.choices:
             assert len(control.choices) == len(option.field.annotation.__args__)  # type: ignore[union-attr]
-        if control.only_with is not None:
-            other, values = control.only_with
+        if control.visible_if is not None:
+            other, values = control.visible_if
             assert set(values) <= set(known[other].field.annotation.__args__)  # type: ignore[union-attr]
 
 

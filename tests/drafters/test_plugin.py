@@ -355,7 +355,7 @@ def wrong(**changes: Any) -> Any:
         ({"distributions": lambda tree: tree.distributions + signs(tree)}, "holds a negative probability"),
         ({"distributions": lambda tree: never(tree)}, "a drawn token has probability 0 in its distribution"),
         ({"proposal_row": lambda tree: tree.proposal_row + 9}, "proposal_row holds 10, and distributions has 2 rows"),
-        ({"belief": lambda tree: tree.belief[:, 1:]}, r"belief has the shape \[1, 2\] instead of \[1, 3\]"),
+        ({"shown_row": lambda tree: tree.shown_row[:, 1:]}, r"shown_row has the shape \[1, 2\] instead of \[1, 3\]"),
         ({"never_accepted": lambda tree: tree.tokens}, "never_accepted is of torch.int64"),
         ({"drawn": lambda tree: "none"}, "drawn is 'none', but proposal_row says 'all'"),
         ({"origin": lambda tree: ((),)}, r"origin has \(\) instead of 2 texts"),

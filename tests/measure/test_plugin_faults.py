@@ -68,7 +68,7 @@ class Bigram(Drafter):
         none = torch.full_like(rows, -1)
         return DraftTree(
             topology=chain(nodes, batch), tokens=tokens, distributions=q, proposal_row=none if greedy else rows,
-            belief=rows, never_accepted=torch.zeros((batch, nodes), dtype=torch.bool),
+            shown_row=rows, never_accepted=torch.zeros((batch, nodes), dtype=torch.bool),
             origin=(("bigram",) * nodes,) * batch, drawn="none" if greedy else "all",
         )  # fmt: skip
 

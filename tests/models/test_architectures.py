@@ -228,7 +228,7 @@ def test_a_text_may_not_cross_the_switch_of_longropes_factors() -> None:
     case = NAMES["Phi-3"]
     model = probed(network(case, rope_parameters=rope, original_max_position_embeddings=20), "phi")
     engine = DecodingEngine(model, None, letters(48))
-    assert model.seam == 20
+    assert model.rope_switch_length == 20
     with pytest.raises(DraftscopeError, match="rotary factors at 20 tokens, and 17 with 8 more would cross"):
         engine.encode(PROMPT, 8)
     assert len(engine.encode(PROMPT, 3)) == 17

@@ -35,7 +35,7 @@ from draftscope.servers.adapter import Counted, Request, Server, ServerError
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.programs.program import Command, ServedPair
 from draftscope.servers.programs.registry import find_start, identify
-from draftscope.servers.race import Answer, Lane, Race, RacePrompt, Standing, race
+from draftscope.servers.race import Answer, Lane, Race, RacePrompt, RaceResult, race
 from draftscope.train.data import prompts
 
 GAMMA, TOKENS, PROMPTS, PORT = 4, 64, 20, 8140
@@ -125,7 +125,7 @@ def by_llama_cpp(program: Path, engine: DecodingEngine, asked: Sequence[RaceProm
 
 def raced(engine: str, server: Server, asked: Sequence[RacePrompt]) -> Told:
     """Raises `ServerError` for an answer that failed or was not counted."""
-    standing = Standing()
+    standing = RaceResult()
     plan = Race(asked, Request((0,), TOKENS, temperature=0.0, ignore_eos=True), repeats=1)
     answers = list(race([Lane(engine, server)], plan, standing))
     if failed := next((each.failure for each in answers if each.failure), None):

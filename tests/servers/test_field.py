@@ -15,7 +15,7 @@ from draftscope.servers.adapter import ServerError
 from draftscope.servers.audit.plan import Plan
 from draftscope.servers.field import Field, request_of
 from draftscope.servers.load import LoadPlan, LoadPoint
-from draftscope.servers.race import Race, Standing
+from draftscope.servers.race import Race, RaceResult
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.validate import validate
 from tests.servers.stubs import Habits, stub
@@ -43,7 +43,7 @@ def opened(pair: DecodingEngine) -> Iterator[Field]:
 
 
 def test_it_races_all_lanes_as_a_trace(opened: Field) -> None:
-    standing, known = Standing(), {}
+    standing, known = RaceResult(), {}
     plan = Race(opened.prompts(["abcabc"], True, 6), request_of(GREEDY), 1, opened.jitter)
     events: list[AnyEvent] = list(said(opened.race(plan, "one", standing, known)))
     validate(events)

@@ -20,7 +20,7 @@ from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import forced
 from draftscope.servers.latency import Arrival, latency, loopback_jitter
 from draftscope.servers.load import LoadPlan, load
-from draftscope.servers.race import Lane, Race, RacePrompt, Standing, race, same_tokenizers
+from draftscope.servers.race import Lane, Race, RacePrompt, RaceResult, race, same_tokenizers
 from draftscope.servers.summary import LaneSummary, against_target, outside, summaries
 from draftscope.trace import files
 from draftscope.trace.events import Burst, RunStart
@@ -33,8 +33,8 @@ PROMPTS = (RacePrompt("a", (1, 2, 3), " w1 w2 w3"), RacePrompt("b", (4, 5), " w4
 REQUEST = Request((0,), 12)
 
 
-def run(lanes: list[Lane], plan: Race, standing: Standing | None = None) -> tuple[Standing, list[LaneSummary]]:
-    standing = standing or Standing()
+def run(lanes: list[Lane], plan: Race, standing: RaceResult | None = None) -> tuple[RaceResult, list[LaneSummary]]:
+    standing = standing or RaceResult()
     assert list(race(lanes, plan, standing)) == standing.answers
     return standing, summaries(lanes, plan, standing, {})
 
@@ -78,7 +78,7 @@ def test_a_lane_that_fails_is_named_and_the_other_goes_on(starts: Starts, wrong:
     bad = Habits("llama.cpp")
     lanes = [starts("good", Habits()), starts("bad", bad)]
     plan = Race(PROMPTS, REQUEST, repeats=2)
-    standing = Standing()
+    standing = RaceResult()
     running = race(lanes, plan, standing)
     first = [next(running), next(running)]
     bad.wrong = wrong  # while the race runs

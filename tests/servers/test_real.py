@@ -17,7 +17,7 @@ from draftscope.servers.audit.audit import audit_without_weights
 from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
 from draftscope.servers.load import LoadPlan, load
 from draftscope.servers.programs.registry import identify
-from draftscope.servers.race import Lane, Race, RacePrompt, Standing, race, same_tokenizers
+from draftscope.servers.race import Lane, Race, RacePrompt, RaceResult, race, same_tokenizers
 from draftscope.servers.summary import summaries
 
 pytestmark = pytest.mark.real_servers
@@ -79,7 +79,7 @@ def test_it_is_told_apart_and_reads_what_it_is_sent(lanes: list[Lane]) -> None:
 def test_a_race_is_counted_and_its_greedy_texts_are_equal(lanes: list[Lane], temperature: float) -> None:
     ids = lanes[0].server.render((Message("user", TEXT),))
     plan = Race([RacePrompt(TEXT, ids)], Request((0,), 48, temperature=temperature), repeats=3, jitter=0.0005)
-    standing = Standing()
+    standing = RaceResult()
     answers = list(race(lanes, plan, standing))
     plain, ngram = summaries(lanes, plan, standing, {})
     assert not standing.dropped and all(each.failure is None and each.written for each in answers)

@@ -23,7 +23,7 @@ from draftscope.servers.load import LoadPlan
 from draftscope.servers.load import load as put_under_load
 from draftscope.servers.programs.program import ServedPair
 from draftscope.servers.programs.registry import find_start
-from draftscope.servers.race import Lane, Race, Standing, race, same_tokenizers
+from draftscope.servers.race import Lane, Race, RaceResult, race, same_tokenizers
 from draftscope.servers.summary import summaries
 from tests.programs.interop import started
 from tests.servers.test_real import free_port
@@ -60,7 +60,7 @@ def test_the_engine_and_both_servers_write_the_same_greedy_tokens(engine: Decodi
     every = [*lanes, *here]
     assert same_tokenizers(every, None) == {}
     prompts = entries.prompts(AUDIT_PROMPTS[:2], every, engine, True, 32)
-    plan, standing = Race(prompts, Request((0,), 32), repeats=1), Standing()
+    plan, standing = Race(prompts, Request((0,), 32), repeats=1), RaceResult()
     list(race(every, plan, standing))
     rows = summaries(every, plan, standing, {})
     assert not standing.dropped and [row.answers for row in rows] == [2, 2, 2]

@@ -42,7 +42,7 @@ def names() -> tuple[str, ...]:
 def visible_if() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Options that are read only while another one has one of these values: option -> (other, values)."""
     controls = ((name, Control.of(field)) for name, field in options().items())
-    return {name: control.only_with for name, control in controls if control is not None and control.only_with}
+    return {name: control.visible_if for name, control in controls if control is not None and control.visible_if}
 
 
 def defaults() -> dict[str, Any]:

@@ -42,7 +42,7 @@ def panel(values: Controls, max_tokens: int) -> tuple[dict[str, gr.components.Co
         with gr.Row(elem_id="ds-kinds"):
             kinds = {kind: gr.Button(kind, size="sm") for kind in bundle.presets()}
             examples = {name: gr.Button(name, size="sm") for name in opening.examples()}
-        for name in sorted((name for name in fields if name not in ROW), key=lambda n: _control(fields[n]).rarely):
+        for name in sorted((name for name in fields if name not in ROW), key=lambda n: _control(fields[n]).advanced):
             widgets[name] = _widget(name, fields[name], values, max_tokens)
         gr.HTML(html_template=UNABLE, apply_default_css=False, elem_id="ds-unable", js_on_load=None)
     return {name: widgets[name] for name in names()}, {

@@ -60,7 +60,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class Known:
+class Measurements:
     """What probing found: acceptance, costs and prefill."""
 
     observed: Mapping[Candidate, Observed]
@@ -114,8 +114,10 @@ def advising(
     prompt = fmean(len(case.prompts[0]) for case in single)
     context = round(prompt + question.length / 2)
 
-    def known(probed: Mapping[str, Probed], keep: Sequence[int]) -> Known:
-        return Known(_observed(probed, keep), fitted(calibration, probed, context), prefill(probed), round(prompt))
+    def known(probed: Mapping[str, Probed], keep: Sequence[int]) -> Measurements:
+        return Measurements(
+            _observed(probed, keep), fitted(calibration, probed, context), prefill(probed), round(prompt)
+        )
 
     def rank(probed: Mapping[str, Probed]) -> Mapping[str, float]:
         at_hand = known(probed, range(len(single)))
@@ -228,7 +230,7 @@ def _proven(
     engine: DecodingEngine,
     question: Question,
     predicted: Sequence[Predicted],
-    known: Known,
+    known: Measurements,
     texts: Sequence[Case],
     until: float,
     watch: Watch,
@@ -335,7 +337,7 @@ def _contenders(predicted: Sequence[Predicted]) -> list[Candidate]:
 
 
 def _affordable(
-    question: Question, contenders: Sequence[Candidate], known: Known, texts: int, seconds: float
+    question: Question, contenders: Sequence[Candidate], known: Measurements, texts: int, seconds: float
 ) -> tuple[int, int]:
     """Tokens of each answer in the proof, so that every prompt can be run once, or `ENOUGH`; and prompts in the
     screening, which runs them twice (once to warm up)."""
@@ -359,7 +361,7 @@ def _reported(
     predicted: Sequence[Predicted],
     measured: Sequence[Measured],
     others: Sequence[AtTemperature],
-    known: Known,
+    known: Measurements,
     notes: Sequence[str],
 ) -> AdviceReport:
     decision = decide(measured)
@@ -394,7 +396,11 @@ def _reported(
 
 
 def _surface(
-    engine: DecodingEngine, predicted: Sequence[Predicted], candidate: Candidate, known: Known, costs: CalibratedCosts
+    engine: DecodingEngine,
+    predicted: Sequence[Predicted],
+    candidate: Candidate,
+    known: Measurements,
+    costs: CalibratedCosts,
 ) -> Surface | None:
     """Of the chosen drafter, or, if it makes trees, of the best one that makes chains."""
     chains = [entry.candidate for entry in predicted if entry.candidate.gamma is not None]

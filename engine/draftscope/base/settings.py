@@ -31,8 +31,8 @@ class Control:
     choices: tuple[str, ...] = ()  # labels of the values of a `Literal`, in their order
     lines: int = 1  # of a text
     placeholder: str = ""  # shown while a text is empty
-    only_with: tuple[str, tuple[str, ...]] | None = None  # shown only while that other setting has one of these values
-    rarely: bool = False  # shown among the settings that are rarely changed
+    visible_if: tuple[str, tuple[str, ...]] | None = None  # shown only while that other setting has one of these values
+    advanced: bool = False  # shown among the settings that are rarely changed
 
     @classmethod
     def of(cls, field: FieldInfo) -> Control | None:
@@ -49,16 +49,16 @@ class GeneralSettings(BaseModel):
     temperature: Annotated[float, Control("Temperature", most=2, step=0.05)] = Field(
         default=0.0, ge=0.0, le=10.0, description="0 is greedy"
     )
-    top_k: Annotated[int, Control("Top-k (0: all tokens)", rarely=True)] = Field(
+    top_k: Annotated[int, Control("Top-k (0: all tokens)", advanced=True)] = Field(
         default=0, ge=0, description="samples from this many most likely tokens; 0 keeps every token"
     )
-    top_p: Annotated[float, Control("Top-p", least=0.05, step=0.01, rarely=True)] = Field(
+    top_p: Annotated[float, Control("Top-p", least=0.05, step=0.01, advanced=True)] = Field(
         default=1.0,
         gt=0.0,
         le=1.0,
         description="samples from the smallest set of tokens with this probability; 1 keeps every token",
     )
-    min_p: Annotated[float, Control("Min-p (0: all tokens)", most=0.99, step=0.01, rarely=True)] = Field(
+    min_p: Annotated[float, Control("Min-p (0: all tokens)", most=0.99, step=0.01, advanced=True)] = Field(
         default=0.0, ge=0.0, lt=1.0, description="least probability of a token, relative to the most likely token's"
     )
     seed: Annotated[int, Control("Seed")] = Field(default=0, ge=0, lt=2**63, description="seed of every random draw")

@@ -110,8 +110,8 @@ def _refuse_length(pair: LoadedPair, tokens: int, more: int, room: int) -> None:
             f"but the models' context holds {room:,}; {remedy}."
         )
     for model in pair.models:
-        if model.seam and tokens - 1 <= model.seam < tokens + more:
+        if model.rope_switch_length and tokens - 1 <= model.rope_switch_length < tokens + more:
             raise DraftscopeError(
-                f"'{model.name}' changes its rotary factors at {model.seam:,} tokens, and {tokens:,} with "
-                f"{more:,} more would cross that; stay below it or start with a longer prompt."
+                f"'{model.name}' changes its rotary factors at {model.rope_switch_length:,} tokens, and {tokens:,} "
+                f"with {more:,} more would cross that; stay below it or start with a longer prompt."
             )

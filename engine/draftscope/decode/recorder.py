@@ -88,7 +88,7 @@ class _View:
         self.parents: list[int] = tree.topology.parents[row].tolist()
         self.never_accepted: list[bool] = tree.never_accepted[row].tolist()
         self.depth: list[int] = tree.topology.depth[row, 1:].tolist()
-        self.belief: list[int] = tree.belief[row].tolist()
+        self.shown_row: list[int] = tree.shown_row[row].tolist()
         self.proposal_row: list[int] = tree.proposal_row[row].tolist()
         self.accept_uniform: list[float] = step.uniforms.accept[row].tolist()
         self.last_uniform: list[float] = step.uniforms.last[row].tolist()
@@ -102,15 +102,17 @@ class _View:
             node for node, parent in enumerate(self.parents) if parent == slot - 1 and not self.never_accepted[node]
         ]
 
-    def belief_at(self, slot: int) -> Tensor | None:
-        return None if self.distributions is None or self.belief[slot] < 0 else self.distributions[self.belief[slot]]
+    def shown_at(self, slot: int) -> Tensor | None:
+        return (
+            None if self.distributions is None or self.shown_row[slot] < 0 else self.distributions[self.shown_row[slot]]
+        )
 
     def nodes(self, decisions: list[events.Decision]) -> list[events.Node]:
         verified = {child.node for decision in decisions for child in decision.children}
         slots = torch.tensor([parent + 1 for parent in self.parents], dtype=torch.long, device=self.p.device)
         tokens = torch.tensor(self.tokens, dtype=torch.long, device=self.p.device)
         p = self.p[slots, tokens].tolist()
-        rows = torch.tensor([max(self.belief[parent + 1], 0) for parent in self.parents], dtype=torch.long)
+        rows = torch.tensor([max(self.shown_row[parent + 1], 0) for parent in self.parents], dtype=torch.long)
         q = (
             self.distributions[rows.to(self.p.device), tokens].tolist()
             if self.distributions is not None and self.tokens
@@ -126,7 +128,7 @@ class _View:
                 origin=self.step.tree.origin[self.row][node],
                 fate=self._fate(node, verified),
                 p=p[node],
-                q=q[node] if q is not None and self.belief[self.parents[node] + 1] >= 0 else None,
+                q=q[node] if q is not None and self.shown_row[self.parents[node] + 1] >= 0 else None,
             )
             for node, token in enumerate(self.tokens)
         ]
@@ -179,7 +181,7 @@ class _View:
         children = self.children(slot)
         taken = next((node for node in self.path if node in children), None)
         drawn = self.step.last[self.row] if taken is None else self.tokens[taken]
-        pair = _Pair(self.p[slot], self.belief_at(slot), [drawn, *(self.tokens[node] for node in children)])
+        pair = _Pair(self.p[slot], self.shown_at(slot), [drawn, *(self.tokens[node] for node in children)])
         verified = children if taken is None else children[: children.index(taken) + 1]
         distributions = self._distributions([pair])[0]
         return events.Decision(

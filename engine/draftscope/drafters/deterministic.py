@@ -41,7 +41,7 @@ def deterministic_trees(drafts: Sequence[Sequence[TrieNode]], device: torch.devi
         tokens=there[0],
         distributions=None,
         proposal_row=none,
-        belief=none,
+        shown_row=none,
         never_accepted=there[1],
         origin=tuple(tuple(node.origin for node in row) for row in rows),
     )

@@ -143,7 +143,7 @@ def _problem(tree: object, batch: int, vocabulary: int, max_nodes: int) -> str:
         return f"it has {nodes} nodes, and its options declare at most {max_nodes} (`DrafterOptions.nodes`)"
     shapes: dict[str, tuple[int, ...]] = {
         "tokens": (batch, nodes), "proposal_row": (batch, nodes + 1),
-        "belief": (batch, nodes + 1), "never_accepted": (batch, nodes),
+        "shown_row": (batch, nodes + 1), "never_accepted": (batch, nodes),
     }  # fmt: skip
     for name, shape in shapes.items():
         value = getattr(tree, name)
@@ -174,16 +174,16 @@ def _wrong_words(tree: DraftTree) -> str:
 
 def _wrong_values(tree: DraftTree, rows: int, vocabulary: int) -> str:
     """What is wrong with the numbers, in one reading from the device."""
-    dtypes = {"tokens": torch.long, "proposal_row": torch.long, "belief": torch.long, "never_accepted": torch.bool}
+    dtypes = {"tokens": torch.long, "proposal_row": torch.long, "shown_row": torch.long, "never_accepted": torch.bool}
     for name, dtype in dtypes.items():
         if getattr(tree, name).dtype != dtype:
             return f"{name} is of {getattr(tree, name).dtype} instead of {dtype}"
     ends = [tree.tokens.min(), tree.tokens.max(), tree.proposal_row.min(), tree.proposal_row.max()]
-    ends += [tree.belief.min(), tree.belief.max()]
+    ends += [tree.shown_row.min(), tree.shown_row.max()]
     low, high, first, last, shown, most = torch.stack(ends).tolist()
     if not 0 <= low <= high < vocabulary:
         return f"tokens holds {low if low < 0 else high}, and the target knows 0 to {vocabulary - 1}"
-    for name, least, largest in (("proposal_row", first, last), ("belief", shown, most)):
+    for name, least, largest in (("proposal_row", first, last), ("shown_row", shown, most)):
         if least < -1 or largest >= rows:
             return f"{name} holds {least if least < -1 else largest}, and distributions has {rows} rows"
     return _wrong_distributions(tree) or _wrong_draws(tree)

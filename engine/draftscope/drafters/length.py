@@ -19,13 +19,13 @@ BINS = 8  # of the draft's probability of the token that it drafted
 MEMORY = 200.0  # verified tokens that an estimate remembers, so that it follows the text
 PRIOR = 0.7, 8.0  # initial estimate of the acceptance rate, and its weight in tokens
 WORTH = 1.05  # speedup that must be expected before drafting: less is lost when sequences of a batch end apart
-LOOK_AGAIN, SELDOM = 24, 96  # a draft after so many rounds without one, or the estimates would never change again
+RETRY_AFTER, MAX_RETRY_AFTER = 24, 96  # rounds without a draft after which one is made, or estimates would never change
 
 
 class Length(ABC):
-    """One sequence's rule. In each round: `begin`, then `goes_on` after every drafted token, then `observe`.
+    """One sequence's rule. In each round: `begin`, then `should_continue` after every drafted token, then `observe`.
 
-    `goes_on` gets an entropy of 0 unless the rule `reads_entropy`, which the device would have to compute.
+    `should_continue` gets an entropy of 0 unless the rule `reads_entropy`, which the device would have to compute.
     """
 
     reads_entropy = False
@@ -35,7 +35,7 @@ class Length(ABC):
         return True
 
     @abstractmethod
-    def goes_on(self, q: float, entropy: float) -> bool:
+    def should_continue(self, q: float, entropy: float) -> bool:
         """Whether to draft one more token. The last one had probability `q` in a distribution of `entropy` nats."""
 
     def observe(self, accepted: int) -> None:  # noqa: B027 - some rules do not learn
@@ -48,7 +48,7 @@ class Confidence(Length):
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
 
-    def goes_on(self, q: float, entropy: float) -> bool:
+    def should_continue(self, q: float, entropy: float) -> bool:
         return q >= self._threshold
 
 
@@ -65,7 +65,7 @@ class Entropy(Length):
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
 
-    def goes_on(self, q: float, entropy: float) -> bool:
+    def should_continue(self, q: float, entropy: float) -> bool:
         return 1 - math.sqrt(self.SHARE * max(entropy, 0.0)) >= self._threshold
 
 
@@ -81,7 +81,7 @@ class Heuristic(Length):
         self._drafted = 0
         return True
 
-    def goes_on(self, q: float, entropy: float) -> bool:
+    def should_continue(self, q: float, entropy: float) -> bool:
         self._drafted += 1
         return self._drafted < self._length
 
@@ -128,7 +128,7 @@ class WholeDraft(Learning, Length):
         self._accepted = 1.0
         return super().begin()
 
-    def goes_on(self, q: float, entropy: float) -> bool:
+    def should_continue(self, q: float, entropy: float) -> bool:
         self._accepted *= self.chance(q)
         return self._accepted >= self._threshold
 
@@ -189,7 +189,7 @@ class PerSequence(Lengths):
     def go_on(self, going: list[bool], q: Sequence[float], entropy: Entropies) -> list[bool]:
         flat = entropy() if any(rule.reads_entropy for rule in self._rules) else [0.0] * len(q)
         sequences = zip(going, self._rules, q, flat, strict=True)
-        return [more and rule.goes_on(likely, nats) for more, rule, likely, nats in sequences]
+        return [more and rule.should_continue(likely, nats) for more, rule, likely, nats in sequences]
 
     def observe(self, accepted: Sequence[int]) -> None:
         for rule, count in zip(self._rules, accepted, strict=True):
@@ -217,7 +217,7 @@ class Cost(Lengths):
         self._rows = [Expecting() for _ in range(batch)]
         self._drafted = 0
         self._rounds = 0
-        self._wait = LOOK_AGAIN  # doubles after every such draft that did not pay
+        self._wait = RETRY_AFTER  # doubles after every such draft that did not pay
 
     def begin(self) -> list[bool]:
         for row in self._rows:
@@ -227,7 +227,7 @@ class Cost(Lengths):
         pays = self._pays(WORTH)
         looks = not pays and self._rounds % self._wait == 0
         if pays or looks:
-            self._wait = LOOK_AGAIN if pays else min(2 * self._wait, SELDOM)
+            self._wait = RETRY_AFTER if pays else min(2 * self._wait, MAX_RETRY_AFTER)
         return [pays or looks] * len(self._rows)
 
     def go_on(self, going: list[bool], q: Sequence[float], entropy: Entropies) -> list[bool]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
-from draftscope.drafters.length import LOOK_AGAIN, SELDOM, WORTH, Expecting, Rate
+from draftscope.drafters.length import MAX_RETRY_AFTER, RETRY_AFTER, WORTH, Expecting, Rate
 from draftscope.drafters.lookup.suffix import SuffixIndex
 
 MATCHES = (1, 2, 3, 5, 8)  # matched tokens at which another estimate begins
@@ -48,7 +48,7 @@ class MixedChain:
         self._guessing = Expecting()
         self._copying = [Rate(value, FIRST_WEIGHT) for value in FIRST_GUESS]
         self._limit = self._idle = 0
-        self._wait = LOOK_AGAIN  # idle rounds before a draft that is not expected to pay; doubles where it did not
+        self._wait = RETRY_AFTER  # idle rounds before a draft that is not expected to pay; doubles where it did not
 
     @property
     def tokens(self) -> list[int]:
@@ -61,11 +61,11 @@ class MixedChain:
         self.guesses, self.copied, self._limit = [], [], limit
         self._choose(WORTH)
         if self.guesses_on or self.copied:
-            self._idle, self._wait = 0, LOOK_AGAIN
+            self._idle, self._wait = 0, RETRY_AFTER
             return
         self._idle += 1
         if self._idle >= self._wait:
-            self._idle, self._wait = 0, min(2 * self._wait, SELDOM)
+            self._idle, self._wait = 0, min(2 * self._wait, MAX_RETRY_AFTER)
             self._choose(0.0)
 
     def guessed(self, token: int, q: float) -> None:

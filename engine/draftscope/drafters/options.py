@@ -72,7 +72,7 @@ class LengthOptions(DrafterOptions):
                 "SpecDec++",
                 "AdaEDL",
             ),
-            rarely=True,
+            advanced=True,
         ),
     ] = Field(default="fixed", description="tokens of a chain, up to gamma: all (fixed), or decided while drafting")
     confidence: Annotated[
@@ -80,8 +80,8 @@ class LengthOptions(DrafterOptions):
         Control(
             "Drafting stops below",
             step=0.01,
-            only_with=("draft_length", ("confidence", "specdec++", "adaedl")),
-            rarely=True,
+            visible_if=("draft_length", ("confidence", "specdec++", "adaedl")),
+            advanced=True,
         ),
     ] = Field(
         default=0.4,
@@ -117,7 +117,7 @@ class TreeSizeOptions(DrafterOptions):
     tree_nodes: Annotated[int, Control("Tree: nodes", most=64)] = Field(
         default=16, ge=1, le=MAX_NODES, description="nodes of a tree whose shape the drafter chooses"
     )
-    tree_depth: Annotated[int, Control("Tree: depth", most=10, rarely=True)] = Field(
+    tree_depth: Annotated[int, Control("Tree: depth", most=10, advanced=True)] = Field(
         default=5, ge=1, le=16, description="depth of that tree"
     )
 
@@ -129,13 +129,13 @@ class TreeSizeOptions(DrafterOptions):
 class GrownTreeOptions(TreeSizeOptions):
     """A tree that grows from its most probable nodes."""
 
-    tree_width: Annotated[int, Control("Tree: width, and children of a node", most=10, rarely=True)] = Field(
+    tree_width: Annotated[int, Control("Tree: width, and children of a node", most=10, advanced=True)] = Field(
         default=4, ge=1, le=32, description="nodes that the tree grows from at each depth, and children of each"
     )
 
 
 class NgramSizeOptions(DrafterOptions):
-    ngram: Annotated[int, Control("Longest n-gram", most=8, rarely=True)] = Field(
+    ngram: Annotated[int, Control("Longest n-gram", most=8, advanced=True)] = Field(
         default=3,
         ge=1,
         le=16,
@@ -165,10 +165,10 @@ class RuleOptions(DrafterOptions):
     ] = Field(
         default="block", description="how a drawn chain is verified: block and token are exact, the others are lossy"
     )
-    lenience: Annotated[float, Control("Lenience l", least=0.05, step=0.05, only_with=("rule", ("lenient",)))] = Field(
+    lenience: Annotated[float, Control("Lenience l", least=0.05, step=0.05, visible_if=("rule", ("lenient",)))] = Field(
         default=0.5, gt=0.0, le=1.0, description="rule lenient: a token is accepted with probability p / (lenience q)"
     )
-    agreement: Annotated[int, Control("k likeliest of p", most=32, only_with=("rule", ("top-k",)))] = Field(
+    agreement: Annotated[int, Control("k likeliest of p", most=32, visible_if=("rule", ("top-k",)))] = Field(
         default=3,
         ge=1,
         le=1000,
@@ -207,7 +207,7 @@ class OracleOptions(GammaOptions):
     )
     oracle_curve: Annotated[
         tuple[Share, ...],
-        Control("α by position, if all before were accepted", placeholder="empty: α at every position", rarely=True),
+        Control("α by position, if all before were accepted", placeholder="empty: α at every position", advanced=True),
     ] = Field(
         default=(),
         description="the same by position, if all before were accepted; the last one holds for all later; replaces "

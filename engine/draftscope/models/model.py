@@ -80,7 +80,7 @@ class Model:
         self.layers: int = config.num_hidden_layers
         self.hidden: int = config.hidden_size
         self.context: int = getattr(config, "max_position_embeddings", None) or 1 << 30
-        self.seam = _seam(config)
+        self.rope_switch_length = _rope_switch_length(config)
         self.vocabulary: int = config.vocab_size
         self.device = _input_device(network)
         if self.device.type in attention.DEVICES:
@@ -411,7 +411,7 @@ def _input_device(network: Any) -> torch.device:
     return next(devices, torch.device("cpu"))
 
 
-def _seam(config: Any) -> int | None:
+def _rope_switch_length(config: Any) -> int | None:
     """The length at which longrope switches all its rotary factors; None for other models.
 
     Keys written before the switch do not match queries after it; transformers' `generate` reads everything again.

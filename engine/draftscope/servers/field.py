@@ -34,8 +34,8 @@ from draftscope.servers.inside.translation import Raw
 from draftscope.servers.latency import loopback_jitter
 from draftscope.servers.load import LoadPlan, LoadPoint
 from draftscope.servers.programs.registry import titled
-from draftscope.servers.race import Lane, Race, RacePrompt, Standing, same_tokenizers
-from draftscope.servers.traced import Known, Traced, traced
+from draftscope.servers.race import Lane, Race, RacePrompt, RaceResult, same_tokenizers
+from draftscope.servers.traced import KnownProbabilities, Traced, traced
 from draftscope.servers.wire import WireLimits
 from draftscope.trace.events import AnyEvent
 
@@ -112,10 +112,10 @@ class Field:
             return self.prompts([text], True, settings.max_new_tokens)[0]  # a model without a chat template
 
     def race(
-        self, plan: Race, run: str = "race", standing: Standing | None = None, known: Known | None = None
+        self, plan: Race, run: str = "race", standing: RaceResult | None = None, known: KnownProbabilities | None = None
     ) -> Iterator[AnyEvent | None]:
         """A race as the events of a trace. `standing` and what the target here says of each token are filled."""
-        standing, known = standing or Standing(), {} if known is None else known
+        standing, known = standing or RaceResult(), {} if known is None else known
         standing.dropped.update(self.strangers)
         yield from traced(Traced(run, self.lanes, self.missing, plan, self.engine, self.draft, standing, known))
 

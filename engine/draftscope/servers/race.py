@@ -96,7 +96,7 @@ class Race:
 
 
 @dataclass
-class Standing:
+class RaceResult:
     """How a race stands; `answers` grows."""
 
     answers: list[Answer] = field(default_factory=list)
@@ -128,7 +128,7 @@ def _who(reference: object) -> str:
     return "target here" if reference else "first server"
 
 
-def race(lanes: Sequence[Lane], plan: Race, standing: Standing) -> Iterator[Answer]:
+def race(lanes: Sequence[Lane], plan: Race, standing: RaceResult) -> Iterator[Answer]:
     """Runs the plan; yields each counted answer when it is done and keeps it in `standing`."""
     for lane in lanes:
         if lane.name not in standing.dropped:

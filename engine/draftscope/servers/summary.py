@@ -10,7 +10,7 @@ from typing import Any
 from draftscope.measure.bench.statistics import Interval, bootstrap
 from draftscope.servers.adapter import Counted, Identity
 from draftscope.servers.forced import Forced
-from draftscope.servers.race import Answer, Lane, Race, Standing
+from draftscope.servers.race import Answer, Lane, Race, RaceResult
 
 VERSION = 1  # of the saved file
 OFF = 0.5  # nats: a mean log p further from its expectation is pointed out
@@ -37,7 +37,7 @@ class LaneSummary:
 
 
 def summaries(
-    lanes: Sequence[Lane], plan: Race, standing: Standing, probabilities: Mapping[tuple[str, int, int], Forced]
+    lanes: Sequence[Lane], plan: Race, standing: RaceResult, probabilities: Mapping[tuple[str, int, int], Forced]
 ) -> list[LaneSummary]:
     """One summary for each lane, the first lane's first."""
     first = standing.of(lanes[0].name)
@@ -49,7 +49,7 @@ def _summary(
     is_first: bool,
     first: Sequence[Answer],
     plan: Race,
-    standing: Standing,
+    standing: RaceResult,
     probabilities: Mapping[tuple[str, int, int], Forced],
 ) -> LaneSummary:
     answers = standing.of(lane.name)
@@ -130,7 +130,12 @@ def _total(values: Sequence[int | None]) -> int | None:
 
 
 def _notes(
-    lane: Lane, answers: Sequence[Answer], first: Sequence[Answer], plan: Race, standing: Standing, log_p: float | None
+    lane: Lane,
+    answers: Sequence[Answer],
+    first: Sequence[Answer],
+    plan: Race,
+    standing: RaceResult,
+    log_p: float | None,
 ) -> list[str]:
     """Sentences about a lane, the gravest first."""
     offers, notes = lane.server.identity.offers, []
@@ -177,7 +182,7 @@ def first_difference(answers: Sequence[Answer], first: Sequence[Answer]) -> str 
 
 def saved(
     plan: Race,
-    standing: Standing,
+    standing: RaceResult,
     rows: Sequence[LaneSummary],
     probabilities: Mapping[tuple[str, int, int], Forced],
 ) -> dict[str, Any]:

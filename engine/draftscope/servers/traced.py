@@ -27,13 +27,13 @@ from draftscope.servers.inside.live import RecordedAnswer, pieces, reason_of, st
 from draftscope.servers.inside.translation import Translation
 from draftscope.servers.latency import Arrival, near_gap
 from draftscope.servers.programs.registry import title_of
-from draftscope.servers.race import Answer, Lane, Race, Standing, race
+from draftscope.servers.race import Answer, Lane, Race, RaceResult, race
 from draftscope.servers.summary import LaneSummary, added, summaries
 from draftscope.trace import events as trace
 from draftscope.trace.events import AnyEvent, EndReason, RunStart, Served, ServerInfo
 from draftscope.verify.sampling import Sampling
 
-Known: TypeAlias = dict[tuple[str, int, int], Forced]  # by lane, prompt and repeat
+KnownProbabilities: TypeAlias = dict[tuple[str, int, int], Forced]  # by lane, prompt and repeat
 _Heard: TypeAlias = tuple[str, int, int, Chunk, float]
 
 
@@ -47,8 +47,8 @@ class Traced:
     plan: Race
     engine: DecodingEngine | None = None
     draft: Model | None = None  # the servers' drafter, known here
-    standing: Standing = field(default_factory=Standing)
-    known: Known = field(default_factory=dict)  # filled at the end
+    standing: RaceResult = field(default_factory=RaceResult)
+    known: KnownProbabilities = field(default_factory=dict)  # filled at the end
 
     @property
     def sampling(self) -> Sampling:
@@ -284,9 +284,9 @@ def _computed(task: Traced, live: Mapping[str, _Live], stopped: bool) -> Iterato
             yield trace.DraftProbs(run=task.run, lane=name, draft=task.draft.name, q=list(q.p), best=list(q.best))
 
 
-def probabilities(target: Model, task: Traced) -> Known:
+def probabilities(target: Model, task: Traced) -> KnownProbabilities:
     """p of every token of each complete answer, from the weights here."""
-    known: Known = {}
+    known: KnownProbabilities = {}
     for answer in task.standing.answers:
         if answer.complete and not answer.failure:
             prompt = task.plan.prompts[answer.prompt].ids

@@ -172,7 +172,7 @@ def full(shape: Sequence[int], batch: int = 1, device: torch.device | str = "cpu
 
 @lru_cache(maxsize=256)
 def first_rows(count: int, slots: int, batch: int, device: torch.device) -> Tensor:
-    """[B, slots]: row s for each of the first `count` slots, -1 for the others; for `proposal_row` and `belief`."""
+    """[B, slots]: row s for each of the first `count` slots, -1 for the others; for `proposal_row` and `shown_row`."""
     rows = torch.arange(slots, device=device)
     return torch.where(rows < count, rows, -1).repeat(batch, 1)
 
@@ -191,7 +191,7 @@ class DraftTree:
     declare the result deterministic. Never-accepted nodes are computed but cannot be accepted (padding, Jacobi rows).
 
     `tokens` [B, N] int64. `distributions` [B, R, V] fp32 are the draft's, or None; `proposal_row` [B, N + 1] int64 says
-    which of them a slot's children were drawn from (-1: deterministic), `belief` [B, N + 1] which to show at a slot
+    which of them a slot's children were drawn from (-1: deterministic), `shown_row` [B, N + 1] which to show at a slot
     (-1: none). `never_accepted` [B, N] bool. `origin` [B][N] is a short text that says how each node was drafted.
     `drawn`: which slots have drawn children, among those with children. `forward_ms`: of each draft forward, if
     measured. `sampled_chain`, `sampled_tree` and `deterministic_chains` make all of it.
@@ -201,7 +201,7 @@ class DraftTree:
     tokens: Tensor
     distributions: Tensor | None
     proposal_row: Tensor
-    belief: Tensor
+    shown_row: Tensor
     never_accepted: Tensor
     origin: Sequence[Sequence[str]]
     drawn: Literal["none", "some", "all"] = "none"
@@ -252,7 +252,7 @@ def deterministic_chains(
         tokens=torch.tensor(padded, dtype=torch.long, device=device).view(len(drafts), longest),
         distributions=None,
         proposal_row=no_row,
-        belief=no_row,
+        shown_row=no_row,
         never_accepted=padding(tuple(map(len, drafts)), longest, device),
         origin=tuple((name,) * longest for name in origin),
     )
@@ -308,7 +308,7 @@ def sampled_tree(
         tokens=tokens,
         distributions=distributions,
         proposal_row=first_rows(0, slots, batch, tokens.device) if sampling.greedy else rows,
-        belief=rows,
+        shown_row=rows,
         never_accepted=never,
         origin=((origin,) * len(parents),) * batch,
         drawn="none" if sampling.greedy else "all",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from draftscope.servers.field import Field
     from draftscope.servers.forced import Forced
     from draftscope.servers.load import LoadPlan
-    from draftscope.servers.race import Race, Standing
+    from draftscope.servers.race import Race, RaceResult
     from draftscope.servers.summary import LaneSummary
     from draftscope.trace.events import AnyEvent
 
@@ -132,11 +132,11 @@ def _recorded(field: Field, chosen: Options) -> dict[str, str]:
 
 def _race(field: Field, plan: Race, chosen: Options, json: bool) -> int:
     from draftscope.servers.forced import Forced
-    from draftscope.servers.race import Standing
+    from draftscope.servers.race import RaceResult
     from draftscope.servers.summary import saved, summaries
     from draftscope.trace import files
 
-    standing, known = Standing(), dict[tuple[str, int, int], Forced]()
+    standing, known = RaceResult(), dict[tuple[str, int, int], Forced]()
     _say({**field.missing, **field.strangers})
     events: Iterable[AnyEvent] = said(field.race(plan, RUN, standing, known))
     if chosen.trace is not None:
@@ -160,7 +160,7 @@ def _race(field: Field, plan: Race, chosen: Options, json: bool) -> int:
 
 
 def _show(
-    field: Field, standing: Standing, rows: Sequence[LaneSummary], known: Mapping[tuple[str, int, int], Forced]
+    field: Field, standing: RaceResult, rows: Sequence[LaneSummary], known: Mapping[tuple[str, int, int], Forced]
 ) -> None:
     for lane in field.lanes:
         if answer := next(iter(standing.of(lane.name)), None):

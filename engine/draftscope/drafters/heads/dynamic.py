@@ -52,14 +52,14 @@ class DynamicTree(Drafter):
 
         parts = self._rows.as_one_graph(state.texts, size, (), fed, grow)
         parts = parts or self._grown(*self._rows.first(state.texts), times, began)
-        tokens, distributions, belief, never_accepted, parents, children, ancestors, depths = parts
+        tokens, distributions, shown_row, never_accepted, parents, children, ancestors, depths = parts
         shape = Topology(parents, children, ancestors, depths, self._width, self._depth, is_chain=False, most=None)
         return DraftTree(
             topology=shape,
             tokens=tokens,
             distributions=distributions,
             proposal_row=first_rows(0, shape.nodes + 1, shape.batch, self._device),
-            belief=belief,
+            shown_row=shown_row,
             never_accepted=never_accepted,
             origin=ByDepth(f"{self._name} step", depths[:, 1:]),
             forward_ms=tuple(times),
@@ -135,10 +135,10 @@ class _Growth:
         above = parents.gather(1, chosen)
         above = torch.where(above < 0, -1, place.gather(1, above.clamp(min=0)))
         form = grown(above, self._width, len(self._tokens))
-        belief = torch.nn.functional.pad(torch.cat(self._owner, 1).gather(1, chosen), (1, 0), value=0)
+        shown_row = torch.nn.functional.pad(torch.cat(self._owner, 1).gather(1, chosen), (1, 0), value=0)
         shape = form.parents, form.children, form.ancestors, form.depth
         impossible = values.gather(1, chosen) <= IMPOSSIBLE
-        return tokens.gather(1, chosen), torch.cat(self._distributions, 1), belief, impossible, *shape
+        return tokens.gather(1, chosen), torch.cat(self._distributions, 1), shown_row, impossible, *shape
 
     def _grow(self, distribution: Tensor, values: Tensor, nodes: Tensor) -> None:
         top = distribution.topk(self._width, -1)

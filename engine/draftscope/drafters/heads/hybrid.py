@@ -99,7 +99,7 @@ class HybridDrafter(Drafter):
             tokens=there[0],
             distributions=torch.cat(distributions, 1) if distributions else None,
             proposal_row=first_rows(0, nodes + 1, batch, self._device) if greedy else there[1],
-            belief=there[1],
+            shown_row=there[1],
             never_accepted=there[2],
             origin=tuple(mixed.origin(nodes) for mixed in chains),
             drawn="none" if greedy else "some" if copies else "all",

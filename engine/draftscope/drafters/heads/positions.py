@@ -257,13 +257,13 @@ class PositionsChain(Drafter):
         kept = self._kept(going, tokens, distributions) if going else [count] * batch
         count = max(kept)
         tokens, distributions = tokens[:, :count], distributions[:, :count]
-        belief = first_rows(count, count + 1, batch, self._device)
+        shown_row = first_rows(count, count + 1, batch, self._device)
         return DraftTree(
             topology=chain(count, batch, self._device),
             tokens=tokens,
             distributions=distributions,
-            proposal_row=belief if self._draws else first_rows(0, count + 1, batch, self._device),
-            belief=belief,
+            proposal_row=shown_row if self._draws else first_rows(0, count + 1, batch, self._device),
+            shown_row=shown_row,
             never_accepted=padding(tuple(kept), count, self._device),
             origin=(tuple(f"{self._source.name} {k + 1}" for k in range(count)),) * batch,
             drawn="all" if self._draws else "none",

@@ -58,7 +58,7 @@ class RankPlan:
 
     form: Topology
     places: Tensor
-    belief: Tensor
+    shown_row: Tensor
 
     def nodes(self, tokens: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Each node's token [B, N], and which nodes are impossible, of each position's most likely tokens [B, K, width]
@@ -68,13 +68,13 @@ class RankPlan:
 
     def tree(self, tokens: Tensor, never_accepted: Tensor, distributions: Tensor, name: str) -> DraftTree:
         """The trees, whose nodes come from the positions' `distributions` [B, K, V]."""
-        batch, slots = self.belief.shape
+        batch, slots = self.shown_row.shape
         return DraftTree(
             topology=self.form,
             tokens=tokens,
             distributions=distributions,
             proposal_row=first_rows(0, slots, batch, tokens.device),
-            belief=self.belief,
+            shown_row=self.shown_row,
             never_accepted=never_accepted,
             origin=ByDepth(name, self.form.depth[:, 1:]),
         )
@@ -86,5 +86,7 @@ def rank_plan(paths: tuple[tuple[Path, ...], ...], width: int, positions: int, d
     place = [{path: node for node, path in enumerate(prefixes)} for prefixes in paths]
     parents = [[at.get(path[:-1], -1) for path in prefixes] for prefixes, at in zip(paths, place, strict=True)]
     places = [[(len(path) - 1) * width + path[-1] for path in prefixes] for prefixes in paths]
-    belief = [[0, *(len(path) if len(path) < positions else -1 for path in prefixes)] for prefixes in paths]
-    return RankPlan(topology(parents, device), torch.tensor(places, device=device), torch.tensor(belief, device=device))
+    shown_row = [[0, *(len(path) if len(path) < positions else -1 for path in prefixes)] for prefixes in paths]
+    return RankPlan(
+        topology(parents, device), torch.tensor(places, device=device), torch.tensor(shown_row, device=device)
+    )

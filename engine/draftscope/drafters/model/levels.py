@@ -164,14 +164,14 @@ class Levels(Drafter):
     def _tree(self, counts: Counts, drafted: Drafted) -> DraftTree:
         batch, rows = len(drafted.tokens), drafted.distributions.shape[1]
         form = by_levels(counts, batch, self._device)
-        belief = first_rows(rows, form.nodes + 1, batch, self._device)  # slots with children come first
+        shown_row = first_rows(rows, form.nodes + 1, batch, self._device)  # slots with children come first
         origin = tuple(f"{self.step} {depth}" for depth, level in enumerate(counts, 1) for _ in range(sum(level)))
         return DraftTree(
             topology=form,
             tokens=drafted.tokens,
             distributions=drafted.distributions,
-            proposal_row=belief if self.draws else first_rows(0, form.nodes + 1, batch, self._device),
-            belief=belief,
+            proposal_row=shown_row if self.draws else first_rows(0, form.nodes + 1, batch, self._device),
+            shown_row=shown_row,
             never_accepted=drafted.never_accepted,
             origin=(origin,) * batch,
             drawn="all" if self.draws else "none",

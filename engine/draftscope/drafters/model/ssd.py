@@ -210,7 +210,7 @@ class Ssd(DraftModel):
         """The chain of every sequence, prepared or fresh, with the distributions that it was drawn from."""
         batch, count = tokens.shape
         slots = torch.arange(count + 1, device=self._device)
-        belief = torch.where(slots < count, slots, -1).expand(batch, -1)
+        shown_row = torch.where(slots < count, slots, -1).expand(batch, -1)
         origin = [
             tuple(f"{'draft step' if hit is None else 'prefetched'} {depth + 1}" for depth in range(count))
             for hit in self._hits
@@ -219,8 +219,8 @@ class Ssd(DraftModel):
             topology=chain(count, batch, self._device),
             tokens=tokens,
             distributions=distributions,
-            proposal_row=torch.full_like(belief, -1) if self._greedy else belief,
-            belief=belief,
+            proposal_row=torch.full_like(shown_row, -1) if self._greedy else shown_row,
+            shown_row=shown_row,
             never_accepted=torch.zeros_like(tokens, dtype=torch.bool),
             origin=tuple(origin),
             drawn="none" if self._greedy else "all",

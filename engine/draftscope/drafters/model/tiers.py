@@ -42,7 +42,7 @@ class Chains:
         origin = tuple(tuple(labels + [""] * (bare.nodes - len(labels))) for labels in self.origin)
         if self.distributions is None or bare.nodes == 0:
             return DraftTree(
-                bare.topology, bare.tokens, None, bare.proposal_row, bare.belief, bare.never_accepted, origin
+                bare.topology, bare.tokens, None, bare.proposal_row, bare.shown_row, bare.never_accepted, origin
             )
         slots = torch.arange(bare.nodes + 1, device=device)
         rows = torch.where(slots < bare.nodes, slots, -1).expand(len(self.tokens), -1)
@@ -51,7 +51,7 @@ class Chains:
             tokens=bare.tokens,
             distributions=torch.nn.utils.rnn.pad_sequence(self.distributions, batch_first=True),
             proposal_row=bare.proposal_row if greedy else rows,
-            belief=rows,
+            shown_row=rows,
             never_accepted=bare.never_accepted,
             origin=origin,
             drawn="none" if greedy else "all",
