@@ -82,9 +82,9 @@ def test_the_cards_of_a_row(changes: dict[str, str], cards: tuple[int, int]) -> 
 
 REFUSED = {
     "no speedup": {"speedup_stated": "0-0"}, "no target": {"target_model": ""}, "no drafter": {"drafter_kind": ""},
-    "the card": {"gpu": "X9"}, "a request rate": {"batch_or_concurrency_or_qps": "QPS=1"},
-    "confounded": {"row_class": "confounded"}, "the drafter": {"drafter_kind": "x"},
-    "the model": {"target_model": "nobody", "target_params_B": ""},
+    "The card": {"gpu": "X9"}, "a request rate": {"batch_or_concurrency_or_qps": "QPS=1"},
+    "confounded": {"row_class": "confounded"}, "The drafter": {"drafter_kind": "x"},
+    "The model": {"target_model": "nobody", "target_params_B": ""},
 }  # fmt: skip
 
 
