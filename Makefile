@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 JAVASCRIPT := tests/javascript
 MODULES := $(JAVASCRIPT)/node_modules
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(JAVASCRIPT)
-PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument $(JAVASCRIPT)
+PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument '!**/vendor' $(JAVASCRIPT)
 
 .PHONY: run test test-all lint types javascript style house programs format bench attack gpu space-test servers-test interop inside clean
 

@@ -195,10 +195,12 @@ def test_the_script_can_stand_inside_a_script_element() -> None:
 
 
 def test_the_instrument_never_writes_markup_from_data() -> None:
-    for path in (assets() / "instrument").rglob("*.js"):
+    """lit-html writes the markup of its templates, in which a value can only become a text or an attribute."""
+    ours = (path for path in (assets() / "instrument").rglob("*.js") if path.parent.name != "vendor")
+    for path in ours:
         text = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
         assert not re.search(
-            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|https?://(?!huggingface|www\.w3)",
+            r"innerHTML|outerHTML|insertAdjacentHTML|unsafeHTML|unsafeSVG|document\.write|eval\(|new Function|https?://(?!huggingface|www\.w3)",
             text,
         ), path
 

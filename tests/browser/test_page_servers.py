@@ -79,6 +79,11 @@ def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any,
     page.element.locator(".loaded").get_by_role("button", name="Stop", exact=True).click()
     page.until("e => !e.servers.running")
     page.until(SHOWS.format(selector=".loaded", words="stopped after"))
+    page.element.get_by_role("checkbox", name="one").focus()
+    for running, words in ((True, "point 5 of 4"), (False, "4 points")):
+        page.page.evaluate(LOADED, {"running": running, **document()})
+        page.until(SHOWS.format(selector=".loaded", words=words))
+    assert page.ask("e => e.shadowRoot.activeElement?.checked")  # what goes on elsewhere leaves the focus where it is
     for name in ("one", "two"):
         page.element.get_by_role("button", name=f"Remove {name}").click()
         page.until(f"e => !e.servers.known.servers.some((server) => server.name === '{name}')")

@@ -1,6 +1,7 @@
 // The symbols of pictures and formulas: what each means, in the glossary and where it stands.
 
-import { h } from "./dom.js";
+import { html } from "../vendor/lit-html.js";
+import { drawn } from "./templates.js";
 
 export const SYMBOLS = {
   p: "the target's probability of a token at one position",
@@ -26,13 +27,13 @@ export function explainIn(root) {
   while (walker.nextNode())
     if (SYMBOL.test(walker.currentNode.data) && !walker.currentNode.parentElement.closest(".symbol, pre, code, button"))
       texts.push(walker.currentNode);
-  for (const text of texts) text.replaceWith(...explained(text.data));
+  for (const text of texts) text.replaceWith(drawn(explained(text.data)));
 }
 
 /** The text in parts: each symbol says what it means when it is pointed at, focused or tapped. */
 export function explained(text) {
   return text.split(SYMBOL).map((part, i) => {
     if (i % 2 === 0) return part;
-    return h("span.symbol", { tabindex: "0", role: "note", "aria-label": `${part}: ${MEANT[part]}` }, part);
+    return html`<span class="symbol" tabindex="0" role="note" aria-label=${`${part}: ${MEANT[part]}`}>${part}</span>`;
   });
 }

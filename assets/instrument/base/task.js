@@ -1,7 +1,8 @@
 // What a card asks the host for: a button that begins it, one that stops it, and how the answer stands.
 
-import { button, h, setText } from "./dom.js";
+import { html, nothing } from "../vendor/lit-html.js";
 import { askHost, pressStop, say } from "./host.js";
+import { smallButton } from "./templates.js";
 
 /** How an answer stands before there is anything of it; empty once it has begun. `measuring`: what is measured first. */
 export function queueWords({ state, place, measuring }) {
@@ -14,11 +15,8 @@ export function queueWords({ state, place, measuring }) {
 export class Task {
   constructor(kind, words) {
     this.kind = kind;
+    this.words = words;
     this.answer = null;
-    this.go = button(words, () => this.ask());
-    this.stop = button("Cancel", pressStop, { hidden: true });
-    this.progress = h("span.stated", { role: "status" });
-    this.root = h("div.controls", this.go, this.stop, this.progress);
   }
 
   ask() {
@@ -40,9 +38,11 @@ export class Task {
   }
 
   /** `progress` says how far it is, `over` how it ended. */
-  paint(able, progress, over) {
-    this.go.disabled = !able || this.running;
-    this.stop.hidden = !this.running;
-    setText(this.progress, this.running ? queueWords(this.answer) || progress(this.answer) : over);
+  template(able, progress, over) {
+    const { running, answer, words } = this;
+    return html`<div class="controls">
+      ${smallButton(words, () => this.ask(), !able || running)} ${running ? smallButton("Cancel", pressStop) : nothing}
+      <span class="stated" role="status">${running ? queueWords(answer) || progress(answer) : over}</span>
+    </div>`;
   }
 }

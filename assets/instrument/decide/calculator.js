@@ -1,11 +1,12 @@
 // The calculator of the Decide stage: sliders, and the forecast as a curve. It starts from the run that Watch has, and
 // stands in the page's own document, beside what is measured.
 
-import { h, s, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { draftLane, isFinished } from "../base/store.js";
 import { explained } from "../base/symbols.js";
 import { provenance } from "../run/provenance.js";
 import { laneTitle } from "../run/titles.js";
+import { html, nothing, render, svg } from "../vendor/lit-html.js";
 import { basis, best, changed, curve, flips, headline, termsOf } from "./forecast.js";
 
 const WIDE = 340;
@@ -22,18 +23,7 @@ const NOTHING = "There is no finished run with plain decoding beside it yet; pre
 
 export class Calculator {
   constructor() {
-    this.sliders = Object.fromEntries(SLIDERS.map(([name, label, ...range]) => [name, slider(label, range)]));
-    const form = Object.values(this.sliders).map((control) => control.root);
-    this.headline = h("p.ds-calculator-headline", { role: "status" });
-    this.picture = h("div");
-    this.flips = h("p");
-    this.basis = h("p.ds-muted");
-    this.source = h("summary.ds-muted", "What this rests on");
-    const rests = h("details", this.source, this.basis);
-    const again = h("button", { type: "button", on: { click: () => this.reset() } }, "As measured");
-    const controls = h("div", { on: { input: () => this.draw() } }, form, again);
-    this.rest = [h("div", this.picture, controls), this.flips, rests]; // once there is a run to start from
-    this.root = h("div", this.headline);
+    this.root = h("div");
   }
 
   /** Of the run in `store`, once it is finished; until then the last one that was stays. */
@@ -46,59 +36,72 @@ export class Calculator {
     this.stamp = stamp;
     const terms = termsOf(store);
     if (terms) this.begin(terms, draft, sourceOf(store));
-    else if (!this.terms) setText(this.headline, NOTHING);
+    else if (!this.terms) this.say(NOTHING);
+  }
+
+  say(words, rest = nothing) {
+    render(
+      html`<p class="ds-calculator-headline" role="status">${words}</p>
+        ${rest}`,
+      this.root,
+    );
   }
 
   begin(terms, draft, source) {
-    if (!this.terms) this.root.append(...this.rest);
     this.terms = terms;
-    setText(this.source, `What this rests on: ${source}`);
-    const of = `An estimate of the speed, beside plain decoding of as many answers, from the run of ${laneTitle(draft)} on Watch (${provenance(draft.start)}).`;
-    setText(this.basis, `${of} ${basis(terms)}`);
+    this.source = source;
+    this.ran = `${laneTitle(draft)} on Watch (${provenance(draft.start)})`;
     this.reset();
   }
 
   reset() {
     const { kept, c, length } = this.terms;
-    const measured = { acceptance: kept[0], draft: c, rows: 1, requests: 1, length };
-    for (const [name, value] of Object.entries(measured)) this.sliders[name].set(value);
+    this.set = { acceptance: kept[0], draft: c, rows: 1, requests: 1, length };
     this.draw();
   }
 
   draw() {
-    const set = Object.fromEntries(Object.entries(this.sliders).map(([name, control]) => [name, control.value()]));
-    const points = curve(changed(this.terms, set), set.requests, set.length);
-    setText(this.headline, headline(points, this.terms));
-    setText(this.flips, flips(this.terms, set));
-    this.picture.replaceChildren(chart(points, this.terms));
+    const { terms, set } = this;
+    const points = curve(changed(terms, set), set.requests, set.length);
+    const rest = html`
+      <div>
+        <div>${chart(points, terms)}</div>
+        <div>
+          <div>${SLIDERS.map((slider) => this.slider(slider))}</div>
+          <button type="button" @click=${() => this.reset()}>As measured</button>
+        </div>
+      </div>
+      <p>${flips(terms, set)}</p>
+      <details>
+        <summary class="ds-muted">What this rests on: ${this.source}</summary>
+        <p class="ds-muted">
+          An estimate of the speed, beside plain decoding of as many answers, from the run of ${this.ran}.
+          ${basis(terms)}
+        </p>
+      </details>
+    `;
+    this.say(headline(points, terms), rest);
+  }
+
+  /** What a reader has not moved keeps its value as it was measured, which the slider's step would round. */
+  slider([name, label, min, max, step]) {
+    const move = ({ target }) => {
+      this.set = { ...this.set, [name]: Number(target.value) };
+      this.draw();
+    };
+    const value = this.set[name];
+    const shown = Math.min(max, Math.max(min, min + step * Math.round((value - min) / step)));
+    return html`<div class="ds-slider">
+      <span>${explained(label)}</span>
+      <input type="range" min=${min} max=${max} step=${step} aria-label=${label} .value=${value} @input=${move} />
+      <span aria-hidden="true">${Number(shown.toFixed(2))}</span>
+    </div>`;
   }
 }
 
 function sourceOf({ run, source }) {
   if (run === "first") return "the page's recorded run, chosen because it gains";
   return source === "recorded" ? "the recorded run on Watch" : "the run on Watch";
-}
-
-/** What a reader has not moved keeps its value as it was measured, which the slider's step would round. */
-function slider(label, [min, max, step]) {
-  const shown = h("span", { "aria-hidden": "true" });
-  const input = h("input", { type: "range", min, max, step, "aria-label": label });
-  let exact = NaN;
-  const say = () => setText(shown, input.value);
-  input.addEventListener("input", () => {
-    exact = Number(input.value);
-    say();
-  });
-  const set = (value) => {
-    exact = value;
-    input.value = String(value);
-    say();
-  };
-  return {
-    root: h("div.ds-slider", h("span", explained(label)), input, shown),
-    value: () => exact,
-    set,
-  };
 }
 
 function chart(points, terms) {
@@ -109,32 +112,28 @@ function chart(points, terms) {
   const y = (ratio) => HIGH - EDGE.bottom - ((ratio - least) / (most - least)) * (HIGH - EDGE.top - EDGE.bottom);
   const [top, asRun] = [best(points), points[terms.kept.length]];
   const line = (some, look) =>
-    s("polyline", { points: some.map((point) => `${x(point.level)},${y(point.ratio)}`).join(" "), class: look });
-  const words = (text, at, down, look) => s("text", { x: at, y: down, class: look }, text);
+    svg`<polyline class=${look} points=${some.map((point) => `${x(point.level)},${y(point.ratio)}`).join(" ")}></polyline>`;
+  const words = (text, at, down, look = nothing) => svg`<text x=${at} y=${down} class=${look}>${text}</text>`;
   const value = (point) => words(point.ratio.toFixed(2), x(point.level), y(point.ratio) - 12, "best");
+  const dot = (point) =>
+    svg`<circle cx=${x(point.level)} cy=${y(point.ratio)} r=${point === asRun ? 7 : 4} class=${point.ran ? nothing : "guessed"}></circle>`;
   const unit = terms.chain ? "drafted tokens a round" : "depth of the drafts, in tokens";
-  return s(
-    "svg",
-    {
-      viewBox: `0 0 ${WIDE} ${HIGH}`,
-      role: "img",
-      "aria-label": `${headline(points, terms)} ${spoken(points, unit)}`,
-    },
-    s("line.one", { x1: x(0), y1: y(1), x2: x(last), y2: y(1) }),
-    words("1, plain", x(last) + 8, y(1) + 4, "side"),
-    line(
+  return html`<svg
+    viewBox="0 0 ${WIDE} ${HIGH}"
+    role="img"
+    aria-label="${headline(points, terms)} ${spoken(points, unit)}"
+  >
+    <line class="one" x1=${x(0)} y1=${y(1)} x2=${x(last)} y2=${y(1)}></line>
+    ${words("1, plain", x(last) + 8, y(1) + 4, "side")}
+    ${line(
       points.filter((point) => point.ran),
       "speed",
-    ),
-    line(points.slice(terms.kept.length), "guessed"),
-    points.map((p) =>
-      s("circle", { cx: x(p.level), cy: y(p.ratio), r: p === asRun ? 7 : 4, class: p.ran ? "" : "guessed" }),
-    ),
-    value(asRun),
-    top === asRun ? null : value(top),
-    points.map((point) => words(String(point.level), x(point.level), HIGH - EDGE.bottom + 18)),
-    words(unit, x(last / 2), HIGH - 4),
-  );
+    )}
+    ${line(points.slice(terms.kept.length), "guessed")} ${points.map(dot)} ${value(asRun)}
+    ${top === asRun ? nothing : value(top)}
+    ${points.map((point) => words(point.level, x(point.level), HIGH - EDGE.bottom + 18))}
+    ${words(unit, x(last / 2), HIGH - 4)}
+  </svg>`;
 }
 
 const spoken = (points, unit) =>

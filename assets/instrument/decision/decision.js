@@ -11,6 +11,7 @@ import { LOSSY, RULE_WORDS } from "../base/rules.js";
 import { fateAt, openSlots } from "../base/stages.js";
 import { childrenOf, decisionAt, isArgmax, isInside, nodeOf, slotRaw } from "../base/store.js";
 import { explained } from "../base/symbols.js";
+import { render } from "../vendor/lit-html.js";
 import { blockForm } from "./block.js";
 import { lossyForm } from "./lossy.js";
 import { overlapLine, probabilityBars, probabilityPicture } from "../draw/bars.js";
@@ -55,7 +56,7 @@ export class DecisionView {
     this.lossy.hidden = !round || !round.decisions.some((c) => LOSSY.includes(c.rule));
     if (!round) {
       setText(this.title, "The decision");
-      setText(this.what, "");
+      render("", this.what);
       this.tabs.replaceChildren();
       return this.body.replaceChildren();
     }
@@ -101,7 +102,7 @@ export class DecisionView {
   }
 
   show(words, parts) {
-    if (this.what.textContent !== words) this.what.replaceChildren(...explained(words));
+    render(explained(words), this.what);
     this.body.replaceChildren(...parts.filter(Boolean), this.below);
   }
 

@@ -3,67 +3,56 @@
 // The engine decodes it as a lane of its own; this card only collects the request. Without an engine (a
 // recorded run, an exported page) nothing is offered.
 
-import { button, h, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { askHost, hostCan } from "../base/host.js";
 import { decisionAt, isInside, temperatureOf } from "../base/store.js";
+import { smallButton } from "../base/templates.js";
+import { html, keyed, nothing, render } from "../vendor/lit-html.js";
 
 const MAX_LANES = 4;
 const ROWS = 12;
 
+const GREEDY = "At temperature 0 nothing is sampled: only a forced token changes the text.";
+const SAMPLED = "Continues from here in a new lane, with another seed or with the chosen token.";
+
 export class ForkBar {
   constructor() {
-    this.token = h("select", { "aria-label": "Token to force" });
-    this.force = button("Force this token", () => this.ask(Number(this.token.value)));
-    this.uniform = button("New seed", () => this.ask(null));
-    this.why = h("p.note");
-    this.root = h(
-      "div.fork",
-      { role: "group", "aria-label": "Fork here" },
-      h("div.controls", h("b", "Fork here"), this.uniform, this.token, this.force),
-      this.why,
-    );
+    this.root = h("div.fork", { role: "group", "aria-label": "Fork here" });
   }
 
   paint(store, selection, known, busy) {
     const round = selection && selection.lane.rounds[selection.round];
     this.root.hidden = !round || !known.result || !hostCan("fork") || isInside(selection.lane);
     if (this.root.hidden) return;
-    this.at = { lane: selection.lane, round, slot: selection.slot };
-    const greedy = temperatureOf(selection.lane) === 0;
+    const { lane, slot } = selection;
+    this.at = { lane, round, slot };
+    const greedy = temperatureOf(lane) === 0;
     const reason = refusal(store, busy);
-    this.uniform.disabled = Boolean(reason) || greedy;
-    this.token.disabled = this.force.disabled = Boolean(reason);
-    setText(
-      this.why,
-      reason ||
-        (greedy
-          ? "At temperature 0 nothing is sampled: only a forced token changes the text."
-          : "Continues from here in a new lane, with another seed or with the chosen token."),
-    );
-    this.offer();
+    const barred = Boolean(reason) || greedy;
+    const view = html`
+      <div class="controls">
+        <b>Fork here</b>
+        ${smallButton("New seed", () => this.ask(null), barred)}
+        ${this.forced(offered(round, slot), `${lane.start?.run}/${lane.name}/${round.index}/${slot}`, reason)}
+      </div>
+      <p class="note">${reason || (greedy ? GREEDY : SAMPLED)}</p>
+    `;
+    render(view, this.root);
   }
 
-  /** The rows of the distribution that decided here, likeliest first; the one that was written is not offered. */
-  offer() {
-    const { lane, round, slot } = this.at;
-    const stamp = `${lane.start?.run}/${lane.name}/${round.index}/${slot}`;
-    if (stamp === this.stamp) return;
-    this.stamp = stamp;
-    const probs =
-      decisionAt(round, slot)?.distributions[0] || (round.last.slot === slot ? round.last.distributions : null);
-    const written = writtenAt(round, slot);
-    const rows = probs
-      ? probs.ids
-          .map((id, i) => ({ id, raw: probs.raw[i], p: probs.p[i] }))
-          .filter((row) => row.id !== written)
-          .sort((a, b) => b.p - a.p)
-          .slice(0, ROWS)
-      : [];
-    this.token.replaceChildren(
-      ...rows.map((row) => h("option", { value: row.id }, `${shorten(visible(row.raw), 14)}  p ${formatProb(row.p)}`)),
-    );
-    this.token.hidden = this.force.hidden = !rows.length;
+  /** `decision` names where the rows were read: another one begins with its likeliest. */
+  forced(rows, decision, reason) {
+    if (!rows.length) return nothing;
+    const option = ({ id, raw, p }) =>
+      html`<option value=${id}>${`${shorten(visible(raw), 14)}  p ${formatProb(p)}`}</option>`;
+    const force = () => this.ask(Number(this.root.querySelector("select").value));
+    return html`
+      <select aria-label="Token to force" ?disabled=${reason}>
+        ${keyed(decision, rows.map(option))}
+      </select>
+      ${smallButton("Force this token", force, reason)}
+    `;
   }
 
   ask(token) {
@@ -78,6 +67,19 @@ function refusal(store, busy) {
   if (busy) return "Something still runs for you; fork once it is over.";
   if (store.lanes.length >= MAX_LANES) return `${MAX_LANES} lanes are the most; press Run to start again.`;
   return "";
+}
+
+/** The rows of the distribution that decided here, likeliest first; the one that was written is not offered. */
+function offered(round, slot) {
+  const probs =
+    decisionAt(round, slot)?.distributions[0] || (round.last.slot === slot ? round.last.distributions : null);
+  if (!probs) return [];
+  const written = writtenAt(round, slot);
+  return probs.ids
+    .map((id, i) => ({ id, raw: probs.raw[i], p: probs.p[i] }))
+    .filter((row) => row.id !== written)
+    .sort((a, b) => b.p - a.p)
+    .slice(0, ROWS);
 }
 
 /** The token that the text went on with below a slot; null where it did not come to that slot. */

@@ -7,6 +7,7 @@ import { h } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { explained } from "../base/symbols.js";
+import { drawn } from "../base/templates.js";
 
 const ROWS = 6;
 
@@ -101,7 +102,7 @@ export function probabilityBars(probs, marks, overlay, letter = "p") {
 
 function key(overlay, twin, table) {
   const ownScale = table.dataset.ownScale === "true" ? h("span.key", "∗ own scale") : null;
-  const entry = (kind, words) => h("span.key", h("i", { class: `swatch ${kind}` }), explained(words));
+  const entry = (kind, words) => h("span.key", h("i", { class: `swatch ${kind}` }), drawn(explained(words)));
   return overlay
     ? h(
         "p.legend",
@@ -124,7 +125,7 @@ export function overlapLine(probs, first) {
   if (alpha === null) return null;
   return h(
     "p.sum",
-    h("b", explained(`α = Σ min(p, q) = ${formatProb(alpha)}`)),
+    h("b", drawn(explained(`α = Σ min(p, q) = ${formatProb(alpha)}`))),
     ` · each hatched area sums to ${formatProb(1 - alpha)}${first ? "" : ", after earlier rejections"}`,
   );
 }

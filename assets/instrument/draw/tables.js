@@ -1,68 +1,72 @@
 // Tables of plain text.
 
-import { button, h } from "../base/dom.js";
+import { drawn } from "../base/templates.js";
+import { html, nothing } from "../vendor/lit-html.js";
 
-/** `rows` of cells, texts or elements, of which the one at `first` heads its row; a row with attributes of its own
- *  begins with them. */
-export function table(head, rows, first = 0) {
-  const headings = head.map((text) => h("th", { scope: "col" }, text));
-  return assembled(h("tr", headings), rows, first);
-}
-
-const assembled = (heads, rows, first) =>
-  h(
-    "table",
-    h("thead", heads),
-    h(
-      "tbody",
-      rows.map((row) => line(row, first)),
-    ),
+/** `rows` of cells, texts or templates, of which the one at `first` heads its row, or made by `tableRow`; `above` is a
+ *  row above the heads. */
+export const table = (heads, rows, first = 0, above = nothing) =>
+  assembled(
+    heads.map((words) => html`<th scope="col">${words}</th>`),
+    rows.map((row) => (Array.isArray(row) ? tableRow(row, first) : row)),
+    above,
   );
 
-function line(row, first) {
-  const [look, ...cells] = isLook(row[0]) ? row : [{}, ...row];
-  return h(
-    "tr",
-    look,
-    cells.map((cell, i) =>
-      cell instanceof HTMLTableCellElement ? cell : h(i === first ? "th" : "td", i === first ? ROW : {}, cell),
-    ),
-  );
-}
+const assembled = (heads, rows, above = nothing) => html`
+  <table>
+    <thead>
+      ${above}
+      <tr>
+        ${heads}
+      </tr>
+    </thead>
+    <tbody>
+      ${rows}
+    </tbody>
+  </table>
+`;
 
-const ROW = { scope: "row" };
-const isLook = (cell) => Object.getPrototypeOf(Object(cell)) === Object.prototype;
+export const tableRow = (cells, first, look) => html`
+  <tr class=${look || nothing}>
+    ${cells.map((cell, i) => (i === first ? html`<th scope="row">${cell}</th>` : html`<td>${cell}</td>`))}
+  </tr>
+`;
 
 /** What scrolls by itself where it is too wide or too long for its place. */
-export const scrollable = (label, ...children) =>
-  h("div.table", { tabindex: "0", role: "group", "aria-label": label }, ...children);
+export const scrollable = (label, content) =>
+  html`<div class="table" tabindex="0" role="group" aria-label=${label}>${content}</div>`;
 
-/** The same, closed until it is opened. */
-export const foldedTable = (caption, head, rows) =>
-  h("details", h("summary", caption), scrollable(caption, table(head, rows)));
+/** The same, closed until it is opened, as nodes. */
+export const foldedTable = (caption, heads, rows) =>
+  drawn(
+    html`<details>
+      <summary>${caption}</summary>
+      ${scrollable(caption, table(heads, rows))}
+    </details>`,
+  );
 
-/** A table that each of its heads sorts: `heads` are [column, words], `rows(by, down)` gives the rows in that order,
- *  `falls(column)` says whether the largest comes first. */
+/** A table that each of its heads sorts: `heads` are [column, words], `falls(column)` says whether the largest comes
+ *  first, `repaint` is called when another order is wanted. */
 export class SortedTable {
-  constructor(label, heads, rows, falls, { first = 0, by = null, down = false } = {}) {
-    Object.assign(this, { heads, rows, falls, first, by, down });
-    this.root = scrollable(label);
+  constructor(label, heads, falls, repaint, { by = null, down = false } = {}) {
+    Object.assign(this, { label, heads, falls, repaint, by, down });
   }
 
-  paint() {
-    const focused = this.root.getRootNode().activeElement?.dataset?.sort;
+  /** `rows(by, down)` gives the rows in that order, each keyed: what has the focus goes on meaning the same. */
+  template(rows) {
     const arrow = this.down ? "descending" : "ascending";
-    const heads = this.heads.map(([by, words]) => {
-      const sort = button(words, () => this.sort(by), { class: "link", "data-sort": by });
-      return h("th", { scope: "col", "aria-sort": this.by === by ? arrow : "none" }, sort);
-    });
-    this.root.replaceChildren(assembled(h("tr", heads), this.rows(this.by, this.down), this.first));
-    if (focused) this.root.querySelector(`[data-sort="${focused}"]`).focus();
+    const heads = this.heads.map(
+      ([by, words]) =>
+        html`<th scope="col" aria-sort=${this.by === by ? arrow : "none"}>
+          <button class="link" type="button" @click=${() => this.sort(by)}>${words}</button>
+        </th>`,
+    );
+    return scrollable(this.label, assembled(heads, rows(this.by, this.down)));
   }
 
   sort(by) {
     this.down = this.by === by ? !this.down : this.falls(by);
     this.by = by;
-    this.paint();
+    this.repaint();
   }
 }

@@ -5,6 +5,7 @@ import { fromAddress, setInAddress } from "../base/address.js";
 import { button, h, remark } from "../base/dom.js";
 import { formatProb, visible } from "../base/format.js";
 import { callServer } from "../base/host.js";
+import { drawn } from "../base/templates.js";
 import { shareBars } from "../draw/shares.js";
 import { scrollable, table } from "../draw/tables.js";
 import { betRows, resultOf, resultWords } from "../servers/audit.js";
@@ -106,7 +107,7 @@ function sideOf(words, audit, picture, side) {
     h("p.verdict", resultWords(audit, result)),
     h("p.verdict-sentence", audit.verdict),
     h("p.note", `Evidence in nats; a difference is clear from ${audit.needed.toFixed(1)} on.`),
-    h("div.bets", betRows(audit)),
+    h("div.bets", drawn(betRows(audit))),
   );
 }
 
@@ -126,5 +127,5 @@ const othersOf = (others) =>
     "section",
     { "aria-label": "Not reproduced" },
     h("h3", "Not reproduced here"),
-    scrollable("Not reproduced", table(["number or program", "what it is"], others)),
+    drawn(scrollable("Not reproduced", table(["number or program", "what it is"], others))),
   );

@@ -5,6 +5,7 @@ import { h, remark } from "../base/dom.js";
 import { formatFigure, formatMs, formatProb, shorten } from "../base/format.js";
 import { costsOf } from "../base/numbers.js";
 import { draftLane, draftTotals, plainLane, speculates } from "../base/store.js";
+import { drawn } from "../base/templates.js";
 import { scrollable, table } from "../draw/tables.js";
 import { ballastOf, laneTitle } from "../run/titles.js";
 
@@ -42,19 +43,21 @@ export function paysPicture(races, first = ["text", textName]) {
   );
   return h(
     "div.worth",
-    scrollable(
-      "Where it pays",
-      table(
-        [heading, "lane", "accepted / drafted", "tokens per round", "plain round", "c", "× plain"],
-        rows.map(([name, { lane, accepted, costs }]) => [
-          name,
-          laneTitle(lane),
-          formatProb(accepted),
-          formatFigure(costs.tau),
-          formatMs(costs.one),
-          formatProb(costs.c),
-          h("b", `${formatFigure(costs.measured)}×`),
-        ]),
+    drawn(
+      scrollable(
+        "Where it pays",
+        table(
+          [heading, "lane", "accepted / drafted", "tokens per round", "plain round", "c", "× plain"],
+          rows.map(([name, { lane, accepted, costs }]) => [
+            name,
+            laneTitle(lane),
+            formatProb(accepted),
+            formatFigure(costs.tau),
+            formatMs(costs.one),
+            formatProb(costs.c),
+            h("b", `${formatFigure(costs.measured)}×`),
+          ]),
+        ),
       ),
     ),
     remark(

@@ -5,6 +5,7 @@ import { h, remark, s } from "../base/dom.js";
 import { counted, formatFigure, formatMs, median } from "../base/format.js";
 import { costsOf, draftForwards, sum } from "../base/numbers.js";
 import { plainLane } from "../base/store.js";
+import { drawn } from "../base/templates.js";
 import { foldedTable, scrollable, table } from "../draw/tables.js";
 import { proposeParts, scaleRow } from "../round/scale.js";
 import { laneTitle } from "../run/titles.js";
@@ -38,13 +39,15 @@ export function proposePicture(store, host) {
     `${formatMs(ms)} for ${counted(round.drafted, "token")}: ${counted(steps.length, "forward")}, ${formatMs(sum(steps))} and other drafting work`;
   return h(
     "div.scale-body",
-    scaleRow(
-      "plain, one token",
-      [{ ms: one, kind: "verify", words: "target, 1 token" }],
-      ruler,
-      `${formatMs(one)}: a pass of the target over one token, median of ${rounds.length}`,
-    ),
-    all.map((at) => scaleRow(laneTitle(at.lane), proposeParts(at.round), ruler, words(at), open(at))),
+    drawn([
+      scaleRow(
+        "plain, one token",
+        [{ ms: one, kind: "verify", words: "target, 1 token" }],
+        ruler,
+        `${formatMs(one)}: a pass of the target over one token, median of ${rounds.length}`,
+      ),
+      all.map((at) => scaleRow(laneTitle(at.lane), proposeParts(at.round), ruler, words(at), open(at))),
+    ]),
     remark(
       "For each lane the recorded round whose drafting took the median time, all on the same scale. Click a block to open its round.",
     ),
@@ -109,7 +112,7 @@ export function worthPicture(store) {
   ];
   return h(
     "div.worth",
-    scrollable("What each drafter gained", table(head, lanes.filter(({ costs }) => costs).map(row))),
+    drawn(scrollable("What each drafter gained", table(head, lanes.filter(({ costs }) => costs).map(row)))),
     remark(
       "A position is reached if all draft tokens before it were accepted; rounds cut by a limit are excluded. Drafting: draft steps per round times the median step. × plain: tokens per millisecond of whole lanes, without reading the prompt.",
     ),

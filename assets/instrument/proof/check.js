@@ -4,14 +4,15 @@
 // was found, on how much, and how often such a test raises a false alarm; for a lossy rule, how far its distribution
 // lies from the target's.
 
-import { h, remark } from "../base/dom.js";
 import { counted, formatFigure, formatProb, timeLeft } from "../base/format.js";
-import { hostCan } from "../base/host.js";
 import { keep, recall } from "../base/kept.js";
 import { Task } from "../base/task.js";
-import { scrollable, table } from "../draw/tables.js";
+import { scrollable, table, tableRow } from "../draw/tables.js";
+import { html, nothing } from "../vendor/lit-html.js";
 
 const MOST = 32; // checks kept
+const NONE =
+  "Samples the whole decoding loop on this machine, with its caches, masks and random numbers, and compares it with the target's distribution. Takes a minute or more.";
 const whole = (done) =>
   done && Array.isArray(done.findings) && Array.isArray(done.models) && typeof done.verdict === "string";
 const fits = (kept) => Array.isArray(kept) && kept.every(whole);
@@ -43,8 +44,6 @@ export class CheckCard {
     this.repaint = repaint;
     this.task = new Task("check", "Check this pair and drafter");
     this.done = recall("checks", fits) || []; // the newest first
-    this.result = h("div.block");
-    this.root = h("div.block.check", h("h4", "Checked by sampling"), this.task.root, this.result);
   }
 
   get answer() {
@@ -60,7 +59,6 @@ export class CheckCard {
       this.done = [done, ...this.done.filter((other) => questionOf(other) !== questionOf(done))].slice(0, MOST);
       keep("checks", this.done);
     }
-    this.stamp = "";
     this.repaint();
     return goesOn;
   }
@@ -70,21 +68,17 @@ export class CheckCard {
   }
 
   /** `start`: of the shown run's drafting lane, if there is one. */
-  paint(busy, start) {
-    this.root.hidden = !hostCan("check");
+  template(busy, start) {
     const last = this.answer?.ev[this.answer.ev.length - 1];
-    this.task.paint(!busy && start, progressOf, last && !last.verdict ? "cancelled: no conclusion" : "");
     const same = start && this.done.find((done) => questionOf(done) === questionOfRun(start, done.rule));
     const others = start ? this.done.filter((done) => done !== same && done.models[0] === start.models[0].name) : [];
-    const stamp = `${this.answer?.state}/${last?.findings.length}/${timeLeft(last?.seconds_left)}/${same?.created}/${others.map((done) => done.created)}`;
-    if (stamp === this.stamp) return;
-    this.stamp = stamp;
-    const none =
-      "Samples the whole decoding loop on this machine, with its caches, masks and random numbers, and compares it with the target's distribution. Takes a minute or more.";
-    this.result.replaceChildren(
-      ...(same ? resultParts(same) : [remark(none)]),
-      ...(others.length ? [otherChecks(others)] : []),
-    );
+    return html`<div class="block check">
+      <h4>Checked by sampling</h4>
+      ${this.task.template(!busy && start, progressOf, last && !last.verdict ? "cancelled: no conclusion" : "")}
+      <div class="block">
+        ${same ? resultParts(same) : html`<p class="sum">${NONE}</p>`} ${others.length ? otherChecks(others) : nothing}
+      </div>
+    </div>`;
   }
 }
 
@@ -94,16 +88,13 @@ function progressOf({ ev: [last] }) {
 }
 
 /** Checks of this target's other drafters, rules and settings, each in a line. */
-function otherChecks(others) {
-  return h(
-    "details",
-    h("summary", `${counted(others.length, "other check")} of this target`),
-    h(
-      "ul.rules",
-      others.map((done) => h("li", h("b", `${what(done)}: `), h("span", `${valueOf(done)}, ${when(done)} UTC`))),
-    ),
-  );
-}
+const otherChecks = (others) =>
+  html`<details>
+    <summary>${counted(others.length, "other check")} of this target</summary>
+    <ul class="rules">
+      ${others.map((done) => html`<li><b>${what(done)}: </b><span>${valueOf(done)}, ${when(done)} UTC</span></li>`)}
+    </ul>
+  </details>`;
 
 const when = (done) => String(done.created).slice(0, 16).replace("T", " ");
 const lawOf = (done) => done.findings[done.findings.length - 1];
@@ -147,12 +138,8 @@ function what({ title, rule, of = {} }) {
   return `${title}${rule ? `, rule ${rule}${number}` : ""}${length}`;
 }
 
-const findingRow = (finding) => [
-  { class: finding.passed ? "" : "broken" },
-  resultOf(finding),
-  finding.name,
-  finding.detail,
-];
+const findingRow = (finding) =>
+  tableRow([resultOf(finding), finding.name, finding.detail], 1, finding.passed ? "" : "broken");
 
 function resultParts(done) {
   const [failed, distribution, lossy, value] = [failures(done), lawOf(done), isLossy(done), valueOf(done)];
@@ -161,11 +148,15 @@ function resultParts(done) {
     : lossy
       ? `total variation ${formatProb(distribution.total_variation)}, KL ${Number.isFinite(distribution.kl) ? `${formatFigure(distribution.kl)} nats` : "infinite"} from the target's joint distribution, by design`
       : `n = ${done.samples.toLocaleString("en")} samples of the joint distribution, p = ${formatProb(distribution.p_value)}`;
-  return [
-    h("p.result-line", h("b", value), `: ${detail}.`),
-    remark(
-      `${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${lossy ? `n = ${done.samples.toLocaleString("en")} samples. ` : `A correct implementation fails such a test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}. `}Tested: the joint distribution of the next four tokens, γ 3.`,
-    ),
-    scrollable("Findings of the check", table(["result", "test", "found"], done.findings.map(findingRow), 1)),
-  ];
+  const often = lossy
+    ? `n = ${done.samples.toLocaleString("en")} samples.`
+    : `A correct implementation fails such a test once in ${Math.round(1 / done.false_alarm).toLocaleString("en")}.`;
+  return html`
+    <p class="result-line"><b>${value}</b>: ${detail}.</p>
+    <p class="sum">
+      ${what(done)} on ${done.models.join(" + ")}, ${when(done)} UTC. ${often} Tested: the joint distribution of the
+      next four tokens, γ 3.
+    </p>
+    ${scrollable("Findings of the check", table(["result", "test", "found"], done.findings.map(findingRow)))}
+  `;
 }

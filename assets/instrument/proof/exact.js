@@ -1,11 +1,13 @@
 // Is it still the target: what is proved, where, and what this run's own record shows.
 
-import { h, remark } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { counted } from "../base/format.js";
+import { hostCan } from "../base/host.js";
 import { draftLane, isInside, plainLane } from "../base/store.js";
-import { scrollable, table } from "../draw/tables.js";
+import { scrollable, table, tableRow } from "../draw/tables.js";
 import { audit } from "./audit.js";
 import { distributionFigure } from "../run/sentence.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 
 const RULES = {
   token: { name: "token rule", papers: ["2211.17192", "2302.01318"] },
@@ -18,31 +20,32 @@ const RULES = {
   greedy: { name: "greedy: accept while the child is the target's most probable token", papers: [] },
 };
 
+const INSIDE =
+  "The server's own code applied this rule. What its recorder sent of this run is checked below; draftscope audit URL --inside tests every tensor of many runs.";
+const LOSSY = "This rule is lossy by design: the output does not follow the target's distribution.";
+const PROVED = html`Proved: <code>engine/draftscope/verify/rules.py</code> states the rule in rational numbers;
+  <code>tests/verify/test_rules.py</code> enumerates every draft, random number and last token and gets exactly the
+  target's distribution; <code>tests/decode/test_distribution.py</code> samples the whole loop, and checks that
+  deliberate mistakes are caught. The proof covers the rule; <code>draftscope check</code> tests your own pair.`;
+
 export class ExactView {
   constructor(check) {
     this.check = check;
-    this.body = h("div.sheet");
-    this.root = h("div.sheet", this.body, check.root);
+    this.root = h("div.sheet");
   }
 
   paint({ store, whole, busy }) {
-    this.check.root.hidden = isInside(draftLane(store)); // the pair is the server's
-    this.check.paint(busy, draftLane(store)?.start);
-    const stamp = `${store.run}/${whole}/${store.lanes.map((lane) => lane.rounds.length).join()}`;
-    if (stamp === this.stamp) return;
-    this.stamp = stamp;
-    const lane = draftLane(store) || store.lanes[0];
-    const distribution = distributionFigure(lane, plainLane(store), whole);
-    this.body.replaceChildren(
-      h(
-        "p.result-line",
-        { "data-figure": "distribution" },
-        h("b", distribution.value),
-        ` ${distribution.label}: ${distribution.detail}.`,
-      ),
-      ...proof(lane),
-      ...held(lane, whole),
-    );
+    const draft = draftLane(store);
+    const lane = draft || store.lanes[0];
+    const { value, label, detail } = distributionFigure(lane, plainLane(store), whole);
+    const view = html`
+      <div class="sheet">
+        <p class="result-line" data-figure="distribution"><b>${value}</b> ${label}: ${detail}.</p>
+        ${proof(lane)} ${whole ? held(lane) : nothing}
+      </div>
+      ${hostCan("check") ? this.check.template(busy, draft?.start) : nothing}
+    `;
+    render(view, this.root);
   }
 }
 
@@ -50,47 +53,29 @@ function proof(lane) {
   const counts = new Map();
   for (const decision of lane.rounds.flatMap((r) => r.decisions))
     counts.set(decision.rule, (counts.get(decision.rule) || 0) + 1);
-  if (!counts.size) return [remark("Nothing was drafted, so no rule was applied.")];
-  const link = (paper) => [
-    " ",
-    h("a", { href: `https://arxiv.org/abs/${paper}`, target: "_blank", rel: "noreferrer" }, paper),
-  ];
-  const rule = ([kind, count]) =>
-    h(
-      "li",
-      h("b", RULES[kind]?.name || kind),
-      ` · ${counted(count, "decision")} in this run`,
-      (RULES[kind]?.papers || []).flatMap(link),
-    );
-  return [
-    h("h4", "The rule"),
-    h("ul.rules", [...counts].map(rule)),
-    h(
-      "p.sum",
-      isInside(lane)
-        ? "The server's own code applied this rule. What its recorder sent of this run is checked below; draftscope audit URL --inside tests every tensor of many runs."
-        : lane.start && !lane.start.exact
-          ? "This rule is lossy by design: the output does not follow the target's distribution."
-          : [
-              "Proved: ",
-              h("code", "engine/draftscope/verify/rules.py"),
-              " states the rule in rational numbers; ",
-              h("code", "tests/verify/test_rules.py"),
-              " enumerates every draft, random number and last token and gets exactly the target's distribution; ",
-              h("code", "tests/decode/test_distribution.py"),
-              " samples the whole loop, and checks that deliberate mistakes are caught. The proof covers the rule; ",
-              h("code", "draftscope check"),
-              " tests your own pair.",
-            ],
-    ),
-  ];
+  if (!counts.size) return html`<p class="sum">Nothing was drafted, so no rule was applied.</p>`;
+  return html`
+    <h4>The rule</h4>
+    <ul class="rules">
+      ${[...counts].map(ruleLine)}
+    </ul>
+    <p class="sum">${isInside(lane) ? INSIDE : lane.start && !lane.start.exact ? LOSSY : PROVED}</p>
+  `;
 }
 
-function held(lane, whole) {
-  if (!whole) return [];
-  const row = ({ good, of, words }) => [{ class: good === of ? "" : "broken" }, `${good} of ${of}`, words];
-  return [
-    h("h4", "Checked here, from the recording"),
-    scrollable("Checks", table(["holds", "what"], audit(lane).map(row), 1)),
-  ];
+const ruleLine = ([kind, count]) =>
+  html`<li>
+    <b>${RULES[kind]?.name || kind}</b> · ${counted(count, "decision")} in this run
+    ${(RULES[kind]?.papers || []).map(link)}
+  </li>`;
+
+const link = (paper) =>
+  html`<a href=${`https://arxiv.org/abs/${paper}`} target="_blank" rel="noreferrer">${paper}</a> `;
+
+function held(lane) {
+  const row = ({ good, of, words }) => tableRow([`${good} of ${of}`, words], 1, good === of ? "" : "broken");
+  return html`
+    <h4>Checked here, from the recording</h4>
+    ${scrollable("Checks", table(["holds", "what"], audit(lane).map(row)))}
+  `;
 }

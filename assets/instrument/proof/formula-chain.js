@@ -6,7 +6,7 @@ import { h, s, setText } from "../base/dom.js";
 import { counted, formatFigure, formatProb } from "../base/format.js";
 import { alphaOf, breakEven, chainSpeed, chainTau, longestChain, verifyAt } from "../base/numbers.js";
 import { polyline } from "../draw/chart.js";
-import { table } from "../draw/tables.js";
+import { nothing, render } from "../vendor/lit-html.js";
 import { formulaReset, formulaTable, measuredPoint, slider, speedAxes } from "./formula-parts.js";
 
 const MOST = 16; // longest chain drawn
@@ -20,7 +20,7 @@ export class ChainFormula {
     };
     this.words = h("p.sum");
     this.picture = h("div.curve");
-    this.table = formulaTable("Speedup by γ");
+    this.table = h("div");
     const note = h(
       "p.note",
       "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v by tokens read at once was measured on this machine, and the curve ends where it was; o is this run's.",
@@ -57,7 +57,7 @@ export class ChainFormula {
   nothing() {
     this.words.textContent = "No round of this run had a draft, so there is no cost of verifying one.";
     this.picture.replaceChildren();
-    this.table.lastChild.replaceChildren();
+    render(nothing, this.table);
   }
 
   draw() {
@@ -77,7 +77,7 @@ export class ChainFormula {
     );
     this.picture.replaceChildren(chart(curve, gamma, best, this.costs));
     const row = ({ x, tau, y }) => [x, formatFigure(tau), formatFigure(y)];
-    this.table.lastChild.replaceChildren(table(["γ", "τ, modelled", "S, modelled"], curve.map(row)));
+    render(formulaTable("Speedup by γ", ["γ", "τ, modelled", "S, modelled"], curve.map(row)), this.table);
   }
 }
 

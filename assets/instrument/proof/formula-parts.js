@@ -3,11 +3,16 @@
 import { button, h, s, setText } from "../base/dom.js";
 import { formatFigure, formatProb } from "../base/format.js";
 import { axes } from "../draw/chart.js";
-import { scrollable } from "../draw/tables.js";
+import { scrollable, table } from "../draw/tables.js";
+import { html } from "../vendor/lit-html.js";
 
 export const formulaReset = (act) => button("As measured", act);
 
-export const formulaTable = (label) => h("details", h("summary", "The curve as a table"), scrollable(label));
+export const formulaTable = (label, heads, rows) =>
+  html`<details>
+    <summary>The curve as a table</summary>
+    ${scrollable(label, table(heads, rows))}
+  </details>`;
 
 export function slider(label, min, max, step, changed) {
   const value = h("output");

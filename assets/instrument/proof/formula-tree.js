@@ -5,7 +5,7 @@
 
 import { h, s, setText } from "../base/dom.js";
 import { formatCost, formatFigure } from "../base/format.js";
-import { table } from "../draw/tables.js";
+import { render } from "../vendor/lit-html.js";
 import { formulaReset, formulaTable, measuredPoint, slider, speedAxes } from "./formula-parts.js";
 
 export class TreeFormula {
@@ -17,7 +17,7 @@ export class TreeFormula {
     this.shape = h("p.note");
     this.words = h("p.sum");
     this.picture = h("div.curve");
-    this.table = formulaTable("Speedup by τ");
+    this.table = h("div");
     const note = h(
       "div",
       h("p.note", "S = τ / (Lc + v + o), L draft steps per round. v and o are this run's; only this tree is modelled."),
@@ -57,12 +57,8 @@ export class TreeFormula {
     this.picture.replaceChildren(chart(cost, tau, this.deepest + 1, costs));
     const whole = Array.from({ length: this.deepest + 1 }, (_, i) => [`${i + 1}, modelled`, (i + 1) / cost]);
     const rows = [...whole, [`${formatFigure(costs.tau)}, measured`, costs.measured]];
-    this.table.lastChild.replaceChildren(
-      table(
-        ["τ", "S"],
-        rows.map(([name, at]) => [name, `${formatFigure(at)}×`]),
-      ),
-    );
+    const cells = rows.map(([name, at]) => [name, `${formatFigure(at)}×`]);
+    render(formulaTable("Speedup by τ", ["τ", "S"], cells), this.table);
   }
 }
 

@@ -6,7 +6,8 @@ import { formatProb } from "../base/format.js";
 import { isChain } from "../base/numbers.js";
 import { STAGES } from "../base/stages.js";
 import { explained } from "../base/symbols.js";
-import { table } from "../draw/tables.js";
+import { table, tableRow } from "../draw/tables.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 import { annotationWords } from "./annotations.js";
 import { MaskFace } from "./mask.js";
 import { verifiedLegend } from "./verified.js";
@@ -136,29 +137,24 @@ export class RoundView {
     const present = Object.keys(FATES).filter(
       (fate) => FATES[fate].glyph && this.items.some((item) => item.fate === fate),
     );
-    const stamp = `${present}/${test}`;
-    if (stamp === this.shown) return;
-    this.shown = stamp;
-    this.legend.replaceChildren(
-      ...present.map((fate) =>
-        h(
-          "span.key",
-          h("span", { class: `glyph ${fate}`, "aria-hidden": "true" }, FATES[fate].glyph),
-          " " + FATES[fate].word,
-        ),
-      ),
-      h("span.key", explained("p of the target, q of the draft")),
-      test ? h("span.key.test", explained(test)) : "",
-    );
+    const key = (fate) =>
+      html`<span class="key"
+        ><span class="glyph ${fate}" aria-hidden="true">${FATES[fate].glyph}</span> ${FATES[fate].word}</span
+      >`;
+    const view = html`
+      ${present.map(key)}
+      <span class="key">${explained("p of the target, q of the draft")}</span>
+      ${test ? html`<span class="key test">${explained(test)}</span>` : nothing}
+    `;
+    render(view, this.legend);
   }
 
   list(chosen) {
     const prob = (x) => (x === null || x === undefined ? "–" : formatProb(x));
     const at = new Map(this.items.map((item, i) => [item.key, i + 1]));
-    const row = (item, i) => [
-      { class: item === chosen ? "sel" : "" },
+    const cells = (item, i) => [
       item.key === "last" ? "" : i + 1,
-      button(item.label, () => this.openKey(item.key), { class: "link" }),
+      html`<button class="link" type="button" @click=${() => this.openKey(item.key)}>${item.label}</button>`,
       item.parent === null ? "" : (at.get(item.parent) ?? ""),
       item.depth ?? "",
       (item.node ? item.node.origin : item.note) ?? "",
@@ -167,7 +163,8 @@ export class RoundView {
       item.fate === "root" ? "" : `${FATES[item.fate].glyph} ${item.dropped ? "discarded" : FATES[item.fate].word}`,
     ];
     const heads = ["row", "token", "parent row", "depth", "drafted by", "p", "q", "fate"];
-    this.table.replaceChildren(table(heads.map(explained), this.items.map(row), 1));
+    const rows = this.items.map((item, i) => tableRow(cells(item, i), 1, item === chosen ? "sel" : ""));
+    render(table(heads.map(explained), rows), this.table);
   }
 }
 

@@ -3,9 +3,10 @@
 // The round's widths are its own measured times. The plain row repeats the plain lane's measured mean step once for
 // each token that the round wrote; the label says so. A block of the round, clicked, lights the nodes it worked on.
 
-import { cardHead, h, remark } from "../base/dom.js";
+import { cardHead, h } from "../base/dom.js";
 import { counted, formatMs } from "../base/format.js";
 import { isInside, meanRound, plainLane } from "../base/store.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 
 const OTHER = "accept, commit, host and other";
 
@@ -22,45 +23,29 @@ export class ScaleView {
 
   paint(store, selection, known) {
     const round = selection && selection.lane.rounds[selection.round];
-    const plain = plainLane(store);
+    render(round ? this.rows(round, selection.lane, plainLane(store), known) : nothing, this.body);
+  }
+
+  rows(round, lane, plain, known) {
     const mean = meanRound(plain);
-    const stamp = round
-      ? `${selection.lane.start?.run}/${selection.lane.name}/${round.index}/${mean.toFixed(4)}/${known.stage}`
-      : "";
-    if (stamp === this.stamp) return;
-    this.stamp = stamp;
-    if (!round) return this.body.replaceChildren();
     const parts = partsOf(round, known);
     const spent = parts.reduce((sum, part) => sum + part.ms, 0);
     const tokens = round.emitted.length;
-    const compared = known.committed && plain && plain !== selection.lane && Number.isFinite(mean) && tokens > 0;
+    const compared = known.committed && plain && plain !== lane && Number.isFinite(mean) && tokens > 0;
     const ruler = Math.max(spent, compared ? mean * tokens : 0) || 1;
-    const rows = [];
-    if (compared)
-      rows.push(
-        scaleRow(
-          `plain, ${counted(tokens, "token")}`,
-          steps(mean, tokens),
-          ruler,
-          `${tokens} × ${formatMs(mean)} = ${formatMs(mean * tokens)} (mean plain step)`,
-        ),
-      );
-    if (parts.length)
-      rows.push(
-        scaleRow(
-          known.committed ? `this round, ${counted(tokens, "token")}` : "this round so far",
-          parts,
-          ruler,
-          wordsOf(parts, spent, isInside(selection.lane) ? "between the steps, drafting included," : OTHER),
-          (part) => this.actions.light(part.nodes),
-        ),
-      );
-    this.body.replaceChildren(
-      ...rows,
-      known.committed
-        ? result(compared, spent, mean * tokens, tokens)
-        : remark(`Shown up to ${known.stage || "its start"}.`),
-    );
+    const plainWords = `${tokens} × ${formatMs(mean)} = ${formatMs(mean * tokens)} (mean plain step)`;
+    const words = wordsOf(parts, spent, isInside(lane) ? "between the steps, drafting included," : OTHER);
+    const name = known.committed ? `this round, ${counted(tokens, "token")}` : "this round so far";
+    const light = (part) => this.actions.light(part.nodes);
+    return html`
+      ${compared ? scaleRow(`plain, ${counted(tokens, "token")}`, steps(mean, tokens), ruler, plainWords) : nothing}
+      ${parts.length ? scaleRow(name, parts, ruler, words, light) : nothing}
+      ${
+        known.committed
+          ? result(compared, spent, mean * tokens, tokens)
+          : html`<p class="sum">Shown up to ${known.stage || "its start"}.</p>`
+      }
+    `;
   }
 }
 
@@ -117,36 +102,39 @@ function steps(mean, tokens) {
 
 export function scaleRow(name, parts, ruler, words, light) {
   const spent = parts.reduce((sum, part) => sum + part.ms, 0);
-  const block = (part) =>
-    h(
-      light ? "button" : "i",
-      {
-        class: part.kind,
-        type: light ? "button" : null,
-        style: { "flex-grow": String(part.ms / spent) },
-        title: `${part.words}: ${formatMs(part.ms)}`,
-        "aria-label": light ? `${part.words}: ${formatMs(part.ms)}` : null,
-        on: light ? { click: () => light(part) } : {},
-      },
-      part.label && part.ms / ruler > 0.1 ? h("span", part.ms / ruler > 0.34 ? part.label : "target") : null,
-    );
-  return h(
-    "div.scale-row",
-    h("span.scale-name", name),
-    h(
-      "div",
-      h(
-        "div.scale-bar",
-        {
-          role: light ? "group" : "img",
-          "aria-label": `${name}: ${words}`,
-          style: { width: `${(100 * spent) / ruler}%` },
-        },
-        parts.map(block),
-      ),
-    ),
-    h("span.scale-words", words),
-  );
+  const block = (part) => {
+    const said = `${part.words}: ${formatMs(part.ms)}`;
+    const grow = `flex-grow: ${part.ms / spent}`;
+    const label =
+      part.label && part.ms / ruler > 0.1
+        ? html`<span>${part.ms / ruler > 0.34 ? part.label : "target"}</span>`
+        : nothing;
+    if (!light) return html`<i class=${part.kind} style=${grow} title=${said}>${label}</i>`;
+    return html`<button
+      class=${part.kind}
+      type="button"
+      style=${grow}
+      title=${said}
+      aria-label=${said}
+      @click=${() => light(part)}
+    >
+      ${label}
+    </button>`;
+  };
+  return html`<div class="scale-row">
+    <span class="scale-name">${name}</span>
+    <div>
+      <div
+        class="scale-bar"
+        role=${light ? "group" : "img"}
+        aria-label="${name}: ${words}"
+        style="width: ${(100 * spent) / ruler}%"
+      >
+        ${parts.map(block)}
+      </div>
+    </div>
+    <span class="scale-words">${words}</span>
+  </div>`;
 }
 
 /** The proposing of a round alone. */
@@ -163,13 +151,10 @@ function wordsOf(parts, spent, other) {
 }
 
 function result(compared, spent, plain, tokens) {
-  if (!compared) return h("p.sum");
-  const faster = spent < plain;
-  return h(
-    "p.sum",
-    h("b", `${formatMs(spent)} instead of ${formatMs(plain)}`),
-    faster
-      ? ` for ${counted(tokens, "token")}: this round saved ${formatMs(plain - spent)}.`
-      : ` for ${counted(tokens, "token")}: this round cost ${formatMs(spent - plain)} more than plain decoding.`,
-  );
+  if (!compared) return html`<p class="sum"></p>`;
+  const saved = plain - spent;
+  const what = saved > 0 ? `saved ${formatMs(saved)}` : `cost ${formatMs(-saved)} more than plain decoding`;
+  return html`<p class="sum">
+    <b>${formatMs(spent)} instead of ${formatMs(plain)}</b> for ${counted(tokens, "token")}: this round ${what}.
+  </p>`;
 }

@@ -3,12 +3,13 @@
 // Rows are folded from the engine's `compared` events (engine/draftscope/measure/compare.py); a finished comparison
 // stays until the next one is finished.
 
-import { button, h, remark, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { counted, formatFigure, formatFixed, formatProb, median, shorten } from "../base/format.js";
 import { askHost, hostCan } from "../base/host.js";
 import { keep, recall } from "../base/kept.js";
 import { Task } from "../base/task.js";
 import { SortedTable } from "../draw/tables.js";
+import { html, keyed, nothing, render } from "../vendor/lit-html.js";
 import { samplingWords } from "./provenance.js";
 
 /** Rows of a comparison: the last event of each lane, with what follows from it. Pure. */
@@ -62,6 +63,9 @@ const COLUMNS = [
   ],
   ["runs", "runs", "whole runs"],
 ];
+const LEGEND = COLUMNS.slice(1, 5)
+  .map(([, name, meaning]) => `${name}: ${meaning}`)
+  .join(" · ");
 const fits = (kept) =>
   Array.isArray(kept.ev) &&
   kept.ev.every((event) => Array.isArray(event.seconds) && typeof event.title === "string") &&
@@ -72,21 +76,9 @@ export class CompareView {
     this.repaint = repaint;
     this.task = new Task("compare", "Compare all drafters");
     this.done = recall("compare", fits); // the last one that was finished
-    this.of = h("p.note");
-    const rows = (by, down) => sortedRows(comparedRows(this.shown.ev), by, down).map(line);
     const falls = (by) => by !== "title" && by !== "c";
-    this.table = new SortedTable("Drafters compared", COLUMNS, rows, falls, { by: "times", down: true });
-    this.legend = h("p.sum");
-    this.root = h(
-      "div.sheet.compare",
-      remark(
-        "Runs every drafter available here on this prompt with these settings: whole runs, taking turns, nothing recorded.",
-      ),
-      this.task.root,
-      this.of,
-      this.table.root,
-      this.legend,
-    );
+    this.table = new SortedTable("Drafters compared", COLUMNS, falls, repaint, { by: "times", down: true });
+    this.root = h("div.sheet.compare");
   }
 
   absent() {
@@ -105,7 +97,6 @@ export class CompareView {
       this.done = { about: answer.about, ev: answer.ev };
       keep("compare", this.done);
     }
-    this.stamp = "";
     this.repaint();
     return goesOn;
   }
@@ -115,43 +106,51 @@ export class CompareView {
   }
 
   paint({ busy }) {
-    const cut = this.answer && !this.answer.note && runsOf(this.answer) < wanted(this.answer);
-    const kept = this.done ? ": the last complete comparison is shown" : "";
-    this.task.paint(!busy, progressOf, cut ? `cancelled${kept}` : "");
-    const stamp = `${this.running}/${this.answer?.ev.length}/${this.done?.about.created}`;
-    if (stamp === this.stamp) return;
-    this.stamp = stamp;
-    this.shown = this.running && this.answer.ev.length ? this.answer : this.done;
-    this.of.hidden = this.legend.hidden = this.table.root.hidden = !this.shown;
-    if (!this.shown) return;
-    setText(this.of, aboutWords(this.shown.about));
-    this.table.paint();
-    setText(
-      this.legend,
-      COLUMNS.slice(1, 5)
-        .map(([, name, meaning]) => `${name}: ${meaning}`)
-        .join(" · ") + ". Click a drafter's name to select it in the controls.",
-    );
+    const { answer, done, running } = this;
+    const cut = answer && !answer.note && runsOf(answer) < wanted(answer);
+    const kept = done ? ": the last complete comparison is shown" : "";
+    const shown = running && answer.ev.length ? answer : done;
+    const view = html`
+      <p class="sum">
+        Runs every drafter available here on this prompt with these settings: whole runs, taking turns, nothing
+        recorded.
+      </p>
+      ${this.task.template(!busy, progressOf, cut ? `cancelled${kept}` : "")} ${shown ? this.results(shown) : nothing}
+    `;
+    render(view, this.root);
+  }
+
+  results({ about, ev }) {
+    return html`
+      <p class="note">${aboutWords(about)}</p>
+      ${this.table.template((by, down) => sortedRows(comparedRows(ev), by, down).map(line))}
+      <p class="sum">${LEGEND}. Click a drafter's name to select it in the controls.</p>
+    `;
   }
 }
 
 function line(row) {
   const marks = [row.synthetic ? "synthetic" : "", row.exact ? "" : `lossy: ${row.rule}`].filter(Boolean);
-  const figures = row.refused
-    ? [h("td", { colspan: "5" }, row.refused)]
-    : [
-        formatProb(row.c),
-        formatFixed(row.tau, 2),
-        formatFigure(row.perSecond),
-        Number.isFinite(row.times) ? `${row.times.toFixed(2)}×${rangeWords(row.range)}` : "–",
-        String(row.runs),
-      ];
-  const name = [
-    button(row.title, () => askHost("set", { drafter: row.drafter }), { class: "link" }),
-    marks.map((text) => h("span.badge.caveat", text)),
-    row.why ? h("span.note.why", row.why) : null,
+  const figures = [
+    formatProb(row.c),
+    formatFixed(row.tau, 2),
+    formatFigure(row.perSecond),
+    Number.isFinite(row.times) ? `${row.times.toFixed(2)}×${rangeWords(row.range)}` : "–",
+    String(row.runs),
   ];
-  return [{ "data-drafter": row.drafter }, name.flat(), ...figures];
+  const select = () => askHost("set", { drafter: row.drafter });
+  const cells = row.refused
+    ? html`<td colspan="5">${row.refused}</td>`
+    : figures.map((figure) => html`<td>${figure}</td>`);
+  const view = html`<tr data-drafter=${row.drafter}>
+    <th scope="row">
+      <button class="link" type="button" @click=${select}>${row.title}</button>
+      ${marks.map((text) => html`<span class="badge caveat">${text}</span>`)}
+      ${row.why ? html`<span class="note why">${row.why}</span>` : nothing}
+    </th>
+    ${cells}
+  </tr>`;
+  return keyed(row.lane, view);
 }
 
 const rangeWords = (ratios) =>

@@ -5,7 +5,8 @@ import { CUT_WORDS } from "../base/fates.js";
 import { formatMs, visible } from "../base/format.js";
 import { isServer, roundsAt } from "../base/store.js";
 import { saveFile } from "../draw/pictures.js";
-import { SortedTable } from "../draw/tables.js";
+import { SortedTable, tableRow } from "../draw/tables.js";
+import { html, keyed, render } from "../vendor/lit-html.js";
 import { laneTitle } from "./titles.js";
 
 const HEAD = ["lane", "round", "ended at", "took", "read at once", "drafted", "accepted", "target's token", "tokens"];
@@ -13,14 +14,14 @@ const HEAD = ["lane", "round", "ended at", "took", "read at once", "drafted", "a
 export class RoundTable {
   constructor(select) {
     this.select = select;
-    const rows = (by, down) => this.sorted(by, down).map((row) => this.row(row));
+    const heads = HEAD.map((words, i) => [i, words]);
     this.table = new SortedTable(
       "Rounds",
-      HEAD.map((words, i) => [i, words]),
-      rows,
+      heads,
       () => false,
-      { first: 1 },
+      () => this.draw(),
     );
+    this.rounds = h("div");
     const save = button("Save as CSV", () =>
       saveFile(new Blob([this.csv()], { type: "text/csv" }), "draftscope-rounds.csv"),
     );
@@ -28,7 +29,7 @@ export class RoundTable {
       "details",
       { on: { toggle: () => this.paint(...this.last) } },
       h("summary", "The rounds as a table"),
-      this.table.root,
+      this.rounds,
       save,
     );
     this.last = [null, 0];
@@ -43,7 +44,12 @@ export class RoundTable {
     this.rows = store.lanes.flatMap((lane) =>
       lane.rounds.slice(0, roundsAt(lane, now)).map((round) => ({ lane, round, cells: cellsOf(lane, round) })),
     );
-    this.table.paint();
+    this.draw();
+  }
+
+  draw() {
+    const rows = (by, down) => this.sorted(by, down).map((row) => this.row(row));
+    render(this.table.template(rows), this.rounds);
   }
 
   sorted(by, down) {
@@ -60,8 +66,9 @@ export class RoundTable {
   row({ lane, round, cells }) {
     const [title, number, ended, took, ...rest] = cells;
     const go = () => this.select(lane, round.index);
-    const open = button(String(number), go, { class: "link", "aria-label": `Round ${number} of ${title}` });
-    return [title, open, formatMs(ended), formatMs(took), ...rest];
+    const label = `Round ${number} of ${title}`;
+    const open = html`<button class="link" type="button" aria-label=${label} @click=${go}>${number}</button>`;
+    return keyed(label, tableRow([title, open, formatMs(ended), formatMs(took), ...rest], 1));
   }
 }
 

@@ -1,10 +1,10 @@
 // The audit card: is a server's text still distributed as its target's? Folded from `audit` events
 // (engine/draftscope/servers/audit/progress.py), which come wave by wave.
 
-import { button, h, remark, s, setText } from "../base/dom.js";
 import { counted, formatFigure, formatMs } from "../base/format.js";
 import { queueWords } from "../base/task.js";
-import { scrollable, table } from "../draw/tables.js";
+import { scrollable, table, tableRow } from "../draw/tables.js";
+import { html, nothing, svg } from "../vendor/lit-html.js";
 
 const BETS = {
   score: "mean log-probability",
@@ -36,55 +36,28 @@ const RESULTS = {
 export const resultWords = (audit, result) =>
   result === "differs" && audit.evidence < audit.needed ? "✗ differs, but not in its samples" : RESULTS[result];
 
-export class AuditCard {
-  constructor(stop, remove) {
-    this.result = h("p.verdict", { role: "status" });
-    this.title = h("h2");
-    this.stop = button("Stop", stop);
-    this.close = button("Close", remove);
-    this.sentence = h("p.verdict-sentence");
-    this.progress = h("p.sum");
-    this.example = h("div.example", { hidden: true });
-    this.bets = h("div.bets");
-    this.places = scrollable("Log-probability by position");
-    this.more = h("details", { hidden: true }, h("summary", "By position in the text"), this.places);
-    this.root = h(
-      "section.audit",
-      h("header.card-head.wrap", this.title, h("div.controls", this.stop, this.close)),
-      this.result,
-      this.sentence,
-      this.progress,
-      this.example,
-      this.bets,
-      this.more,
-    );
-  }
-
-  paint(audit, answer, running) {
-    const result = resultOf(audit, running);
-    this.root.dataset.result = result;
-    setText(this.title, `${audit.server} against ${audit.against}`);
-    setText(this.result, resultWords(audit, result));
-    setText(this.sentence, audit.verdict || "");
-    this.sentence.hidden = !audit.verdict;
-    setText(this.progress, progressWords(audit, answer, running));
-    this.stop.hidden = !running;
-    this.close.hidden = running;
-    this.paintExample(audit);
-    this.bets.replaceChildren(...betRows(audit));
-    this.more.hidden = !audit.positions.length;
-    this.places.replaceChildren(placesTable(audit.positions));
-  }
-
-  paintExample({ different, example }) {
-    this.example.hidden = !different || !example;
-    if (this.example.hidden) return;
-    this.example.replaceChildren(
-      remark("The text that the target finds least likely, of all that it wrote:"),
-      h("p.pane-text", h("span.prompt", example.prompt), h("b", example.text)),
-    );
-  }
+/** `controls`: buttons of a card that can be stopped or closed. */
+export function auditCard(audit, answer, running, controls = nothing) {
+  const result = resultOf(audit, running);
+  return html`<section class="audit" data-result=${result}>
+    <header class="card-head wrap">
+      <h2>${audit.server} against ${audit.against}</h2>
+      <div class="controls">${controls}</div>
+    </header>
+    <p class="verdict" role="status">${resultWords(audit, result)}</p>
+    ${audit.verdict ? html`<p class="verdict-sentence">${audit.verdict}</p>` : nothing}
+    <p class="sum">${progressWords(audit, answer, running)}</p>
+    ${audit.different && audit.example ? exampleOf(audit.example) : nothing}
+    <div class="bets">${betRows(audit)}</div>
+    ${audit.positions.length ? placesOf(audit.positions) : nothing}
+  </section>`;
 }
+
+const exampleOf = ({ prompt, text }) =>
+  html`<div class="example">
+    <p class="sum">The text that the target finds least likely, of all that it wrote:</p>
+    <p class="pane-text"><span class="prompt">${prompt}</span><b>${text}</b></p>
+  </div>`;
 
 function progressWords(audit, answer, running) {
   const queued = running && queueWords(answer);
@@ -106,31 +79,25 @@ export function betRows(audit) {
 function betRow(name, value, needed, most, whole) {
   const wide = (100 * Math.max(0, Math.min(value, most))) / most;
   const line = (100 * needed) / most;
-  return h(
-    "div",
-    { class: `bet${whole ? " whole" : ""}${whole && value >= needed ? " clear" : ""}` },
-    h("span", name),
-    s(
-      "svg",
-      { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
-      s("rect.ground", { x: 0, y: 4.5, width: 100, height: 1 }),
-      s("rect.bar", { x: 0, y: 2, width: wide, height: 6 }),
-      whole ? s("rect.needed", { x: line, y: 0, width: 0.6, height: 10 }) : s("g"),
-    ),
-    h("span.bet-value", `${value < 0 ? "−" : ""}${formatFigure(Math.abs(value))}`),
-  );
+  return html`<div class="bet ${whole ? "whole" : ""} ${whole && value >= needed ? "clear" : ""}">
+    <span>${name}</span>
+    <svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="ground" x="0" y="4.5" width="100" height="1"></rect>
+      <rect class="bar" x="0" y="2" width=${wide} height="6"></rect>
+      ${whole ? svg`<rect class="needed" x=${line} y="0" width="0.6" height="10"></rect>` : nothing}
+    </svg>
+    <span class="bet-value">${value < 0 ? "−" : ""}${formatFigure(Math.abs(value))}</span>
+  </div>`;
 }
 
-function placesTable(positions) {
-  const heads = ["token", "samples", "log p − E log p", "standard error", "z"];
+const HEADS = ["token", "samples", "log p − E log p", "standard error", "z"];
+
+function placesOf(positions) {
   const signed = (x, digits) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(digits)}`;
-  const row = ({ position, tokens, score, error, z }) => [
-    { class: Math.abs(z) >= 5 ? "broken" : "" },
-    position,
-    tokens,
-    signed(score, 2),
-    error.toFixed(2),
-    signed(z, 1),
-  ];
-  return table(heads, positions.map(row));
+  const row = ({ position, tokens, score, error, z }) =>
+    tableRow([position, tokens, signed(score, 2), error.toFixed(2), signed(z, 1)], 0, Math.abs(z) >= 5 ? "broken" : "");
+  return html`<details>
+    <summary>By position in the text</summary>
+    ${scrollable("Log-probability by position", table(HEADS, positions.map(row)))}
+  </details>`;
 }

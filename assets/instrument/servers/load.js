@@ -1,12 +1,14 @@
 // The card of a load test: speed against the first server with the prediction beside it, one other measure, a table.
 
-import { button, h, setText } from "../base/dom.js";
 import { counted, formatFigure, formatMs, formatProb } from "../base/format.js";
 import { queueWords } from "../base/task.js";
+import { choice, smallButton } from "../base/templates.js";
 import { saveFile } from "../draw/pictures.js";
 import { scrollable, table } from "../draw/tables.js";
+import { guard, html, nothing } from "../vendor/lit-html.js";
 import { chart } from "./chart.js";
 import { MEASURES, acceptanceOf, lanesOf, notesOf, seriesOf, speedupsOf, stopsOf } from "./curve.js";
+import { remarks } from "./measured.js";
 
 const HEAD = [
   "at once",
@@ -22,79 +24,73 @@ const HEAD = [
 ];
 
 export class LoadCard {
-  constructor(stop, remove) {
-    this.title = h("h2");
-    this.stop = button("Stop", stop);
-    this.save = button("Save", () => this.saved());
-    this.close = button("Close", remove);
-    this.progress = h("p.sum", { role: "status" });
-    this.speedups = h("div");
-    this.others = h("div");
-    this.measure = h(
-      "select",
-      { "aria-label": "Measure", on: { change: () => this.draw() } },
-      Object.entries(MEASURES).map(([value, { words }]) => h("option", { value }, words)),
-    );
-    this.remarks = h("ul.rules.remarks");
-    this.legend = h("p.sum");
-    this.points = h("div");
-    this.more = h("details", h("summary", "Every point as a table"), this.points);
-    this.root = h(
-      "section.loaded",
-      h("header.card-head.wrap", this.title, h("div.controls", this.stop, this.save, this.close)),
-      this.progress,
-      h("div.pair-of-charts", this.speedups, h("div", this.measure, this.others)),
-      this.remarks,
-      this.legend,
-      this.more,
-    );
+  constructor(stop, close, repaint) {
+    Object.assign(this, { stop, close, repaint, measure: Object.keys(MEASURES)[0] });
   }
 
-  paint(curve, answer, running) {
-    const stamp = JSON.stringify([curve, running, answer && queueWords(answer)]);
-    if (stamp === this.stamp) return;
-    [this.stamp, this.curve, this.running] = [stamp, curve, running];
-    setText(this.title, `${lanesOf(curve).join(" and ")} under load`);
-    setText(this.progress, progressWords(curve, answer, running));
-    this.stop.hidden = !running;
-    this.close.hidden = this.save.hidden = running;
-    this.draw();
-  }
-
-  draw() {
-    const { curve } = this;
+  template(curve, answer, running) {
     const any = curve.points.length > 0;
-    const places = [...new Set([...curve.concurrency, ...curve.points.map((point) => point.concurrency)])].sort(
-      (a, b) => a - b,
-    );
-    const [speedups, stops] = [speedupsOf(curve), stopsOf(curve)];
-    const lanes = lanesOf(curve);
-    const [first] = lanes;
-    this.speedups.replaceChildren(
-      ...(speedups.length
-        ? [
-            h("h3", `Speed over ${first}`),
-            chart({ series: speedups, lanes, places, stops, unit: "", one: true, label: speedupWords(curve, first) }),
-          ]
-        : []),
-    );
-    this.measure.hidden = this.more.hidden = !any;
-    const measure = MEASURES[this.measure.value];
-    const series = seriesOf(curve, this.measure.value).filter(({ points }) => points.length);
-    this.others.replaceChildren(
-      any
-        ? chart({ series, lanes, places, stops, unit: measure.unit, label: `${measure.words} by requests at once` })
-        : "",
-    );
-    this.remarks.replaceChildren(...notesOf(curve).map(([name, text]) => h("li", h("b", `${name}: `), text)));
-    setText(this.legend, legendWords(curve));
-    this.points.replaceChildren(scrollable("Points of this load test", table(HEAD, rows(curve))));
+    return html`<section class="loaded">
+      <header class="card-head wrap">
+        <h2>${lanesOf(curve).join(" and ")} under load</h2>
+        <div class="controls">
+          ${running ? smallButton("Stop", this.stop) : [smallButton("Save", () => save(curve)), smallButton("Close", this.close)]}
+        </div>
+      </header>
+      <p class="sum" role="status">${progressWords(curve, answer, running)}</p>
+      <div class="pair-of-charts">
+        <div>${guard([curve], () => speedups(curve))}</div>
+        <div>${any ? this.other(curve) : nothing}</div>
+      </div>
+      ${remarks(notesOf(curve))}
+      <p class="sum">${legendWords(curve)}</p>
+      ${any ? pointsOf(curve) : nothing}
+    </section>`;
   }
 
-  saved() {
-    saveFile(new Blob([`${JSON.stringify(this.curve, null, 1)}\n`], { type: "application/json" }), "server-load.json");
+  /** The measure that was chosen. */
+  other(curve) {
+    const choose = (measure) => {
+      this.measure = measure;
+      this.repaint();
+    };
+    const measures = Object.entries(MEASURES).map(([name, { words }]) => [name, words]);
+    return html`
+      ${choice("Measure", measures, this.measure, choose)}
+      <div>${guard([curve, this.measure], () => measured(curve, this.measure))}</div>
+    `;
   }
 }
+
+function axisOf(curve) {
+  const places = new Set([...curve.concurrency, ...curve.points.map((point) => point.concurrency)]);
+  return { places: [...places].sort((a, b) => a - b), lanes: lanesOf(curve), stops: stopsOf(curve) };
+}
+
+function speedups(curve) {
+  const series = speedupsOf(curve);
+  if (!series.length) return nothing;
+  const [first] = lanesOf(curve);
+  return html`
+    <h3>Speed over ${first}</h3>
+    ${chart({ series, ...axisOf(curve), unit: "", one: true, label: speedupWords(curve, first) })}
+  `;
+}
+
+function measured(curve, measure) {
+  const { unit, words } = MEASURES[measure];
+  const series = seriesOf(curve, measure).filter(({ points }) => points.length);
+  return chart({ series, ...axisOf(curve), unit, label: `${words} by requests at once` });
+}
+
+const pointsOf = (curve) =>
+  html`<details>
+    <summary>Every point as a table</summary>
+    ${scrollable("Points of this load test", table(HEAD, rows(curve)))}
+  </details>`;
+
+const save = (curve) =>
+  saveFile(new Blob([`${JSON.stringify(curve, null, 1)}\n`], { type: "application/json" }), "server-load.json");
 
 function progressWords(curve, answer, running) {
   const { points, concurrency, lanes } = curve;

@@ -1,56 +1,49 @@
 // What was measured of each server of a race, and what the servers counted: one row a lane.
 
-import { h, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { counted, formatFigure, formatMs, formatProb, median } from "../base/format.js";
 import { ofServers } from "../base/store.js";
 import { scrollable, table } from "../draw/tables.js";
 import { speedOf, timesOf } from "../run/served.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 
 const SEEN = ["tokens/s", "× first", "TTFT", "TPOT", "gap p50", "gap p99", "tokens/burst"];
 const MISSING = "–";
 
 export class MeasuredServers {
   constructor() {
-    this.table = scrollable("What was measured");
-    this.remarks = h("ul.rules.remarks");
-    this.legend = h("p.sum");
-    this.root = h(
-      "section.card.measured",
-      { hidden: true },
-      h("h3", "What was measured"),
-      this.table,
-      this.remarks,
-      this.legend,
-    );
+    this.root = h("section.card.measured", { hidden: true });
   }
 
   paint(store) {
     this.root.hidden = !ofServers(store) || !store.lanes.some((lane) => lane.served || lane.end?.message);
     if (this.root.hidden) return;
-    const events = store.lanes.flatMap((lane) => [lane.served, lane.forced, lane.end]);
-    if (events.length === this.painted?.length && events.every((event, i) => event === this.painted[i])) return;
-    this.painted = events;
     const p = store.lanes.some((lane) => lane.forced);
     const heads = ["lane", ...SEEN, "accepted", "at position", ...(p ? ["log p", "best"] : [])];
-    const span = (n, text) => h("th.group", { colspan: n, scope: "colgroup" }, text);
-    const measured = table(
-      heads,
-      store.lanes.map((lane) => row(lane, store.lanes[0], p)),
-    );
-    measured.tHead.prepend(
-      h(
-        "tr",
-        h("td"),
-        span(SEEN.length, "seen from here"),
-        span(2, "counted by the server"),
-        p ? span(2, "computed here") : null,
-      ),
-    );
-    this.table.replaceChildren(measured);
-    this.remarks.replaceChildren(...notesOf(store).map(([name, text]) => h("li", h("b", `${name}: `), text)));
-    setText(this.legend, legendOf(store, p));
+    const rows = store.lanes.map((lane) => row(lane, store.lanes[0], p));
+    const view = html`
+      <h3>What was measured</h3>
+      ${scrollable("What was measured", table(heads, rows, 0, groups(p)))} ${remarks(notesOf(store))}
+      <p class="sum">${legendOf(store, p)}</p>
+    `;
+    render(view, this.root);
   }
 }
+
+/** `notes` are [name, text]. */
+export const remarks = (notes) =>
+  notes.length
+    ? html`<ul class="rules remarks">
+        ${notes.map(([name, text]) => html`<li><b>${name}: </b>${text}</li>`)}
+      </ul>`
+    : nothing;
+
+const span = (n, words) => html`<th class="group" colspan=${n} scope="colgroup">${words}</th>`;
+const groups = (p) =>
+  html`<tr>
+    <td></td>
+    ${span(SEEN.length, "seen from here")} ${span(2, "counted by the server")} ${p ? span(2, "computed here") : nothing}
+  </tr>`;
 
 function row(lane, first, p) {
   const { served } = lane;

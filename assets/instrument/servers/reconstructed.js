@@ -1,48 +1,40 @@
 // A burst of a server as the round that it was, if the server drafts with the model that is loaded here: each token's p
 // and q. Which token was rejected, and the uniforms, are not known.
 
-import { h, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { counted, formatProb, visible } from "../base/format.js";
 import { isInside } from "../base/store.js";
 import { scrollable, table } from "../draw/tables.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 
 export class ReconstructedView {
   constructor() {
-    this.title = h("h3");
-    this.badge = h("span.badge.caveat", "reconstructed");
-    this.what = h("p.note");
-    this.table = scrollable("Tokens of this burst");
-    const head = h("div.head-text", this.title, this.what);
-    this.root = h(
-      "section.card.reconstructed",
-      { hidden: true },
-      h("header.card-head.wrap", head, this.badge),
-      this.table,
-    );
+    this.root = h("section.card.reconstructed", { hidden: true });
   }
 
   paint(selection) {
     const lane = selection?.lane;
     const round = lane?.forced && !isInside(lane) && lane.rounds[selection.round];
     this.root.hidden = !round;
-    if (!round) return;
-    const stamp = `${lane.name}/${lane.start.run}/${round.index}/${Boolean(lane.drafted)}`;
-    if (stamp === this.stamp) return;
-    this.stamp = stamp;
-    this.badge.hidden = !lane.drafted;
-    setText(
-      this.title,
-      `${lane.name}, burst ${round.index + 1} of ${lane.rounds.length}: ${counted(round.emitted.length, "token")}`,
-    );
-    setText(this.what, whatWords(lane, round));
-    const heads = ["token", "p", ...(lane.drafted ? ["q", "min(1, p/q)", "it was"] : [])];
-    this.table.replaceChildren(
-      table(
-        heads,
-        round.emitted.map((_, i) => row(lane, round, i)),
-      ),
-    );
+    if (round) render(view(lane, round), this.root);
   }
+}
+
+function view(lane, round) {
+  const heads = ["token", "p", ...(lane.drafted ? ["q", "min(1, p/q)", "it was"] : [])];
+  const rows = round.emitted.map((_, i) => row(lane, round, i));
+  return html`
+    <header class="card-head wrap">
+      <div class="head-text">
+        <h3>
+          ${lane.name}, burst ${round.index + 1} of ${lane.rounds.length}: ${counted(round.emitted.length, "token")}
+        </h3>
+        <p class="note">${whatWords(lane, round)}</p>
+      </div>
+      ${lane.drafted ? html`<span class="badge caveat">reconstructed</span>` : nothing}
+    </header>
+    ${scrollable("Tokens of this burst", table(heads, rows))}
+  `;
 }
 
 function whatWords(lane, round) {
@@ -66,5 +58,5 @@ function row(lane, round, i) {
     );
   }
   const shown = round.emitted_raw[i] || lane.tokens[at].text;
-  return [h("code", visible(shown)), ...cells];
+  return [html`<code>${visible(shown)}</code>`, ...cells];
 }

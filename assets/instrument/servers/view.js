@@ -1,10 +1,12 @@
 // Servers of other programs: which ones there are, a race of them, a load test of them, audits of one. The race is shown
 // as a run.
 
-import { button, h, remark, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { counted, shorten } from "../base/format.js";
 import { askHost, callServer, hostCan, pressStop, say } from "../base/host.js";
-import { AuditCard } from "./audit.js";
+import { checkbox, choice, smallButton } from "../base/templates.js";
+import { html, nothing, render, repeat } from "../vendor/lit-html.js";
+import { auditCard } from "./audit.js";
 import { InsideCard } from "./inside.js";
 import { readCurve } from "./curve.js";
 import { LoadCard } from "./load.js";
@@ -19,88 +21,31 @@ const MOST = [1, 2, 4, 8, 16, 32, 64]; // requests at once
 const USUAL = 8;
 const LOAD = Symbol("load"); // in place of the name of an audited server
 const LOCAL_LANES = { plain: "plain decoding", drafter: "the drafter chosen on Watch" }; // lanes that the engine here decodes
-const WEIGHTS = { value: "", text: "the target loaded here" };
-
-const museumRow = (open) =>
-  h(
-    "div.controls",
-    h("span.note", "What an audit finds: four bugs of published servers, rebuilt and mended."),
-    button("Open the museum", open),
-  );
-
 export class ServersView {
   constructor(repaint, toMuseum) {
     this.repaint = repaint;
+    this.toMuseum = toMuseum;
     this.known = null; // {servers: [{name, url}], canAdd, programs, pointSeconds}, once the host has said
     this.left = new Set(); // names that do not race
     this.here = new Set(); // of LOCAL_LANES: they race
-    this.audits = new Map(); // name -> {card, audit, answer}
+    this.audits = new Map(); // name -> {audit, answer}
     this.inside = null; // the card of a server that records itself
-    this.loaded = null; // {card, curve, answer}: a load test; the answer is null where a file was opened
-    this.list = h("ul.server-list");
-    this.none = this.emptyState();
-    this.absentWords = remark(ABSENT);
-    this.go = button("Race these servers", () => this.race(), { class: "small strong" });
-    this.beside = h(
-      "div.beside",
-      { role: "group", "aria-label": "Lanes of this page's engine" },
-      h("span.note", "and with this page's engine:"),
-      Object.entries(LOCAL_LANES).map(([lane, words]) => this.hereBox(lane, words)),
-    );
-    this.stop = button("Stop", pressStop);
-    this.test = button("Load test", () => this.load());
-    this.most = h(
-      "select",
-      { "aria-label": "Requests at once, at most", on: { change: () => this.repaint() } },
-      MOST.map((n) => h("option", { value: String(n), selected: n === USUAL }, String(n))),
-    );
-    this.time = h("span.note");
-    this.upTo = h("label.stated", "up to ", this.most, " requests at once ");
+    this.loaded = null; // {curve, answer}: a load test; the answer is null where a file was opened
+    this.loadCard = new LoadCard(pressStop, () => this.set({ loaded: null }), repaint);
+    this.most = USUAL;
+    this.against = ""; // the name of a server, or the target loaded here
     this.file = h("input", { type: "file", accept: ".json", hidden: true, on: { change: () => this.open() } });
-    this.openFile = button("Open load test", () => this.file.click());
-    this.against = h("select", { "aria-label": "Audit against" });
-    this.target = h("label.stated", "audits compare with ", this.against);
     this.field = h("input.address", {
       placeholder: "plain=http://127.0.0.1:8100",
       "aria-label": "Name and address of a server",
     });
-    this.form = h(
-      "form.controls",
-      { on: { submit: (event) => this.add(event) } },
-      this.field,
-      h("button.small", { type: "submit" }, "Add"),
-      h("span.note", CALLED),
-    );
-    this.cards = h("div.audits");
-    this.root = h(
-      "div.sheet.servers",
-      this.absentWords,
-      this.none,
-      this.list,
-      h("div.controls", this.go, this.beside, this.stop),
-      h("div.controls", this.target),
-      h("div.controls", this.test, this.upTo, this.time, this.openFile, this.file),
-      this.form,
-      (this.what = remark(WHAT)),
-      this.cards,
-      (this.museum = museumRow(toMuseum)),
-    );
-  }
-
-  emptyState() {
-    return h(
-      "div.no-server",
-      h("b", "No server is listed yet."),
-      h("p", "Start one that decodes plainly and one that speculates; this prints both commands for your model:"),
-      h("div.controls", h("code", START), (this.copy = button("Copy", () => this.copyStart()))),
-      h("p", "Then add their addresses here, a name before each, and race, load-test or audit them:"),
-    );
+    this.root = h("div.sheet.servers");
   }
 
   async copyStart() {
     try {
       await navigator.clipboard.writeText(START);
-      setText(this.copy, "Copied");
+      this.set({ copied: true });
     } catch {
       say("This page cannot use the clipboard; mark the command and copy it.");
     }
@@ -124,17 +69,9 @@ export class ServersView {
   takeLoad(answer) {
     const resumed = this.hear(answer);
     const curve = answer.ev.at(-1) || this.loaded?.curve;
-    if (curve) this.showLoad(curve, answer);
+    if (curve) this.loaded = { curve, answer };
     this.repaint();
     return resumed;
-  }
-
-  showLoad(curve, answer) {
-    const close = () => {
-      this.loaded = null;
-      this.repaint();
-    };
-    this.loaded = { card: this.loaded?.card || new LoadCard(pressStop, close), curve, answer };
   }
 
   /** An audit goes on: its latest event says all. */
@@ -143,10 +80,7 @@ export class ServersView {
     const audit = answer.ev.at(-1);
     const name = audit ? audit.server : this.requested;
     const old = this.audits.get(name);
-    if (audit || old) {
-      const card = old?.card || new AuditCard(pressStop, () => this.close(name));
-      this.audits.set(name, { card, audit: audit || old.audit, answer });
-    }
+    if (audit || old) this.audits.set(name, { audit: audit || old.audit, answer });
     if (answer.state === "done" && answer.note && !audit) this.audits.delete(name);
     this.repaint();
     return resumed;
@@ -157,37 +91,115 @@ export class ServersView {
     this.repaint();
   }
 
+  set(changes) {
+    Object.assign(this, changes);
+    this.repaint();
+  }
+
   paint({ busy }) {
     const absent = !hostCan("race");
-    for (const part of this.root.children) part.hidden = part !== this.museum && absent !== (part === this.absentWords);
-    if (absent) return;
-    if (!this.known) {
-      this.ask({});
-      return;
-    }
-    const { servers, canAdd } = this.known;
-    this.form.hidden = !canAdd;
-    this.none.hidden = servers.length > 0;
-    for (const part of [this.go, this.beside, this.target, this.test, this.upTo, this.time, this.openFile])
-      part.hidden = !servers.length;
-    this.go.disabled = this.test.disabled = busy || !this.racing().length;
-    setText(this.time, this.timeWords());
-    this.stop.hidden = !busy;
-    this.paintList(busy);
-    this.paintAgainst();
-    const cards = [...this.audits.values()];
-    for (const { card, audit, answer } of cards) card.paint(audit, answer, answer.state !== "done");
-    const { loaded } = this;
-    if (loaded) loaded.card.paint(loaded.curve, loaded.answer, this.loading);
-    if (this.inside) this.inside.paint(busy);
-    const inside = this.inside ? [{ card: this.inside }] : [];
-    const roots = [...inside, ...(loaded ? [loaded] : []), ...cards].map(({ card }) => card.root);
-    if (roots.length !== this.cards.children.length || roots.some((root, i) => this.cards.children[i] !== root))
-      this.cards.replaceChildren(...roots);
+    if (!absent && !this.known) this.ask({});
+    const view = html`
+      ${absent ? html`<p class="sum">${ABSENT}</p>` : this.known ? this.template(busy) : nothing}
+      <div class="controls">
+        <span class="note">What an audit finds: four bugs of published servers, rebuilt and mended.</span>
+        ${smallButton("Open the museum", this.toMuseum)}
+      </div>
+    `;
+    render(view, this.root);
+  }
+
+  template(busy) {
+    const { servers, canAdd, programs } = this.known;
+    const row = (server) => this.row(server, busy);
+    const stop = html`<div class="controls">${smallButton("Stop", pressStop)}</div>`;
+    return html`
+      ${servers.length ? nothing : this.emptyState()}
+      <ul class="server-list">
+        ${repeat(servers, ({ name }) => name, row)}
+      </ul>
+      ${servers.length ? this.controls(busy) : busy ? stop : nothing} ${canAdd ? this.form() : nothing} ${this.file}
+      <p class="sum">Servers that run elsewhere: ${programs}. ${WHAT}</p>
+      <div class="audits">${this.cards(busy)}</div>
+    `;
+  }
+
+  emptyState() {
+    return html`<div class="no-server">
+      <b>No server is listed yet.</b>
+      <p>Start one that decodes plainly and one that speculates; this prints both commands for your model:</p>
+      <div class="controls">
+        <code>${START}</code>${smallButton(this.copied ? "Copied" : "Copy", () => this.copyStart())}
+      </div>
+      <p>Then add their addresses here, a name before each, and race, load-test or audit them:</p>
+    </div>`;
+  }
+
+  controls(busy) {
+    const { servers } = this.known;
+    const idle = busy || !this.racing().length;
+    const beside = ([lane, words]) =>
+      checkbox(words, this.here.has(lane), (on) => (on ? this.here.add(lane) : this.here.delete(lane)));
+    const against = [["", "the target loaded here"], ...servers.map(({ name }) => [name, `the server ${name}`])];
+    if (!against.some(([name]) => name === this.against)) this.against = "";
+    const points = MOST.map((n) => [n, n]);
+    return html`
+      <div class="controls">
+        <button class="small strong" type="button" ?disabled=${idle} @click=${() => this.race()}>
+          Race these servers
+        </button>
+        <div class="beside" role="group" aria-label="Lanes of this page's engine">
+          <span class="note">and with this page's engine:</span>
+          ${Object.entries(LOCAL_LANES).map(beside)}
+        </div>
+        ${busy ? smallButton("Stop", pressStop) : nothing}
+      </div>
+      <div class="controls">
+        <label class="stated">
+          audits compare with ${choice("Audit against", against, this.against, (name) => (this.against = name))}
+        </label>
+      </div>
+      <div class="controls">
+        ${smallButton("Load test", () => this.load(), idle)}
+        <label class="stated">
+          up to ${choice("Requests at once, at most", points, this.most, (most) => this.set({ most: Number(most) }))}
+          requests at once
+        </label>
+        <span class="note">${this.timeWords()}</span>
+        ${smallButton("Open load test", () => this.file.click())}
+      </div>
+    `;
+  }
+
+  form() {
+    return html`<form class="controls" @submit=${(event) => this.add(event)}>
+      ${this.field}
+      <button class="small" type="submit">Add</button>
+      <span class="note">${CALLED}</span>
+    </form>`;
+  }
+
+  cards(busy) {
+    const { inside, loaded } = this;
+    inside?.paint(busy);
+    const audit = ([name, { audit: latest, answer }]) => {
+      const running = answer.state !== "done";
+      return auditCard(
+        latest,
+        answer,
+        running,
+        running ? smallButton("Stop", pressStop) : smallButton("Close", () => this.close(name)),
+      );
+    };
+    return html`
+      ${inside ? inside.root : nothing}
+      ${loaded ? this.loadCard.template(loaded.curve, loaded.answer, this.loading) : nothing}
+      ${repeat(this.audits, ([name]) => name, audit)}
+    `;
   }
 
   timeWords() {
-    const points = MOST.filter((n) => n <= Number(this.most.value)).length * this.racing().length;
+    const points = MOST.filter((n) => n <= this.most).length * this.racing().length;
     return points ? `about ${this.known.pointSeconds * points} s for ${counted(points, "point")}` : "";
   }
 
@@ -195,48 +207,16 @@ export class ServersView {
     return this.known.servers.map(({ name }) => name).filter((name) => !this.left.has(name));
   }
 
-  paintList(busy) {
-    const stamp = JSON.stringify([this.known, busy]);
-    if (stamp === this.stamp) return;
-    this.stamp = stamp;
-    this.list.replaceChildren(...this.known.servers.map((server) => this.row(server, busy)));
-  }
-
   row({ name, url }, busy) {
-    const box = h("input", {
-      type: "checkbox",
-      checked: !this.left.has(name),
-      on: { change: () => this.choose(name, box.checked) },
-    });
-    return h(
-      "li",
-      h("label", box, h("b", name), h("code", url)),
-      h(
-        "span.controls",
-        button("Audit", () => this.audit(name), { disabled: busy, "aria-label": `Audit ${name}` }),
-        button("Inside", () => this.look(name), { disabled: busy, "aria-label": `Inside ${name}` }),
-        this.known.canAdd
-          ? button("Remove", () => this.ask({ remove: name }), { disabled: busy, "aria-label": `Remove ${name}` })
-          : null,
-      ),
-    );
-  }
-
-  /** A lane of the race that the engine here decodes. */
-  hereBox(lane, words) {
-    const choose = () => (box.checked ? this.here.add(lane) : this.here.delete(lane));
-    const box = h("input", { type: "checkbox", on: { change: choose } });
-    return h("label", box, words);
-  }
-
-  paintAgainst() {
-    const options = [WEIGHTS, ...this.known.servers.map(({ name }) => ({ value: name, text: `the server ${name}` }))];
-    const stamp = JSON.stringify(options);
-    if (stamp === this.offered) return;
-    this.offered = stamp;
-    const { value } = this.against;
-    this.against.replaceChildren(...options.map((option) => h("option", option)));
-    this.against.value = options.some((option) => option.value === value) ? value : "";
+    const words = html`<b>${name}</b><code>${url}</code>`;
+    return html`<li>
+      ${checkbox(words, !this.left.has(name), (racing) => this.choose(name, racing))}
+      <span class="controls">
+        ${smallButton("Audit", () => this.audit(name), busy, `Audit ${name}`)}
+        ${smallButton("Inside", () => this.look(name), busy, `Inside ${name}`)}
+        ${this.known.canAdd ? smallButton("Remove", () => this.ask({ remove: name }), busy, `Remove ${name}`) : nothing}
+      </span>
+    </li>`;
   }
 
   choose(name, racing) {
@@ -256,13 +236,10 @@ export class ServersView {
     const reply = await callServer("servers", { inside: name });
     if (!reply) return;
     if (reply.note) say(reply.note);
-    const close = () => {
-      this.inside = null;
-      this.repaint();
-    };
+    const close = () => this.set({ inside: null });
     const others = reply.servers.map((server) => server.name).filter((other) => other !== name);
-    this.inside = reply.recorded ? new InsideCard(name, reply.recorded, others, () => this.look(name), close) : null;
-    this.repaint();
+    const inside = reply.recorded ? new InsideCard(name, reply.recorded, others, () => this.look(name), close) : null;
+    this.set({ inside });
   }
 
   /** Many requests at once, to each server in turn. */
@@ -270,7 +247,7 @@ export class ServersView {
     this.requested = LOAD;
     this.loaded = null;
     say("");
-    askHost("loadtest", { kind: "load", names: this.racing(), most: Number(this.most.value) });
+    askHost("loadtest", { kind: "load", names: this.racing(), most: this.most });
   }
 
   /** A load test that was saved, here or by the command line. */
@@ -279,7 +256,7 @@ export class ServersView {
     if (!file) return;
     const curve = readCurve(await file.text());
     this.file.value = "";
-    if (curve) this.showLoad(curve, null);
+    if (curve) this.loaded = { curve, answer: null };
     else
       say(
         `“${shorten(file.name, 60)}” is no load test; choose a file that Save or “draftscope race --concurrency” wrote.`,
@@ -291,7 +268,7 @@ export class ServersView {
     this.requested = name;
     this.audits.delete(name);
     say("");
-    askHost("audit", { kind: "audit", names: [name], against: this.against.value });
+    askHost("audit", { kind: "audit", names: [name], against: this.against });
   }
 
   add(event) {
@@ -307,7 +284,6 @@ export class ServersView {
     this.asking = false;
     if (!reply) return;
     this.known = reply;
-    setText(this.what, `Servers that run elsewhere: ${reply.programs}. ${WHAT}`);
     if (reply.note) say(reply.note);
     else if (wanted.add) this.field.value = "";
     this.repaint();

@@ -2,10 +2,10 @@
 
 import { h } from "../../base/dom.js";
 import { counted, formatFigure, formatProb } from "../../base/format.js";
-import { AuditCard } from "../../servers/audit.js";
+import { drawn } from "../../base/templates.js";
+import { auditCard } from "../../servers/audit.js";
 import { atEnd, token } from "../telling.js";
 
-const nothing = () => undefined;
 const nats = (x) => `${formatFigure(Math.abs(x))} nats ${x < 0 ? "below" : "above"}`;
 
 /** The server whose audit found a difference, or else the last one; and the first one, which decodes plainly. */
@@ -31,15 +31,11 @@ function atStrangest(host, lane) {
 }
 
 /** The cards of the recorded audits, as the Servers view shows them. */
-function auditCards(store) {
-  const cards = store.audits.map((audit) => {
-    const card = new AuditCard(nothing, nothing);
-    card.paint(audit, { state: "done" }, false);
-    card.close.hidden = true;
-    return card.root;
-  });
-  return h("div.audits", cards);
-}
+const auditCards = (store) =>
+  h(
+    "div.audits",
+    store.audits.map((audit) => drawn(auditCard(audit, { state: "done" }, false))),
+  );
 
 function steps(store) {
   const { plain, lane, audit } = pairOf(store);
