@@ -63,7 +63,7 @@ class ExperimentListeners:
         experiment = find(str(name)) or EXPERIMENTS[0]
         runs, why = self._stop is not None, _why_not(experiment)
         said = notes.muted(BUSY if runs else why or view.how_long(experiment, self.max_s))
-        buttons = [gr.update(interactive=enabled) for enabled in (not why and not runs, runs)]
+        buttons = [gr.update(interactive=enabled) for enabled in (not why, runs)]
         return [*self.show(name), *buttons, said]
 
     async def stop(self) -> dict[str, Any]:
