@@ -291,6 +291,7 @@ def run_and_show(presenter: Any, address: str, round_: int, query: str = "") -> 
     presenter.wait_for_function(
         "e => e.lanes.at(-1).shown === e.store.lanes.at(-1).tokens.length", arg=instrument.element_handle()
     )
+    instrument.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     return int(instrument.evaluate("e => e.cursor.round.accepted"))
 
 
