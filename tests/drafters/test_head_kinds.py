@@ -127,6 +127,7 @@ def test_a_tree_is_named_after_its_chain() -> None:
     for info in drafter_registry.OWN:
         of_trees = info.needs_head or ("draft" if info.needs_draft else info.name.removesuffix("-tree"))
         assert chain_of(info.name) == (of_trees if info.grows_trees else info.name)
+        assert not info.grows_trees or info.costs_like == of_trees
 
 
 def test_trees_that_draw_are_those_that_the_mutations_break(engine: DecodingEngine) -> None:
