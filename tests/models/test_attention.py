@@ -236,9 +236,9 @@ def test_a_long_text_is_split_where_the_card_has_flash_attention(
     dtype: torch.dtype, capability: tuple[int, int], flash: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
-    attention._has_flash.cache_clear()
-    assert attention._has_flash(torch.device("cuda", 0), dtype) == flash
-    attention._has_flash.cache_clear()
+    attention.has_flash.cache_clear()
+    assert attention.has_flash(torch.device("cuda", 0), dtype) == flash
+    attention.has_flash.cache_clear()
 
 
 def test_prompts_odd_heads_and_other_devices_are_plain(card: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:

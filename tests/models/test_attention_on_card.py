@@ -30,7 +30,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     for operation, kernel in card_kernels.STAND_INS.items():
         monkeypatch.setitem(card_kernels.STAND_INS, operation, _counted(kernel, found))
     yield found
-    attention._has_flash.cache_clear()
+    attention.has_flash.cache_clear()
 
 
 def _counted(kernel, found):  # type: ignore[no-untyped-def]

@@ -83,7 +83,7 @@ def two_servers(vllm: Path, speculative: bool) -> Iterator[list[Server]]:
 
 def texts(server: Server, tokens: int) -> list[RacePrompt]:
     """Prompts of that many tokens each, cut from the texts that training is prompted with."""
-    ids = server.tokenize("\n".join(prompt.text for prompt in prompts.mix(prompts.training_prompts(1), 1)))
+    ids = server.tokenize("\n".join(prompt.text for prompt in prompts.mix(prompts.training_prompts(1, 2500), 1)))
     return [RacePrompt("", ids[start : start + tokens]) for start in range(0, PROMPTS * tokens, tokens)]
 
 

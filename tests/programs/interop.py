@@ -92,7 +92,7 @@ def pairs(smollm2: Path | None) -> list[Shared]:
 
 def texts(engine: DecodingEngine, chat: bool) -> list[RacePrompt]:
     """The same prompts for every engine: instructions in the chat template, or their plain text to continue."""
-    chosen = prompts.mix(prompts.training_prompts(1), 1)[:PROMPTS]
+    chosen = prompts.mix(prompts.training_prompts(1, 2500), 1)[:PROMPTS]
     ids = [engine.encode(each.text, TOKENS) if chat else engine.tokenizer.encode(each.text) for each in chosen]
     return [RacePrompt(each.text, tuple(tokens)) for each, tokens in zip(chosen, ids, strict=True)]
 

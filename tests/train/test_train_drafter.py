@@ -56,7 +56,7 @@ V = 280
 SHAPE = llama(V, layers=6, width=32, heads=4, key_value_heads=2, mlp=64, positions=512)
 TEMPLATE = "{% for message in messages %}<{{ message['content'] }}>{% endfor %}"
 WORDS = ("sun", "moon", "river", "stone", "bird", "cloud", "song", "tree")
-PRESET = AnswerPreset(0.01, 256, 600, 24, 16, keeps_features=True, sitting=None)
+PRESET = AnswerPreset(0.01, 256, 600, 24, 16, per_file=900, per_kind=2500, keeps_features=True, sitting=None)
 PROMPTS = [TokenizedPrompt("a", list(range(2, 60)))]
 PLAN = WritingPlan(tokens=600, longest=24, together=16, layers=writing.feature_layers(6), seed=0)
 
@@ -104,12 +104,12 @@ def answers(answered: Path) -> tuple[list[TargetAnswer], list[TargetAnswer]]:
 
 
 def test_written_prompts_are_complete_all_different_and_not_those_of_the_measurements() -> None:
-    found = prompts.training_prompts(0)
+    found = prompts.training_prompts(0, 2500)
     texts = [prompt.text for prompt in found]
     assert len(found) > 5000 and len(set(texts)) == len(texts)
     assert not any("{" in text or "}" in text for text in texts)
     assert not set(texts) & {prompt.text for prompt in measuring.shipped()}
-    assert found == prompts.training_prompts(0) != prompts.training_prompts(1)
+    assert found == prompts.training_prompts(0, 2500) != prompts.training_prompts(1, 2500)
 
 
 @pytest.mark.parametrize("count", [96, 99])
@@ -139,24 +139,24 @@ def test_prompts_of_similar_length_are_answered_together_short_and_long_ones_in_
 )
 def test_documents_become_requests(tmp_path: Path, document: str, request_made: str) -> None:
     (tmp_path / "some.train.txt").write_text(document)
-    assert prompts.requests_from(tmp_path) == [Prompt("some", request_made)]
+    assert prompts.requests_from(tmp_path, 900) == [Prompt("some", request_made)]
 
 
 def test_a_long_text_of_one_document_gives_a_request_for_every_paragraph(tmp_path: Path) -> None:
     paragraphs = [f"In the year {year} the tower was mended by two masons." for year in range(1700, 1740)]
     (tmp_path / "book.txt").write_text("\n\n".join(paragraphs))
-    requests = prompts.requests_from(tmp_path)
+    requests = prompts.requests_from(tmp_path, 900)
     assert [prompt.text.split("\n\n")[-1] for prompt in requests] == paragraphs
 
 
 def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DraftscopeError, match="no folder"):
-        prompts.requests_from(tmp_path / "nowhere")
+        prompts.requests_from(tmp_path / "nowhere", 900)
     with pytest.raises(DraftscopeError, match=r"no \.txt files"):
-        prompts.requests_from(tmp_path)
+        prompts.requests_from(tmp_path, 900)
     (tmp_path / "short.txt").write_text("a")
     with pytest.raises(DraftscopeError, match="no document"):
-        prompts.requests_from(tmp_path)
+        prompts.requests_from(tmp_path, 900)
 
 
 def test_mixed_prompts_have_small_kinds_early_and_none_twice() -> None:
@@ -241,9 +241,15 @@ def test_writing_goes_on_after_the_last_whole_batch(engine: DecodingEngine, answ
     assert resumed == whole and resumed[: len(first)] == first
 
 
-def test_too_few_prompts_are_refused(engine: DecodingEngine, tmp_path: Path) -> None:
+def test_few_prompts_are_asked_at_every_temperature_and_then_that_is_all(
+    engine: DecodingEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert collect(engine, tokenize(questions(3), engine.tokenizer), tmp_path, PLAN, lambda: False)
+    assert "All 3 prompts are answered at every temperature" in capsys.readouterr().out
+    answers = [one for path in on_disk.batch_files(tmp_path) for one in on_disk.read_batch(path, ())]
+    assert {one.temperature for one in answers} == set(writing.TEMPERATURES)
     with pytest.raises(DraftscopeError, match="give more prompts"):
-        collect(engine, tokenize(questions(3), engine.tokenizer), tmp_path, PLAN, lambda: False)
+        on_disk.load(tmp_path, ())
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), SafetensorError("I/O error")])

@@ -119,6 +119,7 @@ def train_drafter(training: DrafterTraining) -> bool:
     deadline = time.monotonic() + sitting * 60
     requests = read_prompts(training)  # before the target is loaded
     torch.set_num_threads(training.threads)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans attention anew for every shape
     device = training.settings.device
     dtype = str(precision(device)).removeprefix("torch.")
     with load(training.target, device=device, dtype=dtype, threads=training.threads, graphs=False) as engine:
@@ -161,15 +162,15 @@ def _train(training: DrafterTraining, engine: DecodingEngine, requests: list[Pro
 
 def read_prompts(training: DrafterTraining) -> list[Prompt]:
     """What the target is asked: a file's prompts or those written for training, and requests made from a text."""
-    requests: list[Prompt] = []
+    requests, preset = list[Prompt](), training.settings.answers
     if training.prompts is not None:
         requests, notes = prompt_files.read(training.prompts)
         for note in notes:
             print(note)
     if training.text is not None:
-        requests += requests_from(training.text)
+        requests += requests_from(training.text, preset.per_file)
     if training.prompts is None:
-        requests += training_prompts(training.seed)
+        requests += training_prompts(training.seed, preset.per_kind)
     return mix(requests, training.seed)
 
 

@@ -67,7 +67,12 @@ def plain(
     causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """`attend` by torch's own function: the reference."""
+    """`attend` by torch's own function: the reference.
+
+    CUDA's kernels for masks that can be trained through take no groups of heads.
+    """
+    if mask is not None and keys.requires_grad and keys.device.type == "cuda":
+        keys, values = (part.repeat_interleave(query.shape[1] // keys.shape[1], 1) for part in (keys, values))
     return F.scaled_dot_product_attention(query, keys, values, mask, is_causal=causal, scale=scale, enable_gqa=True)
 
 
@@ -82,11 +87,11 @@ def way_of(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> 
     if known is None or keys.device.type not in DEVICES or query.shape[2] > MAX_ROWS or not fits:
         return "plain"
     long = known.columns >= SPLIT_FROM and widths[0] == widths[1]
-    return "split" if long and _has_flash(keys.device, keys.dtype) else "packed"
+    return "split" if long and has_flash(keys.device, keys.dtype) else "packed"
 
 
 @lru_cache(maxsize=64)
-def _has_flash(device: torch.device, dtype: torch.dtype) -> bool:
+def has_flash(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether the flash kernel runs there: on CUDA in 16 bits from compute capability 8.0 on."""
     if device.type != "cuda":
         return True

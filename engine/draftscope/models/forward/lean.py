@@ -58,15 +58,19 @@ def _padded(x: Tensor, value: float = 0.0) -> Tensor:
 
 
 def covers(network: Any) -> bool:
-    """Whether it has that shape: silu, full sdpa attention, static rotary angles, float weights on a CPU, and no biases
+    """Whether it is computed here: on a CPU, by sdpa attention."""
+    attention = network.config._attn_implementation
+    return network.device.type == "cpu" and attention == "sdpa" and is_llama_shaped(network)
+
+
+def is_llama_shaped(network: Any) -> bool:
+    """Whether it has that shape: silu, full attention, static rotary angles, float weights on one device, and no biases
     but those of queries, keys and values."""
     config = network.config
     return (
         type(network).__name__ in SHAPED
-        and network.device.type == "cpu"
         and not getattr(network, "hf_device_map", None)
         and getattr(config, "quantization_config", None) is None
-        and config._attn_implementation == "sdpa"
         and config.hidden_act == "silu"
         and not _biased(network.model.layers[0])
         and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
@@ -139,12 +143,8 @@ class LeanLlama:
 
     def _attention(self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, cache: Any) -> Tensor:
         batch, rows, _ = x.shape
-        rotary = self._heads + self._kv_heads  # queries and keys are rotated, values are not
-        qkv = layer.qkv(x).view(batch, rows, rotary + self._kv_heads, self._width)
-        rotated = self._normed_heads(layer, qkv[:, :, :rotary])
-        rotated = rotated * cos + rotated.roll(self._width // 2, -1) * sin
-        query, key = rotated[:, :, : self._heads].transpose(1, 2), rotated[:, :, self._heads :].transpose(1, 2)
-        keys, values = cache.update(key, qkv[:, :, rotary:].transpose(1, 2))
+        query, key, value = (part.transpose(1, 2) for part in self._projected(layer, x, cos, sin))
+        keys, values = cache.update(key, value)
         if mask is not None and rows < FEWEST_QUERIES:  # heads that share keys become rows, so keys are read once
             together = query.reshape(batch, self._kv_heads, -1, self._width)
             mixed = F.scaled_dot_product_attention(_padded(together), keys, values, mask)[:, :, : together.shape[2]]
@@ -153,6 +153,14 @@ class LeanLlama:
             causal = mask is None and rows > 1  # there is no mask only when a prompt is read
             mixed = F.scaled_dot_product_attention(query, keys, values, mask, is_causal=causal, enable_gqa=True)
         return layer.out(mixed.transpose(1, 2).reshape(batch, rows, -1))
+
+    def _projected(self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries [B, T, H, D], keys and values [B, T, K, D] of rows [B, T, hidden]."""
+        rotary = self._heads + self._kv_heads  # queries and keys are rotated, values are not
+        qkv = layer.qkv(x).view(*x.shape[:2], rotary + self._kv_heads, self._width)
+        rotated = self._normed_heads(layer, qkv[:, :, :rotary])
+        rotated = rotated * cos + rotated.roll(self._width // 2, -1) * sin
+        return rotated[:, :, : self._heads], rotated[:, :, self._heads :], qkv[:, :, rotary:]
 
     def _normed_heads(self, layer: Layer, heads: Tensor) -> Tensor:
         """Queries and keys [B, T, H + K, D], each head normalised where the model does that."""

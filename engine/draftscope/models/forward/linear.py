@@ -18,7 +18,8 @@ Product = Callable[[Tensor], Tensor]  # [..., in] -> [..., out]
 
 def product(weight: Tensor, packed: bool, bias: Tensor | None = None) -> Product:
     """Multiplication by weight [out, in]; `packed` requests the kernel's own layout, if there is one and no bias."""
-    if packed and bias is None and weight.dtype == torch.bfloat16 and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    on_cpu = weight.device.type == "cpu"
+    if packed and on_cpu and bias is None and weight.dtype == torch.bfloat16 and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         try:
             return _packed(weight)
         except (AttributeError, RuntimeError):

@@ -18,8 +18,6 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.train.data import corpus
 
-MAX_PER_KIND = 2500  # written prompts of one kind, at most
-MAX_PER_FILE = 900  # prompts made from the documents of one file, at most
 MIN_LENGTH, MAX_LENGTH = 12, 1200  # characters of a document, and of a prompt made from one
 OPENING = 300  # characters of a document that the target is asked to continue, about
 SLOT = re.compile(r"\{(\w+)\}")
@@ -27,18 +25,20 @@ QUESTION = re.compile(r"(Question: .*?)\nAnswer:", re.DOTALL)
 FUNCTION = re.compile(r'^def \w+\(.*?\n +""".+?"""\n', re.DOTALL | re.MULTILINE)
 
 
-def training_prompts(seed: int) -> list[Prompt]:
-    """The prompts written for training: templates filled with words, up to `MAX_PER_KIND` of each kind."""
+def training_prompts(seed: int, per_kind: int) -> list[Prompt]:
+    """The prompts written for training: templates filled with words, up to `per_kind` of each kind."""
     source = json.loads((assets() / "training_prompts.json").read_text(encoding="utf-8"))
     words: dict[str, list[str]] = source["words"]
     kinds: dict[str, list[str]] = source["kinds"]
-    return [Prompt(kind, text) for kind, templates in kinds.items() for text in _filled(templates, words, seed)]
+    return [
+        Prompt(kind, text) for kind, templates in kinds.items() for text in _filled(templates, words, seed, per_kind)
+    ]
 
 
-def _filled(templates: list[str], words: dict[str, list[str]], seed: int) -> list[str]:
-    """Up to `MAX_PER_KIND` different texts; a template has at most its even share of them."""
+def _filled(templates: list[str], words: dict[str, list[str]], seed: int, count: int) -> list[str]:
+    """Up to `count` different texts; a template has at most its even share of them."""
     random = Random(seed)
-    share = MAX_PER_KIND // len(templates)
+    share = count // len(templates)
     drawn: dict[str, None] = {}
     for template in templates:
         possible = prod(len(words[slot]) for slot in SLOT.findall(template))
@@ -48,11 +48,12 @@ def _filled(templates: list[str], words: dict[str, list[str]], seed: int) -> lis
             drawn[text[0].upper() + text[1:]] = None
     texts = list(drawn)
     random.shuffle(texts)
-    return texts[:MAX_PER_KIND]
+    return texts[:count]
 
 
-def requests_from(folder: Path) -> list[Prompt]:
-    """Requests made from the documents in `folder`: their questions and first turns, or to continue their beginnings.
+def requests_from(folder: Path, per_file: int) -> list[Prompt]:
+    """Requests made from the documents in `folder`: their questions and first turns, or to continue their beginnings,
+    up to `per_file` of each file.
 
     The folder is a corpus (`<domain>.train.txt.xz` or `.txt`), or has any `.txt` files. Raises `DraftscopeError` for a
     folder without text.
@@ -60,7 +61,7 @@ def requests_from(folder: Path) -> list[Prompt]:
     prompts = [
         Prompt(kind, request)
         for kind, path in _files(folder).items()
-        for request in islice(_requests(_documents(path)), MAX_PER_FILE)
+        for request in islice(_requests(_documents(path)), per_file)
     ]
     if not prompts:
         raise DraftscopeError(f"'{folder}' has no document of {MIN_LENGTH} characters or more: name another.")

@@ -8,7 +8,7 @@ the loop; what is then too short is dropped.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,10 +28,12 @@ from draftscope.drafters import Drafter
 from draftscope.drafters.drafter import Outcome, State
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.statistics import LOOP, repeated_4grams
+from draftscope.models.forward.lean import is_llama_shaped
 from draftscope.models.heads import default_layers
 from draftscope.models.loading.chat import Chat
 from draftscope.models.model import Model
 from draftscope.train.data.answers import TargetAnswer, batch_files, path_of, read_batch, write_batch
+from draftscope.train.data.many import Question, Rows, rows_that_fit, write
 from draftscope.verify.tree import DraftTree, empty
 from draftscope.verify.uniforms import Streams
 from draftscope.verify.verify import Rule
@@ -111,14 +113,26 @@ class Notes(Drafter):
 
 @dataclass(frozen=True)
 class WritingPlan:
-    """How much the target writes: `tokens` in all, answers of at most `longest`, `together` at a time. Its hidden
-    states at `layers` are kept, if there are any."""
+    """How much the target writes: `tokens` in all, answers of at most `longest`, `together` prompts to a file. Its
+    hidden states at `layers` are kept, if there are any."""
 
     tokens: int
     longest: int
     together: int
     layers: tuple[int, ...]
     seed: int
+
+
+@dataclass(frozen=True)
+class PromptBatch:
+    """The prompts of one file of answers."""
+
+    number: int
+    prompts: Sequence[TokenizedPrompt]
+    temperature: float
+
+
+Written = Iterator[tuple[PromptBatch, list[TargetAnswer]]]
 
 
 def collect(
@@ -128,32 +142,95 @@ def collect(
     plan: WritingPlan,
     stopped: Callable[[], bool],
 ) -> bool:
-    """Whether `folder` has `plan.tokens` tokens of answers; False if `stopped` says so before that.
+    """Whether `folder` has `plan.tokens` tokens of answers, or as many as the prompts give; False if `stopped` before.
 
-    A batch that was interrupted is lost, all others stay. Raises `DraftscopeError` if the prompts run out.
+    Answers of a batch that was interrupted are lost, all others stay.
     """
     prompts = alike(prompts, plan.together, plan.seed)
     count = sum(_tokens(path) for path in batch_files(folder))
-    number = 0
+    batches = (batch for batch in batches_of(prompts, plan) if not path_of(folder, batch.number).exists())
     with tqdm(total=plan.tokens, initial=count, desc="target's answers", unit=" tokens", mininterval=5) as bar:
-        while count < plan.tokens:
-            part = prompts[number * plan.together : (number + 1) * plan.together]
-            if not part:
-                raise DraftscopeError(
-                    f"All {len(prompts):,} prompts are answered, with {count:,} tokens: give more prompts, or ask for "
-                    f"fewer than {plan.tokens:,} tokens."
-                )
-            path = path_of(folder, number)
-            if not path.exists():
-                temperature = TEMPERATURES[number % len(TEMPERATURES)]
-                answers = answer(pair, part, temperature, number, plan, stopped)
-                if answers is None:
-                    return False
-                write_batch(path, answers, plan.layers)
-                bar.update(new := _tokens(path))
-                count += new
-            number += 1
+        if count >= plan.tokens:
+            return True
+        for batch, answers in _written(pair, batches, len(prompts), plan, stopped):
+            write_batch(path := path_of(folder, batch.number), answers, plan.layers)
+            bar.update(new := _tokens(path))
+            count += new
+            if count >= plan.tokens:
+                return True
+    if stopped():
+        return False
+    print(
+        f"All {len(prompts):,} prompts are answered at every temperature: {count:,} tokens instead of {plan.tokens:,}. "
+        "More prompts would give more."
+    )
     return True
+
+
+def batches_of(prompts: Sequence[TokenizedPrompt], plan: WritingPlan) -> Iterator[PromptBatch]:
+    """Every prompt at one temperature after the other: above 0 each gives another answer."""
+    starts = range(0, len(prompts), plan.together)
+    for turn in range(len(TEMPERATURES)):
+        for place, start in enumerate(starts):
+            number = turn * len(starts) + place
+            temperature = TEMPERATURES[(place + turn) % len(TEMPERATURES)]
+            yield PromptBatch(number, prompts[start : start + plan.together], temperature)
+
+
+def _written(
+    pair: LoadedPair, batches: Iterator[PromptBatch], prompts: int, plan: WritingPlan, stopped: Callable[[], bool]
+) -> Written:
+    """The batches with their answers: thousands at a time where no hidden states are kept, else one batch at a time."""
+    network = pair.target.network
+    if not plan.layers and is_llama_shaped(network):
+        yield from answer_together(network, pair.eos, batches, prompts, plan, stopped)
+        return
+    for batch in batches:
+        answers = answer(pair, batch.prompts, batch.temperature, batch.number, plan, stopped)
+        if answers is None:
+            return
+        yield batch, answers
+
+
+def answer_together(
+    network: Any,
+    ends: Collection[int],
+    batches: Iterator[PromptBatch],
+    prompts: int,
+    plan: WritingPlan,
+    stopped: Callable[[], bool],
+) -> Written:
+    """Every batch once all of its answers have ended. `prompts` is how many there are."""
+    columns = MAX_PROMPT + plan.longest
+    rows = Rows(network, min(prompts, rows_that_fit(network, columns)), MAX_PROMPT, plan.longest)
+    begun: dict[int, PromptBatch] = {}
+    answers: dict[int, dict[int, TargetAnswer | None]] = {}
+
+    def questions() -> Iterator[Question]:
+        for batch in batches:
+            begun[batch.number], answers[batch.number] = batch, {}
+            for place, prompt in enumerate(batch.prompts):
+                yield Question(batch.number, place, prompt.tokens, batch.temperature)
+
+    torch.manual_seed(plan.seed)
+    for question, tokens in write(rows, questions(), ends, RECENT, stopped):
+        batch, so_far = begun[question.batch], answers[question.batch]
+        so_far[question.place] = _answered(batch.prompts[question.place], tokens, batch.temperature)
+        if len(so_far) == len(batch.prompts):
+            yield batch, [one for _, one in sorted(so_far.items()) if one is not None]
+            del begun[question.batch], answers[question.batch]
+
+
+def _answered(
+    prompt: TokenizedPrompt, tokens: list[int], temperature: float, features: Callable[[int], Tensor] | None = None
+) -> TargetAnswer | None:
+    """An answer, cut before it loops; None if it is then too short. `features(n)` are those of the first n tokens."""
+    tokens = before_loop(tokens)
+    if len(tokens) < MIN_ANSWER:
+        return None
+    ids = torch.tensor(prompt.tokens + tokens)
+    noted = None if features is None else partial(features, len(ids) - 1)
+    return TargetAnswer(prompt.kind, temperature, len(prompt.tokens), ids, noted)
 
 
 def alike(prompts: Sequence[TokenizedPrompt], together: int, seed: int) -> list[TokenizedPrompt]:
@@ -196,13 +273,9 @@ def answer(
             session.stop({row for row in step.rows if loops(session.transcripts[row].tokens[-RECENT:])})
     answers = []
     for place, (prompt, transcript) in enumerate(zip(prompts, session.transcripts, strict=True)):
-        tokens = before_loop(transcript.tokens)
-        if len(tokens) < MIN_ANSWER:
-            continue
-        ids = torch.tensor(prompt.tokens + tokens)
-        features = partial(notes.of, place, len(ids) - 1) if plan.layers else None
-        answers.append(TargetAnswer(prompt.kind, temperature, len(prompt.tokens), ids, features))
-    return answers
+        features = partial(notes.of, place) if plan.layers else None
+        answers.append(_answered(prompt, transcript.tokens, temperature, features))
+    return [one for one in answers if one is not None]
 
 
 def digest_of(about: str, prompts: Sequence[TokenizedPrompt]) -> str:

@@ -50,15 +50,18 @@ SMALL_LLAMA = Rates(4e-3, 4e-3)
 class AnswerPreset:
     """How to train a drafter on its target's answers.
 
-    `keeps_features`: the target's hidden states are stored with its answers, instead of computed again in every pass.
-    `sitting`: minutes after which to stop, to continue later.
+    `per_file` and `per_kind`: prompts made of a file of text and written for a kind, at most. `keeps_features`: the
+    target's hidden states are stored with its answers, instead of computed again in every pass. `sitting`: minutes
+    after which to stop, to continue later.
     """
 
     minutes: float
     tokens_per_step: int
     tokens: int  # that the target writes
     longest: int  # tokens of an answer
-    together: int  # prompts it answers at a time
+    together: int  # prompts whose answers go into one file
+    per_file: int
+    per_kind: int
     keeps_features: bool
     sitting: float | None
 
@@ -102,7 +105,9 @@ CPU = Preset(
     draft_step=4096,
     head_step=2048,
     samples=256,
-    answers=AnswerPreset(120.0, 1024, 1_000_000, 256, 96, keeps_features=True, sitting=None),
+    answers=AnswerPreset(
+        120.0, 1024, 1_000_000, 256, 96, per_file=900, per_kind=2500, keeps_features=True, sitting=None
+    ),
 )
 GPU = Preset(
     device="cuda",
@@ -112,6 +117,8 @@ GPU = Preset(
     draft_step=32_768,
     head_step=16_384,
     samples=1024,
-    answers=AnswerPreset(30.0, 16_384, 20_000_000, 512, 512, keeps_features=False, sitting=9.0),
+    answers=AnswerPreset(
+        6.0, 8192, 20_000_000, 512, 512, per_file=25_000, per_kind=20_000, keeps_features=False, sitting=9.0
+    ),
 )
 PRESETS = {"cpu": CPU, "gpu": GPU}
