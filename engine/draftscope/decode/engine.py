@@ -347,7 +347,7 @@ class DecodingEngine(LoadedPair):
         size = settings.options(TreeSizeOptions)
         limits = *key, size.tree_nodes, size.tree_depth
         if limits not in self._trees:
-            like = info.needs_head or "draft"
+            like = info.costs_like
             cost = partial(self._known(self.calibrated((like,), True)).tree_cost, like)
             self._trees[limits] = best_tree(rates, size.tree_nodes, size.tree_depth, cost)
         return self._trees[limits]

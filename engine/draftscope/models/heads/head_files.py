@@ -21,6 +21,7 @@ from draftscope.models.files.contents import refuse_folder
 
 WEIGHTS = ("medusa_lm_head", "model", "pytorch_model")  # prefixes of weight files; other files are training state
 SUFFIXES = (".safetensors", ".bin", ".pt")  # in order of preference
+ALL = ("vLLM", "SGLang", "llama.cpp", "here")  # who reads such files
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,15 @@ class Checkpoint:
         if not isinstance(value, list) or any(not isinstance(entry, int) for entry in value):
             raise self.wrong(f"has '{key}': {json.dumps(value)} in its config.json; a list of layer numbers is needed.")
         return tuple(value)
+
+
+@dataclass(frozen=True)
+class Defect:
+    """`name` of a kind of defect, the sentence, and the engines that serve it wrongly."""
+
+    name: str
+    sentence: str
+    served_wrongly: tuple[str, ...] = ALL
 
 
 @dataclass(frozen=True)
