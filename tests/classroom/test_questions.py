@@ -78,6 +78,7 @@ def test_a_phone_does_not_know_the_truth_before_the_reveal() -> None:
     ("written", "sentence"),
     [
         ("{", "is not JSON"),
+        ("\x8b", r"is not JSON \(it holds no text\); app/CLASS.md"),
         ({"title": "x", "steps": []}, "', steps: should have at least 1; mend"),
         ({"title": "x", "steps": [FULL, FULL | {"options": ["a"]}]}, "step 2: options: should have at least 2"),
         ({"title": "x", "steps": [FULL | {"said": None}]}, "step 1: said: should be a valid string"),
@@ -91,7 +92,7 @@ def test_a_phone_does_not_know_the_truth_before_the_reveal() -> None:
 )
 def test_a_deck_that_cannot_be_asked_is_one_sentence(tmp_path: Path, written: object, sentence: str) -> None:
     path = tmp_path / "deck.json"
-    path.write_text(written if isinstance(written, str) else json.dumps(written))
+    path.write_text(written if isinstance(written, str) else json.dumps(written), encoding="latin-1")
     with pytest.raises(DraftscopeError, match=sentence):
         deck.read(path)
 

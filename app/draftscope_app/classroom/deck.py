@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from draftscope.base.assets import assets
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, reason
 from draftscope.base.settings import LISTS
 from draftscope.trace import files
 from draftscope_app.classroom.questions import Lane, Question, Spec, lanes_of, make_question
@@ -69,7 +69,7 @@ def read(path: Path) -> Deck:
     except ValidationError as error:
         raise DraftscopeError(f"'{path}', {_wrong(error)}; mend that entry.") from None
     except ValueError as error:
-        raise DraftscopeError(f"'{path}' is not JSON ({error}); app/CLASS.md has an example.") from None
+        raise DraftscopeError(f"'{path}' is not JSON ({reason(error)}); app/CLASS.md has an example.") from None
     runs: dict[str, dict[str, Lane]] = {}
     questions = []
     for number, step in enumerate(deck.steps, 1):

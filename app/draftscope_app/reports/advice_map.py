@@ -14,8 +14,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from draftscope.advise.what_if import CARDS, ENGINE, WhatIf, answer_ratio, ratios, refusal, round_costs, taus
+from draftscope.trace.figures import empty_figure
 from draftscope_app.engine.plural import count
-from draftscope_app.reports.figures import empty_figure
 
 Report = Mapping[str, Any]  # what `draftscope advise --json` prints
 

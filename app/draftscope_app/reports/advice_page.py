@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from draftscope.base.machine import machine_words
+from draftscope.trace.figures import Plot
 from draftscope_app.engine.plural import count
 from draftscope_app.reports.advice_map import AS_MEASURED, MAPS, drawn
-from draftscope_app.reports.figures import Plot
 from draftscope_app.reports.render import Table, render, render_document
 
 RowJson = Mapping[str, Any]

@@ -38,7 +38,7 @@ class Recorded:
     def tokens(self) -> pd.DataFrame:
         """A row for each emitted token (`trace.tables.TOKENS`): text, p, q, whether it was drafted, when it came.
 
-        Raises `DraftscopeError` if pandas is not installed or no round was recorded.
+        Raises `DraftscopeError` if no round was recorded.
         """
         return self._frame("tokens")
 

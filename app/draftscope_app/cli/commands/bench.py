@@ -67,14 +67,13 @@ def _loaded(chosen: LoadSettings) -> tuple[DecodingEngine, list[str]]:
 
 
 def _page(report: BenchReport, out: Path) -> list[str]:
-    """Writes `bench.html`; says so where plotly or pandas is not installed."""
+    """Writes `bench.html`; says so where plotly is not installed."""
     try:
         from draftscope_app.reports.bench_page import page
     except ModuleNotFoundError as error:
-        missing = str(error.name).partition(".")[0]
-        if missing not in ("plotly", "pandas"):
+        if not str(error.name).startswith("plotly"):
             raise
-        terminal.print_note(f"bench.html needs {missing}; install it with: pip install 'draftscope[app]'.")
+        terminal.print_note("bench.html needs plotly; install it with: pip install 'draftscope[app]'.")
         return []
     (out / "bench.html").write_text(page(jsonlib.loads(report.as_json())), encoding="utf-8")
     return ["bench.html"]

@@ -12,7 +12,6 @@ import typer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps, last, said, stoppable
-from draftscope.drafters.options import known_options
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
@@ -20,7 +19,6 @@ from draftscope_app.cli.terminal import interruptible
 from draftscope_app.reports import lanes
 
 if TYPE_CHECKING:
-    from draftscope.drafters import DrafterInfo
     from draftscope.trace.events import AnyEvent
 
 Show = Callable[["AnyEvent"], None]
@@ -65,7 +63,7 @@ def decode(
     engine = options.load(load)
     if drafter is None:
         settings = settings.model_copy(update={"drafter": default_drafter(engine)})
-    _say_what_is_not_read(drafters.find(settings.drafter), chosen)
+    _say_what_is_not_read(settings.drafter, chosen)
     opening = engine.opening(text, settings)
     with terminal.following("Measuring") as watch:
         lane = last(opening, watch)
@@ -74,11 +72,12 @@ def decode(
     return _print_result(events, json, lost)
 
 
-def _say_what_is_not_read(drafter: DrafterInfo, chosen: Given) -> None:
-    unread = [name for name in chosen if name in known_options() and name not in drafter.uses]
-    if unread:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in unread)
-        terminal.print_note(f"'{drafter.name}' does not read {flags}.")
+def _say_what_is_not_read(drafter: str, chosen: Given) -> None:
+    from draftscope.drafters.registry import unread
+
+    if names := unread([drafter], chosen):
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        terminal.print_note(f"'{drafter}' does not read {flags}.")
 
 
 def _print_result(events: list[AnyEvent], json: bool, lost: DraftscopeError | None) -> int:

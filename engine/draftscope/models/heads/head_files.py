@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.base.errors import DraftscopeError, quoted, reason
 from draftscope.models.files import hub
 from draftscope.models.files.contents import refuse_folder
 
@@ -88,7 +88,7 @@ def read(source: str | Path) -> Checkpoint:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise DraftscopeError(
-            f"The config.json of '{source}' is not valid JSON ({error}); download or write it again."
+            f"The config.json of '{source}' is not valid JSON ({reason(error)}); download or write it again."
         ) from None
     tensors: dict[str, Tensor] = {}
     for file in _weight_files(folder, str(source)):
