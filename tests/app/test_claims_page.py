@@ -31,7 +31,7 @@ def test_every_claim_is_shown_with_its_command() -> None:
 
 
 def test_a_verdict_is_hidden_until_it_is_predicted_and_one_without_a_measurement_is_not() -> None:
-    values = [saved.values(claim, claim.judged(SavedResults())) for claim in CLAIMS[:2]]
+    values = [saved.claim_values(claim, claim.judged(SavedResults())) for claim in CLAIMS[:2]]
     values[0] |= {"verdict": "holds", "measured": "6 of 6"}
     first, second = re.findall(r"<li .*?</li>", claims({"machine": {}, "claims": values}), re.DOTALL)
     assert "data-guess" in first and '<div class="ds-found" hidden>' in first
@@ -40,7 +40,7 @@ def test_a_verdict_is_hidden_until_it_is_predicted_and_one_without_a_measurement
 
 def test_a_verdict_without_its_condition_is_a_whole_sentence() -> None:
     """The list once said "Holds here only if", and then nothing."""
-    values = [saved.values(CLAIMS[0], CLAIMS[0].judged(SavedResults())) | {"verdict": "holds here only if"}]
+    values = [saved.claim_values(CLAIMS[0], CLAIMS[0].judged(SavedResults())) | {"verdict": "holds here only if"}]
     shown = claims({"machine": {}, "claims": values})
     assert "<strong>Holds only sometimes</strong>" in shown and "Holds here only if" not in shown
 
@@ -98,7 +98,7 @@ def test_commands_are_run_once_within_their_time(monkeypatch: pytest.MonkeyPatch
     said: list[str] = []
     monkeypatch.setattr(commands, "running", running)
     claim_runs.run(CLAIMS, tmp_path, 60, said.append)
-    wanted = claim_runs.wanted(CLAIMS)
+    wanted = claim_runs.commands_to_run(CLAIMS)
     assert ran == wanted and len(ran) == len(set(ran))
     assert all(commands.runnable(command) for command in wanted)
     assert any("no luck" in each for each in said)

@@ -49,8 +49,8 @@ from tests.support import contracts, mutations
 @pytest.fixture(autouse=True)
 def given(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The made-up drafters are given, one as its file; afterwards nothing of them is left."""
-    monkeypatch.setattr(plugins, "_given", {})
-    monkeypatch.setattr(head_kinds, "_given", {})
+    monkeypatch.setattr(plugins, "_registered", {})
+    monkeypatch.setattr(head_kinds, "_registered", {})
     assert adopt(f"{made_up.__file__}:INFO") == "glimpse"
     assert adopt(made_up.WIDE) == "wide-glimpse"
     yield

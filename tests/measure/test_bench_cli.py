@@ -49,7 +49,7 @@ def planned(*arguments: str) -> BenchPlan:
     @own.command()
     @fields.takes(wanted=plans.plan_options(BenchPlan()))
     def bench(wanted: fields.Given, quick: Annotated[bool, typer.Option("--quick")] = False) -> int:
-        found.append(plans.planned(wanted, QUICK if quick else BenchPlan()))
+        found.append(plans.make_plan(wanted, QUICK if quick else BenchPlan()))
         return 0
 
     get_command(own).main(list(arguments), standalone_mode=False)

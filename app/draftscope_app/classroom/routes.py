@@ -23,7 +23,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.html import palette
-from draftscope_app.classroom.deck import Deck, as_json, checked, shipped
+from draftscope_app.classroom.deck import Deck, as_json, check_question, shipped
 from draftscope_app.classroom.lessons import LessonStep, recorded
 from draftscope_app.classroom.questions import Question
 from draftscope_app.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
@@ -154,7 +154,7 @@ class Classroom:
 
     async def _take(self, request: Request) -> Response:
         room = self._presented(request)
-        room.take(checked(_read(Question, await _body(request, STEP_MOST))))
+        room.take(check_question(_read(Question, await _body(request, STEP_MOST))))
         self._bells[room.code].turn()
         return Response(status_code=204)
 

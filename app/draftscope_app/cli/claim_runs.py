@@ -14,7 +14,7 @@ from draftscope_app.engine import commands
 Say = Callable[[str], None]
 
 
-def wanted(claims: Iterable[Claim]) -> list[str]:
+def commands_to_run(claims: Iterable[Claim]) -> list[str]:
     """The commands of these claims, each once; only those whose files are read."""
     every = dict.fromkeys(claim.command for claim in claims if claim.judge is not None)
     return [command for command in every if commands.runnable(command)]
@@ -23,7 +23,7 @@ def wanted(claims: Iterable[Claim]) -> list[str]:
 def run(claims: Iterable[Claim], root: Path, seconds: float, say: Say) -> None:
     """Runs what has no results in `root` yet. A command that fails or takes too long is said, and the next one runs."""
     until = time.monotonic() + seconds
-    for command in wanted(claims):
+    for command in commands_to_run(claims):
         folder, left = commands.folder_of(command, root), until - time.monotonic()
         if folder.exists() and any(folder.glob("*.json")):
             continue

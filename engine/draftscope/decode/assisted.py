@@ -306,7 +306,7 @@ class _Call:
 
     def _start(self) -> RunStart:
         assistant, config, seed = self.given.get("assistant_model"), self.config, torch.initial_seed()
-        models = [_about("target", self.model), *([] if assistant is None else [_about("draft", assistant)])]
+        models = [_model_info("target", self.model), *([] if assistant is None else [_model_info("draft", assistant)])]
         prompt = "" if self.tokenizer is None else self.tokenizer.decode(self.prompt)
         settings = {
             "temperature": self.temperature, "top_k": config.top_k or 0, "top_p": config.top_p or 1.0,
@@ -339,7 +339,7 @@ def _without_last_uniforms(event: Round) -> Round:
     return event.model_copy(update={"decisions": decisions, "last": event.last.model_copy(update={"uniform": None})})
 
 
-def _about(role: Literal["target", "draft"], model: Any) -> ModelInfo:
+def _model_info(role: Literal["target", "draft"], model: Any) -> ModelInfo:
     config = model.config.get_text_config()
     return ModelInfo(
         role=role, name=model.name_or_path or type(model).__name__, parameters=model.num_parameters(),

@@ -16,7 +16,7 @@ from draftscope.drafters.heads import dynamic, hybrid, positions, recurrent
 from draftscope.drafters.lookup import lookahead, ngram, suffix
 from draftscope.drafters.model import cascade, draft_model, early_exit, ssd
 from draftscope.drafters.options import known_options, plugin_options, survey
-from draftscope.drafters.plugins import Plugin, give, given
+from draftscope.drafters.plugins import Plugin, register_plugin, registered_plugins
 from draftscope.drafters.policy import bandit, sequoia
 from draftscope.drafters.text import slem, tli
 
@@ -77,10 +77,10 @@ def adopt(drafter: AnyDrafter) -> str:
     if any(info is made for info in OWN):
         return plugin.name
     _refuse_taken(plugin)
-    others = tuple(other for other in given() if other.name != plugin.name)
+    others = tuple(other for other in registered_plugins() if other.name != plugin.name)
     plugin_options(plugin, survey(others).options)
     plugin.give_head()
-    give(plugin)
+    register_plugin(plugin)
     return plugin.name
 
 

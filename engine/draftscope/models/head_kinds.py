@@ -116,20 +116,20 @@ forward of one layer, then drawn one after the other. It has no estimate of what
 SMALL_MODEL = "draft"  # what is trained for a target instead of a head: a small model
 EAGLE3, EAGLE, MTP, MEDUSA, BLOCK, DSPARK = KINDS
 
-_given: dict[str, HeadKind] = {}
+_registered: dict[str, HeadKind] = {}
 
 
-def give(kind: HeadKind) -> None:
+def register_kind(kind: HeadKind) -> None:
     """Adds the kind of a drafter from elsewhere for this process. Raises `DraftscopeError` for a built-in name."""
     if any(kind is not built_in and {kind.name, kind.format} & {built_in.name, built_in.format} for built_in in KINDS):
         raise DraftscopeError(f"The kind of head '{kind.name}' has the name of a built-in one; give it another name.")
     if kind not in KINDS:
-        _given[kind.name] = kind
+        _registered[kind.name] = kind
 
 
 def kinds() -> Mapping[str, HeadKind]:
     """Every kind by name: those that are here, and those that were given."""
-    return {kind.name: kind for kind in KINDS} | _given
+    return {kind.name: kind for kind in KINDS} | _registered
 
 
 def find(name: str) -> HeadKind:

@@ -119,7 +119,7 @@ def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceR
         return planned(question, values)
     chosen, drafter = options.models(loading)
     engine = options.load(chosen)
-    with terminal.following("Calibrating") as watch:
+    with terminal.show_progress("Calibrating") as watch:
         calibration = last(engine.calibrated(), watch)
     if calibration.doubts:
         raise DisturbedError(f"{' '.join(calibration.doubts)} {costs.NOT_KEPT}")
@@ -150,7 +150,7 @@ def _measured(
         f"This takes up to {question.seconds:g} s{first}; it ends as soon as the answer is clear, at temperatures 0 "
         "and 1."
     )
-    with terminal.following("Advising") as watch:
+    with terminal.show_progress("Advising") as watch:
         return advised(engine, question, selected, names, notes, watch)
 
 

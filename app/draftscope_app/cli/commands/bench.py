@@ -29,7 +29,7 @@ def bench(
     wanted: Given,
     loading: Given,
     prompts: plans.Prompts = None,
-    quick: Annotated[bool, options.said(BRIEFLY, None, plans.MEASURED, "--quick")] = False,
+    quick: Annotated[bool, options.make_option(BRIEFLY, None, plans.MEASURED, "--quick")] = False,
     out: plans.Out = Path("bench"),
     json: options.Json = False,
 ) -> int:
@@ -37,7 +37,7 @@ def bench(
 
     Prints the tables and writes them to bench.json, bench.md and bench.html, which also has plots.
     """
-    plan = plans.planned(wanted, QUICK if quick else BenchPlan())
+    plan = plans.make_plan(wanted, QUICK if quick else BenchPlan())
     selected, notes = texts(plan, prompts)
     plans.prepare_folder(out)
     from draftscope.measure.bench.benchmark import benchmark, save

@@ -61,7 +61,7 @@ def claims(
         terminal.print_note(f"wrote {wanted.save}.")
     judged = [(claim, claim.judged(evidence)) for claim in chosen]
     if json:
-        print(jsonlib.dumps([saved.values(claim, outcome) for claim, outcome in judged]))
+        print(jsonlib.dumps([saved.claim_values(claim, outcome) for claim, outcome in judged]))
     elif number is not None:
         _show_one(*judged[0], evidence)
     else:

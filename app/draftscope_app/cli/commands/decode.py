@@ -35,9 +35,9 @@ def decode(
     loading: Given,
     chosen: Given,
     *,
-    trace: Annotated[Path | None, options.said(TRACE, "FILE", options.OUTPUT)] = None,
-    server: Annotated[str | None, options.said("a vLLM that writes the text", "URL", SERVER)] = None,
-    inside: Annotated[bool, options.said(INSIDE, None, SERVER, "--inside")] = False,
+    trace: Annotated[Path | None, options.make_option(TRACE, "FILE", options.OUTPUT)] = None,
+    server: Annotated[str | None, options.make_option("a vLLM that writes the text", "URL", SERVER)] = None,
+    inside: Annotated[bool, options.make_option(INSIDE, None, SERVER, "--inside")] = False,
     json: options.Json = False,
 ) -> int:
     """Decode a prompt: print the text while it is written, then a summary on stderr.
@@ -65,7 +65,7 @@ def decode(
         settings = settings.model_copy(update={"drafter": default_drafter(engine)})
     _say_what_is_not_read(settings.drafter, chosen)
     opening = engine.opening(text, settings)
-    with terminal.following("Measuring") as watch:
+    with terminal.show_progress("Measuring") as watch:
         lane = last(opening, watch)
     with _shown(settings.max_new_tokens if json else None) as show:
         events, lost = _decode(race([lane]), show, trace)
@@ -136,7 +136,7 @@ def _decode(
     with interruptible() as interrupted:
         coming: Iterator[AnyEvent] = said(stoppable(steps, interrupted))
         try:
-            for event in coming if trace is None else files.written(trace, coming):
+            for event in coming if trace is None else files.write_through(trace, coming):
                 events.append(event)
                 show(event)
         except DraftscopeError as error:

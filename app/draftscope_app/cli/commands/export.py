@@ -15,8 +15,8 @@ WHAT = "tokens, rounds or decisions: a table with a row for each; page: one HTML
 TO = "ends in .csv, .parquet or .jsonl; a page ends in .html; default: stdout"
 NAMES = ["tokens", "rounds", "decisions", "page"]
 
-What = Annotated[str, options.said(WHAT, "NAME", options.OUTPUT, autocompletion=lambda: NAMES)]
-To = Annotated[Path | None, options.said(TO, "FILE", options.OUTPUT)]
+What = Annotated[str, options.make_option(WHAT, "NAME", options.OUTPUT, autocompletion=lambda: NAMES)]
+To = Annotated[Path | None, options.make_option(TO, "FILE", options.OUTPUT)]
 
 
 def export(trace: options.Trace, what: What = "tokens", to: To = None) -> int:
