@@ -35,11 +35,11 @@ def test_every_lesson_has_a_question_and_every_kind_is_asked() -> None:
 def test_the_answer_is_what_happened(coin: dict[str, Lane], kind: str) -> None:
     lane = coin["speculative"]
     for nth in range(3):
-        question = make_question(Spec(kind=kind, lane=lane.name, nth=nth), coin)
+        question = make_question(Spec(kind=kind, lane=lane.start.lane, nth=nth), coin)
         texts = [guess.text for guess in question.guesses if guess.fate not in ("correction", "bonus")]
         rounds = [
             r
-            for r in lane.rounds
+            for r in lane.arrivals
             if isinstance(r, Round) and [n.raw.replace(" ", "·") for n in r.nodes][: len(texts)] == texts
         ]
         if kind == "survive":
@@ -56,7 +56,7 @@ def test_the_fastest_lane_and_the_longest_gap_are_those_of_the_recording() -> No
     when = lanes_of(files.read(assets() / "lessons" / "when.jsonl.gz").events)
     names = {"plain": "plain", "speculative": "draft", "costly": "costly"}
     question = make_question(Spec(kind="faster", lanes=names), when)
-    rates = [sum(len(r.emitted) for r in when[name].rounds) / when[name].rounds[-1].end for name in names]
+    rates = [sum(len(r.emitted) for r in when[name].arrivals) / when[name].arrivals[-1].end for name in names]
     assert question.truth == rates.index(max(rates))
     assert not any(re.search(r"\d{4}\.\d", shown.said) for shown in deck.shipped().questions)
     gap = make_question(Spec(kind="gap", lane="speculative"), when)

@@ -12,6 +12,7 @@ import typer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps, last, said, stoppable
+from draftscope.trace.result import Result
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
@@ -81,7 +82,7 @@ def _say_what_is_not_read(drafter: str, chosen: Given) -> None:
 
 
 def _print_result(events: list[AnyEvent], json: bool, lost: DraftscopeError | None) -> int:
-    done = lanes.lanes(events)[0].decoded()
+    done = lanes.decoded(Result(tuple(events)))
     if json:
         print(lanes.as_json(done))
     else:

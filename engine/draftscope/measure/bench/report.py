@@ -51,7 +51,7 @@ class BenchReport:
     headlines: list[Headline]
     peers: list[str]  # the settings of other programs
     notes: list[str]  # what was skipped and why
-    kept_memory: list[KeptMemory]  # of every loaded model, at the end of every context of the plan
+    kept: list[KeptMemory]  # of every loaded model, at the end of every context of the plan
     limit: MemoryLimit | None  # of plain decoding; None where it was not measured
     woken: list[Woken] = field(default_factory=list)  # of a mixture of experts
 
