@@ -272,8 +272,7 @@ class Engine(DecodingEngine):
         texts, notes = self._texts(prompts)
         result = benchmark(self, plan, texts, notes)
         heads = [
-            f"{head.name} at T = {head.temperature:g}, batch {head.batch}: {head.ratio_to_plain.median:.2f} "
-            f"[{head.ratio_to_plain.low:.2f}, {head.ratio_to_plain.high:.2f}] times plain's speed"
+            f"{head.name} at T = {head.temperature:g}, batch {head.batch}: {head.ratio_to_plain} times plain's speed"
             for head in result.headlines
             if head.ratio_to_plain is not None and head.drafter != PLAIN
         ]

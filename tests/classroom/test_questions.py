@@ -60,7 +60,7 @@ def test_the_fastest_lane_and_the_longest_gap_are_those_of_the_recording() -> No
     assert question.truth == rates.index(max(rates))
     assert not any(re.search(r"\d{4}\.\d", shown.said) for shown in deck.shipped().questions)
     gap = make_question(Spec(kind="gap", lane="speculative"), when)
-    took = [f"{r.end - r.start:.0f} ms" for r in when["speculative"].rounds[1:]]
+    took = [f"{r.end - r.start:.0f} ms" for r in when["speculative"].arrivals[1:]]
     waits = gap.said.removeprefix("The waits were ").split(".")[0].split(", ")
     assert waits[gap.truth] == max(took, key=lambda text: float(text.removesuffix(" ms")))
 
