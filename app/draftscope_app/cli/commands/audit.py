@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, reason
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.audited import ASKED, Options, audited, audited_inside, exit_code
 from draftscope_app.cli.exit_codes import ExitCode
@@ -111,7 +111,9 @@ def _baseline(path: Path) -> Mapping[str, Any]:
         report = jsonlib.loads(path.read_text(encoding="utf-8"))
         return {name: report[name] for name in (*SAME, "differences")}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DraftscopeError(f"--baseline {path}: not a report of 'draftscope audit --json' ({error}).") from None
+        raise DraftscopeError(
+            f"--baseline {path}: not a report of 'draftscope audit --json' ({reason(error)})."
+        ) from None
 
 
 def _in_baseline(report: AuditReport, before: Mapping[str, Any], path: str) -> frozenset[str]:
