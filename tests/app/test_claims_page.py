@@ -16,7 +16,7 @@ from draftscope.claims import saved
 from draftscope.claims.claim import ClaimVerdict
 from draftscope.claims.evidence import SavedResults, in_folder
 from draftscope.claims.table import CLAIMS
-from draftscope_app.cli import claim_runs
+from draftscope_app.cli.commands.claims import commands_to_run, run_commands
 from draftscope_app.engine import commands
 from draftscope_app.page.claims.view import claims
 
@@ -97,13 +97,13 @@ def test_commands_are_run_once_within_their_time(monkeypatch: pytest.MonkeyPatch
 
     said: list[str] = []
     monkeypatch.setattr(commands, "running", running)
-    claim_runs.run(CLAIMS, tmp_path, 60, said.append)
-    wanted = claim_runs.commands_to_run(CLAIMS)
+    run_commands(CLAIMS, tmp_path, 60, said.append)
+    wanted = commands_to_run(CLAIMS)
     assert ran == wanted and len(ran) == len(set(ran))
     assert all(commands.runnable(command) for command in wanted)
     assert any("no luck" in each for each in said)
     ran.clear()
-    claim_runs.run(CLAIMS, tmp_path, 60, said.append)
+    run_commands(CLAIMS, tmp_path, 60, said.append)
     assert [command for command in ran if "regret" not in command] == []
-    claim_runs.run(CLAIMS, tmp_path / "late", 0, said.append)
+    run_commands(CLAIMS, tmp_path / "late", 0, said.append)
     assert any(each.startswith("Not run") for each in said)
