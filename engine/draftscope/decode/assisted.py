@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 import transformers
@@ -30,16 +30,11 @@ from draftscope.decode.recorder import Recorder
 from draftscope.decode.session import Step
 from draftscope.decode.start import device_name
 from draftscope.trace.events import AnyEvent, ModelInfo, Round, RunEnd, RunStart
-from draftscope.trace.result import Trace
+from draftscope.trace.result import Recorded, Trace
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import DraftTree, deterministic_chains, empty, sampled_chain
 from draftscope.verify.uniforms import Uniforms, no_uniforms
 from draftscope.verify.verify import Verification
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from draftscope.trace.html import Shown
 
 LOG = logging.getLogger(__name__)
 LANE = "transformers"
@@ -52,37 +47,20 @@ ENSEMBLE = "assistant_ensemble_weight changes the rule, which is not recorded."
 BROKEN = "draftscope.watch stopped recording because of an unexpected error ({}: {}); the text goes on as without it."
 
 
-class Watched:
+class Watched(Recorded):
     """What was recorded so far: a run for each call of `generate` that drafted. `stopped` says why recording ended
     before the text, if it did."""
 
+    events: list[AnyEvent]
+
     def __init__(self) -> None:
-        self.events: list[AnyEvent] = []
+        super().__init__([])
         self.stopped = ""
 
     @property
     def trace(self) -> Trace:
-        """The runs, with everything that a `Trace` can do: save, export, `trace[0].metrics`."""
+        """The runs one by one: `trace[0].metrics`."""
         return Trace(tuple(self.events))
-
-    @property
-    def tokens(self) -> pd.DataFrame:
-        """A row for each token."""
-        return self.trace.tokens
-
-    @property
-    def rounds(self) -> pd.DataFrame:
-        """A row for each round."""
-        return self.trace.rounds
-
-    @property
-    def decisions(self) -> pd.DataFrame:
-        """A row for each verified child."""
-        return self.trace.decisions
-
-    def show(self, height: int = 900) -> Shown:
-        """The first run as the page plays it."""
-        return self.trace.show(height)
 
     def __repr__(self) -> str:
         return repr(self.trace)

@@ -32,7 +32,7 @@ class Recorded:
     """Events, and the tables and files that are made of them. Every table names its run, drafter, prompt, seed,
     temperature and gamma, so that tables of several runs can be joined. Times are milliseconds."""
 
-    events: tuple[AnyEvent, ...]
+    events: Sequence[AnyEvent]
 
     @property
     def tokens(self) -> pd.DataFrame:
@@ -58,7 +58,7 @@ class Recorded:
         """
         return self._frame("decisions")
 
-    @cached_property
+    @property
     def arrivals(self) -> list[Round | Burst]:
         """The rounds; of a server's run, whose rounds are not seen, the bursts in which its tokens came."""
         return [event for event in self.events if isinstance(event, Round | Burst)]
