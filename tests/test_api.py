@@ -278,8 +278,8 @@ def test_what_names_no_model_is_one_sentence(arguments: dict[str, Any], sentence
 
 def test_a_setting_that_no_drafter_reads_is_named(engine: Engine) -> None:
     with pytest.warns(UnreadWarning, match=r"^'ngram' does not read shape, rule\.$") as caught:
-        engine.decode("hello", "ngram", shape=(2,), rule="token", gamma=2, **SHORT)
-    assert caught[0].filename == __file__
+        run = engine.decode("hello", "ngram", shape=(2,), rule="typical", gamma=2, **SHORT)
+    assert caught[0].filename == __file__ and run.token_ids == engine.decode("hello", "ngram", **SHORT).token_ids
     with pytest.warns(UnreadWarning, match=r"^None of plain, ngram, draft reads shape\.$"):
         engine.race("hello", ["ngram", "draft"], shape=(2,), ngram=3, repeats=0, progress=False, **SHORT)
     with catch_warnings():

@@ -77,14 +77,6 @@ def loaded(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> DecodingEng
     return instead_of_loading(monkeypatch, pair)
 
 
-@pytest.fixture
-def recorded(pair: DecodingEngine, tmp_path: Path) -> Path:
-    """A trace of a sampled run."""
-    file = tmp_path / "run.jsonl"
-    files.write(file, pair.decode("hello", temperature=1, seed=3, max_new_tokens=24).events)
-    return file
-
-
 def refused(ran: Ran) -> str:
     """Exit code 2, nothing on stdout, and a single sentence on stderr, which is returned."""
     assert (ran.code, ran.out) == (2, "")
