@@ -166,7 +166,6 @@ def made_calibration(**changes: object) -> Calibration:
     values: dict[str, object] = {
         "measured_for": measured_for, "created": "", "context": 100, "verify": verify, "target_bytes": 1,
         "drafting": dict.fromkeys(("draft", "ngram", *HEADS, "early-exit", "ssd"), own) | {"plain": plain},
-        "differing_widths": [],
         "machine": Machine(copy_gb_s=1, matmul_gflop_s=1),
     }  # fmt: skip
     return Calibration.model_validate(values | changes)

@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ import draftscope
 from draftscope import DraftscopeError, Engine, Report, Trace
 from draftscope.base import costs
 from draftscope.base.costs import PLAIN
+from draftscope.base.errors import UnreadWarning
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps
 from draftscope.decode import calibrate
@@ -248,6 +250,10 @@ def test_the_readmes_example_runs(engine: Engine, monkeypatch: pytest.MonkeyPatc
 def test_a_misspelt_argument_gets_a_hint(engine: Engine) -> None:
     with pytest.raises(DraftscopeError, match=r"There is no setting 'temprature'; did you mean 'temperature'\?"):
         engine.decode("hello", temprature=1.0)  # type: ignore[call-overload]
+    with pytest.raises(DraftscopeError, match="There is no argument 'temperature'; known are drafter, samples, "):
+        engine.check("ngram", temperature=1)  # type: ignore[call-arg]
+    with pytest.raises(DraftscopeError, match=r"There is no argument 'gamma'; did you mean 'gammas'\?"):
+        engine.bench(["hello"], gamma=2)  # type: ignore[call-arg]
     with pytest.raises(DraftscopeError, match="There is no argument 'model'; known are target, draft, "):
         draftscope.load(model="x")
     with pytest.raises(DraftscopeError, match=r"There is no argument 'draf'; did you mean 'draft'\?"):
@@ -268,6 +274,17 @@ def test_a_misspelt_argument_gets_a_hint(engine: Engine) -> None:
 def test_what_names_no_model_is_one_sentence(arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(DraftscopeError, match=sentence):
         draftscope.load(**arguments)
+
+
+def test_a_setting_that_no_drafter_reads_is_named(engine: Engine) -> None:
+    with pytest.warns(UnreadWarning, match=r"^'ngram' does not read shape, rule\.$") as caught:
+        run = engine.decode("hello", "ngram", shape=(2,), rule="typical", gamma=2, **SHORT)
+    assert caught[0].filename == __file__ and run.token_ids == engine.decode("hello", "ngram", **SHORT).token_ids
+    with pytest.warns(UnreadWarning, match=r"^None of plain, ngram, draft reads shape\.$"):
+        engine.race("hello", ["ngram", "draft"], shape=(2,), ngram=3, repeats=0, progress=False, **SHORT)
+    with catch_warnings():
+        simplefilter("error")
+        engine.decode("hello", "bandit", arms=("ngram",), gamma=2, **SHORT)  # an arm reads it
 
 
 def test_a_wrong_list_of_values_is_one_sentence(engine: Engine) -> None:
@@ -391,6 +408,8 @@ def test_a_benchmark_takes_a_list_kinds_or_a_file(calibrated: Engine, tmp_path: 
     report = calibrated.bench(file, ["draft"], **once)
     assert set(report.table.kind) == {"k"} and "draft, gamma 2" in report.summary
     assert {"name", "tokens_per_s", "ratio_to_plain_median", "ratio_to_plain_low"} <= set(report.table)
+    plots = report.plots()
+    assert {"Headline", "Predicted beside measured"} <= set(plots) and "draft, gamma 2" in plots["Headline"].data[0].y
     both = calibrated.bench({"short": PROMPTS[:1], "long": PROMPTS[2:3]}, ["draft"], **once)
     assert set(both.table.kind) == {"short", "long"}
     assert set(calibrated.bench(PROMPTS[:1], ["draft"], **once).table.kind) == {"prompts"}

@@ -18,17 +18,20 @@ from draftscope.base import prompts as prompt_files
 from draftscope.base.costs import NOT_KEPT
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.base.prompts import Prompt
+from draftscope.base.settings import refuse_unknown_arguments
 from draftscope.base.steps import last, said
 from draftscope.decode.availability import default_drafter
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import LoadCall, loaded, taking
 from draftscope.decode.prompt import AnyPrompt, listed_prompts
 from draftscope.drafters import AnyDrafter
+from draftscope.drafters.registry import warn_unread
 from draftscope.drafters.settings import Settings, SettingValues, takes_settings
 from draftscope.trace.result import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+    from plotly.graph_objects import Figure
 
 PLAIN = "plain"
 SomeDrafters = AnyDrafter | Sequence[AnyDrafter]
@@ -49,6 +52,20 @@ class Report:
     def _repr_html_(self) -> str:
         table: str = self.table.to_html(index=False, max_rows=40)
         return f"<p style='white-space: pre-wrap'>{escape(self.summary)}</p>{table}"
+
+
+class Benchmark(Report):
+    """What `Engine.bench` measured; `value` is the `BenchReport`."""
+
+    def plots(self) -> dict[str, Figure]:
+        """Its plots by title, as Plotly figures, which a notebook shows. Raises `DraftscopeError` without plotly."""
+        try:
+            from draftscope.measure.bench.plots import plots
+        except ModuleNotFoundError as error:
+            if not str(error.name).startswith("plotly"):
+                raise
+            raise DraftscopeError("Plots need plotly; install it with: pip install 'draftscope[app]'.") from None
+        return {plot.title: plot.figure for plot in plots(asdict(self.value))}
 
 
 class Engine(DecodingEngine):
@@ -79,6 +96,7 @@ class Engine(DecodingEngine):
         if not isinstance(repeats, int) or repeats < 0:
             raise DraftscopeError(f"repeats = {repeats!r}: choose a whole number, 0 or more.")
         lanes = self._lanes([PLAIN, *(_names(drafters) or [default_drafter(self)])], settings)
+        warn_unread([*lanes], settings)
         with self.show_measuring(progress):
             runs = [self.start(prompt, chosen, lane=name) for name, chosen in lanes.items()]
             return Trace((*race(runs), *said(solo_runs(self, prompt, lanes, repeats=repeats))))
@@ -108,12 +126,14 @@ class Engine(DecodingEngine):
         for seed in seeds:
             Settings.of(seed=seed)
         lanes = self._lanes([baseline, *_names(drafters)], settings)
+        warn_unread([*lanes], settings)
         runs = drafter_runs(self, inputs, lanes, seeds)
         total = len(inputs) * len(seeds) * len(lanes)
         with self.show_measuring(progress):
             done = list(tqdm(runs, total=total, desc="compare", unit="run", leave=False, disable=not progress))
         return paired_table(done, next(iter(lanes)))
 
+    @refuse_unknown_arguments
     def check(
         self,
         drafter: AnyDrafter | None = None,
@@ -152,6 +172,7 @@ class Engine(DecodingEngine):
         sentence = verdict(findings, info.exact_with(chosen), proved=not info.source)
         return Report(sentence, pd.DataFrame([asdict(finding) for finding in findings]), findings)
 
+    @refuse_unknown_arguments
     def calibrate(self, again: bool = False, progress: bool = True) -> Report:
         """Measures once what rounds cost here, and keeps it; `again` measures anew.
 
@@ -169,6 +190,7 @@ class Engine(DecodingEngine):
         sentence = "\n".join([sentence, *costs.doubts, *[NOT_KEPT][: len(costs.doubts)]])
         return Report(sentence, pd.DataFrame([point.model_dump() for point in costs.verify]), costs)
 
+    @refuse_unknown_arguments
     def advise(
         self,
         prompts: Texts | None = None,
@@ -214,6 +236,7 @@ class Engine(DecodingEngine):
         ]
         return Report("\n".join([*report.sentences, *report.notes]), pd.DataFrame(rows), report)
 
+    @refuse_unknown_arguments
     def bench(
         self,
         prompts: Texts | None = None,
@@ -227,12 +250,12 @@ class Engine(DecodingEngine):
         repeats: int = 3,
         seconds: float | None = None,
         peers: bool = False,
-    ) -> Report:
+    ) -> Benchmark:
         """Measures drafters on a dataset: a list of texts, lists by kind of text, or the path of a JSONL file.
 
         Every drafter (by default all that can run) continues every text by `tokens` tokens, `repeats` times in turn,
         ends of text ignored, with a progress bar on a terminal. The table has a row for each drafter, gamma, kind of
-        text, temperature and batch; `value` is the `BenchReport`. Prompts are the shipped ones if none are given.
+        text, temperature and batch; `plots` draws it. Prompts are the shipped ones if none are given.
         """
         import pandas as pd
 
@@ -249,13 +272,12 @@ class Engine(DecodingEngine):
         texts, notes = self._texts(prompts)
         result = benchmark(self, plan, texts, notes)
         heads = [
-            f"{head.name} at T = {head.temperature:g}, batch {head.batch}: {head.ratio_to_plain.median:.2f} "
-            f"[{head.ratio_to_plain.low:.2f}, {head.ratio_to_plain.high:.2f}] times plain's speed"
+            f"{head.name} at T = {head.temperature:g}, batch {head.batch}: {head.ratio_to_plain} times plain's speed"
             for head in result.headlines
             if head.ratio_to_plain is not None and head.drafter != PLAIN
         ]
         table = pd.json_normalize([asdict(row) for row in result.rows], sep="_")
-        return Report("\n".join([*heads, *result.notes]), table, result)
+        return Benchmark("\n".join([*heads, *result.notes]), table, result)
 
     def _lanes(self, drafters: Iterable[AnyDrafter], settings: SettingValues) -> dict[str, Settings]:
         """The settings of each drafter by its name, a drafter that is named twice once."""

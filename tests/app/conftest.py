@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from draftscope.base.load_settings import LoadSettings
+from draftscope.decode.engine import DecodingEngine
+from draftscope.trace import files
 from draftscope_app.engine import select
 from draftscope_app.engine.config import Environment
 from draftscope_app.engine.process import EngineProcess
@@ -27,6 +29,14 @@ def engine(pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
     assert status.phase == "ready", status
     yield process
     process.close()
+
+
+@pytest.fixture
+def recorded(pair: DecodingEngine, tmp_path: Path) -> Path:
+    """A trace of a sampled run."""
+    file = tmp_path / "run.jsonl"
+    files.write(file, pair.decode("hello", temperature=1, seed=3, max_new_tokens=24).events)
+    return file
 
 
 @contextmanager

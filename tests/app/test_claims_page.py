@@ -16,7 +16,7 @@ from draftscope.claims import saved
 from draftscope.claims.claim import ClaimVerdict
 from draftscope.claims.evidence import SavedResults, in_folder
 from draftscope.claims.table import CLAIMS
-from draftscope_app.cli import claim_runs
+from draftscope_app.cli.commands.claims import commands_to_run, run_commands
 from draftscope_app.engine import commands
 from draftscope_app.page.claims.view import claims
 
@@ -31,7 +31,7 @@ def test_every_claim_is_shown_with_its_command() -> None:
 
 
 def test_a_verdict_is_hidden_until_it_is_predicted_and_one_without_a_measurement_is_not() -> None:
-    values = [saved.values(claim, claim.judged(SavedResults())) for claim in CLAIMS[:2]]
+    values = [saved.claim_values(claim, claim.judged(SavedResults())) for claim in CLAIMS[:2]]
     values[0] |= {"verdict": "holds", "measured": "6 of 6"}
     first, second = re.findall(r"<li .*?</li>", claims({"machine": {}, "claims": values}), re.DOTALL)
     assert "data-guess" in first and '<div class="ds-found" hidden>' in first
@@ -40,7 +40,7 @@ def test_a_verdict_is_hidden_until_it_is_predicted_and_one_without_a_measurement
 
 def test_a_verdict_without_its_condition_is_a_whole_sentence() -> None:
     """The list once said "Holds here only if", and then nothing."""
-    values = [saved.values(CLAIMS[0], CLAIMS[0].judged(SavedResults())) | {"verdict": "holds here only if"}]
+    values = [saved.claim_values(CLAIMS[0], CLAIMS[0].judged(SavedResults())) | {"verdict": "holds here only if"}]
     shown = claims({"machine": {}, "claims": values})
     assert "<strong>Holds only sometimes</strong>" in shown and "Holds here only if" not in shown
 
@@ -97,13 +97,13 @@ def test_commands_are_run_once_within_their_time(monkeypatch: pytest.MonkeyPatch
 
     said: list[str] = []
     monkeypatch.setattr(commands, "running", running)
-    claim_runs.run(CLAIMS, tmp_path, 60, said.append)
-    wanted = claim_runs.wanted(CLAIMS)
+    run_commands(CLAIMS, tmp_path, 60, said.append)
+    wanted = commands_to_run(CLAIMS)
     assert ran == wanted and len(ran) == len(set(ran))
     assert all(commands.runnable(command) for command in wanted)
     assert any("no luck" in each for each in said)
     ran.clear()
-    claim_runs.run(CLAIMS, tmp_path, 60, said.append)
+    run_commands(CLAIMS, tmp_path, 60, said.append)
     assert [command for command in ran if "regret" not in command] == []
-    claim_runs.run(CLAIMS, tmp_path / "late", 0, said.append)
+    run_commands(CLAIMS, tmp_path / "late", 0, said.append)
     assert any(each.startswith("Not run") for each in said)

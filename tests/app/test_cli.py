@@ -77,14 +77,6 @@ def loaded(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> DecodingEng
     return instead_of_loading(monkeypatch, pair)
 
 
-@pytest.fixture
-def recorded(pair: DecodingEngine, tmp_path: Path) -> Path:
-    """A trace of a sampled run."""
-    file = tmp_path / "run.jsonl"
-    files.write(file, pair.decode("hello", temperature=1, seed=3, max_new_tokens=24).events)
-    return file
-
-
 def refused(ran: Ran) -> str:
     """Exit code 2, nothing on stdout, and a single sentence on stderr, which is returned."""
     assert (ran.code, ran.out) == (2, "")
@@ -275,7 +267,7 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
         (["train-drafter", "--target", "m", "--threads", "-3"], "threads = -3: should be greater"),
         (["serve", "--drafter", "mine.py:INFO"], "no drafter from a file; install that of 'mine.py:INFO'"),
         (["forecast", "Llama-3.3-70B", "--form", "k=x"], "--form k=x: write 'k=3'"),
-        (["forecast", "Llama-3.3-70B", "--engine", "vlm"], "The engine 'vlm' is not known; give one of: vLLM, SGLang"),
+        (["forecast", "Llama-3.3-70B", "--engine", "vlm"], "The engine 'vlm' is not known; choose vLLM, SGLang"),
         (["forecast", "Llama-3.3-70B", "--quant", "f8"], "The format 'f8' is not known"),
         (["forecast", "Llama-3.3-70B", "--drafter", "eagel"], "draftscope: The drafter 'eagel' is not known"),
         (["forecast", "Llama-3.3-70B", "--card", "X9"], "draftscope: The card 'X9' is not in the table"),
@@ -288,7 +280,7 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
         (["forecast", "a" * 5000], "aaa...' is not in the table"),
         (["forecast", "--validate", "."], "'.' cannot be read as CSV (is a directory); give another file."),
         (["forecast", "--figures", "/dev/null"], "cannot be written (File exists); give another folder."),
-        (["forecast", "Lama"], "draftscope: The model 'Lama' is not in the table"),
+        (["forecast", "Lama"], "or try Llama-68M, Llama-3-8B, Llama-2-7B, Llama-3-70B, Llama-2-70B."),
         (["forecast", "Llama-3.3-70B", "--text", "poem"], "draftscope: The kind of text 'poem' is not known"),
         (["forecast", "Llama-3.3-70B", "--traffic", "0"], "0 requests a second: give more than 0."),
         (["serve", "--share"], "No such option: --share; see 'draftscope serve --help'."),
@@ -732,6 +724,13 @@ def test_help_replay_and_export_import_no_torch(recorded: Path) -> None:
     assert ran.stderr.splitlines() == [f"0 False {name}" for name in ("--help", *COMMANDS, "replay", "export")]
     assert "24 tokens" in ran.stdout
     assert "\nrun,lane," in ran.stdout
+
+
+def test_without_stdout_nothing_is_shown() -> None:
+    """`>&-`, as some services start their programs."""
+    command = [sys.executable, "-m", "draftscope_app.cli.main", "pairs"]
+    ran = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_a_reader_that_leaves_is_no_stack_trace(recorded: Path) -> None:

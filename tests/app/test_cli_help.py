@@ -37,7 +37,6 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo, DrafterOptions, plugins
 from draftscope.drafters.settings import known_settings
 from draftscope.measure.findings import Finding
-from draftscope.trace import files
 from draftscope_app.cli import fields, options
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import COMMANDS, main
@@ -208,14 +207,6 @@ def in_a_pipe(*arguments: str | Path) -> str:
     own = {name: value for name, value in os.environ.items() if name not in wanted}
     command = [*COMMAND, *map(str, arguments)]
     return subprocess.run(command, env=own, capture_output=True, text=True, check=True).stdout
-
-
-@pytest.fixture
-def recorded(pair: DecodingEngine, tmp_path: Path) -> Path:
-    """A trace of a sampled run."""
-    file = tmp_path / "run.jsonl"
-    files.write(file, pair.decode("hello", temperature=1, seed=3, max_new_tokens=24).events)
-    return file
 
 
 @pytest.mark.slow

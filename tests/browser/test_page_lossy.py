@@ -11,7 +11,7 @@ import pytest
 from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import files
 from draftscope.verify import rules
-from draftscope_app.reports.lanes import lanes, origin
+from draftscope_app.reports.lanes import decoded, origin
 from tests.support.visit import load, record
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -76,8 +76,8 @@ def test_what_a_drafter_notes_is_shown_after_the_result_and_as_text(visit: Any, 
 
 def test_reports_mark_what_is_lossy_and_what_is_synthetic(pair: DecodingEngine) -> None:
     def told(drafter: str, **settings: Any) -> tuple[str, bool]:
-        (lane,) = lanes(pair.decode("ab", drafter, max_new_tokens=4, temperature=1.0, **settings).events)
-        return origin(lane.start).split(" | ")[0], lane.decoded().synthetic
+        run = pair.decode("ab", drafter, max_new_tokens=4, temperature=1.0, **settings)
+        return origin(run.start).split(" | ")[0], decoded(run).synthetic
 
     assert told("oracle") == ("oracle (synthetic)", True)
     assert told("draft", rule="typical") == ("draft (lossy)", False)

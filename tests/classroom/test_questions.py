@@ -35,11 +35,11 @@ def test_every_lesson_has_a_question_and_every_kind_is_asked() -> None:
 def test_the_answer_is_what_happened(coin: dict[str, Lane], kind: str) -> None:
     lane = coin["speculative"]
     for nth in range(3):
-        question = make_question(Spec(kind=kind, lane=lane.name, nth=nth), coin)
+        question = make_question(Spec(kind=kind, lane=lane.start.lane, nth=nth), coin)
         texts = [guess.text for guess in question.guesses if guess.fate not in ("correction", "bonus")]
         rounds = [
             r
-            for r in lane.rounds
+            for r in lane.arrivals
             if isinstance(r, Round) and [n.raw.replace(" ", "·") for n in r.nodes][: len(texts)] == texts
         ]
         if kind == "survive":
@@ -56,11 +56,11 @@ def test_the_fastest_lane_and_the_longest_gap_are_those_of_the_recording() -> No
     when = lanes_of(files.read(assets() / "lessons" / "when.jsonl.gz").events)
     names = {"plain": "plain", "speculative": "draft", "costly": "costly"}
     question = make_question(Spec(kind="faster", lanes=names), when)
-    rates = [sum(len(r.emitted) for r in when[name].rounds) / when[name].rounds[-1].end for name in names]
+    rates = [sum(len(r.emitted) for r in when[name].arrivals) / when[name].arrivals[-1].end for name in names]
     assert question.truth == rates.index(max(rates))
     assert not any(re.search(r"\d{4}\.\d", shown.said) for shown in deck.shipped().questions)
     gap = make_question(Spec(kind="gap", lane="speculative"), when)
-    took = [f"{r.end - r.start:.0f} ms" for r in when["speculative"].rounds[1:]]
+    took = [f"{r.end - r.start:.0f} ms" for r in when["speculative"].arrivals[1:]]
     waits = gap.said.removeprefix("The waits were ").split(".")[0].split(", ")
     assert waits[gap.truth] == max(took, key=lambda text: float(text.removesuffix(" ms")))
 
@@ -78,6 +78,7 @@ def test_a_phone_does_not_know_the_truth_before_the_reveal() -> None:
     ("written", "sentence"),
     [
         ("{", "is not JSON"),
+        ("\x8b", r"is not JSON \(it holds no text\); app/CLASS.md"),
         ({"title": "x", "steps": []}, "', steps: should have at least 1; mend"),
         ({"title": "x", "steps": [FULL, FULL | {"options": ["a"]}]}, "step 2: options: should have at least 2"),
         ({"title": "x", "steps": [FULL | {"said": None}]}, "step 1: said: should be a valid string"),
@@ -91,7 +92,7 @@ def test_a_phone_does_not_know_the_truth_before_the_reveal() -> None:
 )
 def test_a_deck_that_cannot_be_asked_is_one_sentence(tmp_path: Path, written: object, sentence: str) -> None:
     path = tmp_path / "deck.json"
-    path.write_text(written if isinstance(written, str) else json.dumps(written))
+    path.write_text(written if isinstance(written, str) else json.dumps(written), encoding="latin-1")
     with pytest.raises(DraftscopeError, match=sentence):
         deck.read(path)
 

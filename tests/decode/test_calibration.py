@@ -24,7 +24,7 @@ from draftscope.base.progress import Pace, Progress
 from draftscope.base.steps import last
 from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
-from draftscope.decode.row_bits import row_bits
+from draftscope.decode.row_rounding import compare_rows
 from tests.conftest import made_calibration
 
 
@@ -164,7 +164,7 @@ def row_by_row(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("row_by_row")
 def test_rows_that_depend_on_their_number_are_found(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert all(each.differing == 0 and each.largest == 0 and each.rows > 1 for each in last(row_bits(pair.target)))
+    assert all(each.differing == 0 and each.largest == 0 and each.rows > 1 for each in last(compare_rows(pair.target)))
     right = pair.target.run
 
     def rounded(**call: torch.Tensor) -> object:
@@ -174,7 +174,7 @@ def test_rows_that_depend_on_their_number_are_found(pair: DecodingEngine, monkey
         return out
 
     monkeypatch.setattr(pair.target, "run", rounded)
-    found = {each.width: each for each in last(row_bits(pair.target)) if not each.branches}
+    found = {each.width: each for each in last(compare_rows(pair.target)) if not each.branches}
     assert [width for width, each in found.items() if each.differing] == [5, 9]
     assert found[9].differing == 2 and found[9].largest == pytest.approx(0.25)  # a row in each of two contexts
 
@@ -193,7 +193,7 @@ def test_rows_of_a_tree_that_get_other_bits_are_found(pair: DecodingEngine, monk
         return out
 
     monkeypatch.setattr(pair.target, "run", gapped)
-    found = last(row_bits(pair.target))
+    found = last(compare_rows(pair.target))
     assert [each.differing for each in found if not each.branches] == [0] * 6
     tree = found[-1]
     assert tree.branches and 0 < tree.differing < tree.rows
@@ -276,8 +276,8 @@ def test_what_was_disturbed_is_said_and_not_kept_over_what_was_not(
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     for name, value in {"BATCHES": (1,), "WIDTHS": (1, 2), "GAMMAS": (1, 3), "REPEATS": 1, "TOGETHER": {1: 3}}.items():
         monkeypatch.setattr(calibrate, name, value)
-    monkeypatch.setattr("draftscope.decode.row_bits.CHAINS", (1,))
-    monkeypatch.setattr("draftscope.decode.row_bits.CONTEXTS", (11,))
+    monkeypatch.setattr("draftscope.decode.row_rounding.CHAINS", (1,))
+    monkeypatch.setattr("draftscope.decode.row_rounding.CONTEXTS", (11,))
     quiet = last(calibrate.calibration_of(pair, names=["ngram"]))
     assert quiet.doubts == [] and costs.load_saved(quiet.measured_for) == quiet
     monkeypatch.setattr(calibrate, "OtherCores", lambda: SimpleNamespace(lap=lambda: 1.0))
@@ -343,10 +343,10 @@ def test_the_time_left_is_that_of_the_work_that_is_left() -> None:
     pace.begin(10, lambda unit: 5 * unit)
     for _ in range(10):
         now[0] += 2.0
-        pace.did(1, "forwards")
+        pace.advance(1, "forwards")
     assert [each.seconds_left for each in heard] == [28.0 - 2 * done for done in range(10)]
     pace.begin(5)
     for _ in range(5):
         now[0] += 2.0
-        pace.did(1, "rounds")
+        pace.advance(1, "rounds")
     assert heard[-1] == Progress("rounds", 0.99, 0.0) and heard[-2].words == "rounds, 93%, a few seconds left"

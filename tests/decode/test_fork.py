@@ -13,10 +13,11 @@ from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, Prefill, Round, RunEnd, RunStart
+from draftscope.trace.result import Result
 from draftscope_app.engine.jobs import RunJob
 from draftscope_app.page.runs import forks
 from draftscope_app.page.runs.forks import ForkRequest
-from draftscope_app.reports.lanes import lanes
+from draftscope_app.reports.lanes import decoded, given_text
 
 PROMPT = "abc"
 
@@ -107,9 +108,9 @@ def test_a_trace_with_a_fork_is_read_as_it_was_written(pair: DecodingEngine, tmp
 def test_a_replayed_fork_shows_what_was_given_to_it(pair: DecodingEngine) -> None:
     first, second = pair.encode("é")
     events = forked(pair, ForkPoint("plain", 2, (*pair.encode("xy"), first, second), forced=True))
-    (lane,) = lanes(events)
-    assert lane.given == "xyé"
-    assert lane.decoded().token_ids == end_of(events).token_ids
+    run = Result(tuple(events))
+    assert given_text(run) == "xyé"
+    assert decoded(run).token_ids == end_of(events).token_ids
 
 
 # What the page asks for.

@@ -9,6 +9,7 @@ from draftscope.drafters.heads.positions import BlockSource, PositionsChain, Pos
 from draftscope.drafters.options import ChainOptions, GrownTreeOptions
 from draftscope.models.head_kinds import HeadKind, HeadNetwork
 from draftscope.models.heads import Block, BlockConfig, block
+from draftscope.models.heads.head_files import Defect
 from draftscope.models.heads.lessons import Blocks
 
 
@@ -27,9 +28,14 @@ NETWORK = HeadNetwork(
     block.write_block,
     first=lambda shape, shared, _: Glimpse(BlockConfig(shape, 1, 5, 1, (shared.layers,)), shared),
     lesson=lambda target, head: Blocks(target, head, (1.0,) * 4),
+    checks=(lambda found, shared: [Defect("blurred", "it says so")] if "blurred" in found.config else [],),
 )
 HEAD = HeadKind(
-    "glimpse", lambda: NETWORK, names={"vllm": "glimpse", "sglang": "GLIMPSE"}, method="A glimpse of {depths} tokens."
+    "glimpse",
+    lambda: NETWORK,
+    names={"vllm": "glimpse", "sglang": "GLIMPSE"},
+    marks=("Glimpse", "blurred"),
+    method="A glimpse of {depths} tokens.",
 )
 INFO = DrafterInfo(
     name="glimpse",

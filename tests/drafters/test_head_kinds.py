@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import reload
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -19,10 +22,15 @@ from draftscope.decode.load import _head
 from draftscope.decode.start import EncodedPrompt, run_start
 from draftscope.drafters import adopt, find, plugins
 from draftscope.drafters import registry as drafter_registry
-from draftscope.drafters.options import chain_of, known_heads, trained_kinds
+from draftscope.drafters.model.draft_model import CHAIN
+from draftscope.drafters.options import ShapeOptions, chain_of, known_heads, trained_kinds
 from draftscope.drafters.settings import Settings
+from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.systems import drafter_systems
 from draftscope.models import head_kinds
 from draftscope.models.heads import SharedWeights, kind_of, save_head
+from draftscope.models.heads.head_files import read
+from draftscope.models.heads.inspected import inspect, kind_of_files
 from draftscope.models.heads.lessons import Blocks
 from draftscope.servers.programs import registry
 from draftscope.servers.programs.program import ServedPair
@@ -32,6 +40,7 @@ from draftscope.train.students.shapes import ROPE
 from draftscope.train.students.students import lesson_for, new_head
 from draftscope_app.cli.commands import train_drafter
 from draftscope_app.cli.main import main
+from draftscope_app.serve.drafts import EngineVerifier
 from tests.claims.test_claims import judged, row
 from tests.drafters import made_up
 from tests.support import contracts, mutations
@@ -40,8 +49,8 @@ from tests.support import contracts, mutations
 @pytest.fixture(autouse=True)
 def given(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The made-up drafters are given, one as its file; afterwards nothing of them is left."""
-    monkeypatch.setattr(plugins, "_given", {})
-    monkeypatch.setattr(head_kinds, "_given", {})
+    monkeypatch.setattr(plugins, "_registered", {})
+    monkeypatch.setattr(head_kinds, "_registered", {})
     assert adopt(f"{made_up.__file__}:INFO") == "glimpse"
     assert adopt(made_up.WIDE) == "wide-glimpse"
     yield
@@ -83,6 +92,25 @@ def test_it_is_in_every_list(capsys: pytest.CaptureFixture[str], tiny: DecodingE
         run_start(tiny, replace(find("glimpse"), head=None), asked, EncodedPrompt("a", "", [1]), "r", "r").sized_by
         == "gamma"
     )
+
+
+def test_its_files_are_known_and_checked(engine: DecodingEngine, tmp_path: Path) -> None:
+    shared = SharedWeights.of(engine.target.network)
+    assert inspect("glimpse", tmp_path, shared) == []
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"architectures": [], "blurred": True}))
+    assert kind_of_files(read(tmp_path)) == "glimpse"
+    assert [defect.name for defect in inspect("glimpse", tmp_path, shared)] == ["blurred"]
+
+
+def test_a_class_competes_with_it_and_a_benchmark_gives_it_its_tree(engine: DecodingEngine) -> None:
+    choices = [SimpleNamespace(name=info.name, title=info.title, available=True) for info in (made_up.INFO, CHAIN)]
+    status = SimpleNamespace(drafters=choices[::-1])
+    admission: Any = SimpleNamespace(engine=SimpleNamespace(status=status))
+    assert EngineVerifier(admission).head() == ("glimpse", "A glimpse, chain")
+    adopt(replace(made_up.WIDE, options=ShapeOptions, bench_shape=(2, 1)))
+    systems, _ = drafter_systems(engine, BenchPlan(drafters=("wide-glimpse",)))
+    assert [system.label.shape for system in systems] == [None, (2, 1)]
 
 
 @pytest.mark.parametrize("name", ["glimpse", "wide-glimpse"])

@@ -144,12 +144,6 @@ def test_a_wrong_value_is_one_sentence_whichever_drafter_reads_it(values: dict[s
         assert str(error.value).startswith(sentence)
 
 
-def test_an_option_that_the_drafter_does_not_read_changes_nothing(tiny: DecodingEngine) -> None:
-    own = tiny.decode("abcab", "ngram", gamma=2, max_new_tokens=8)
-    more = tiny.decode("abcab", "ngram", gamma=2, max_new_tokens=8, shape=(2, 2), rule="typical", temperature=0.0)
-    assert own.token_ids == more.token_ids
-
-
 def test_a_trace_tells_all_that_the_drafter_read(tiny: DecodingEngine) -> None:
     start = tiny.decode("abcab", "ngram", gamma=2, max_new_tokens=4).events[0]
     assert {name: start.settings[name] for name in ("gamma", "ngram", "seed")} == {"gamma": 2, "ngram": 3, "seed": 0}

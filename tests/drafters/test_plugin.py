@@ -54,7 +54,7 @@ REPEATS = "abcabcabcabcabcabc"
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Nothing is given before or after, and what is remembered lies in an empty folder."""
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(plugins, "_given", {})
+    monkeypatch.setattr(plugins, "_registered", {})
     yield
     monkeypatch.undo()
 

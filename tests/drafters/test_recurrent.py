@@ -16,7 +16,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.report import kept
+from draftscope.measure.bench.report import kept_memory
 from draftscope.measure.findings import FALSE_ALARM
 from draftscope.measure.joint import along, chi_square, expected_joint, sampled_joint
 from draftscope.models.cache.state import LayerState, StateCache
@@ -333,7 +333,7 @@ def test_the_benchmark_weighs_a_state_beside_caches_that_grow(
     pair: DecodingEngine, bytes_mamba: DecodingEngine
 ) -> None:
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, smaller=(bytes_mamba.draft,))
-    found = kept(engine, BenchPlan(contexts=(16, 64, 256), tokens=8))
+    found = kept_memory(engine, BenchPlan(contexts=(16, 64, 256), tokens=8))
     sizes = {model.name: [line.bytes for line in found if line.model == model.name] for model in engine.models}
     assert sizes[bytes_mamba.draft.name] == [2 * (8 * 8 * 8 + 3 * 80) * 4] * 3
     for grows in (pair.target, pair.draft):

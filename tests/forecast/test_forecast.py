@@ -160,7 +160,7 @@ def test_a_band_grows_with_the_error_of_the_cost() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "MODEL"), (["nobody"], "config.json"), (["Qwen3-8B", "--card", "X9"], "H100"),
+        ([], "MODEL"), (["nobody"], "config.json"), (["Qwen3-8B", "--card", "X9"], "try RX 9070, RTX 5090"),
         (["Qwen3-8B", "--drafter", "x"], "eagle3"), (["Qwen3-8B", "--tau", "9"], "from 1 to 4"),
         (["Qwen3-8B", "--tau", "nan"], "not a number"), (["Qwen3-8B", "--text", "x"], "code, maths"),
         (["--validate", "/nowhere.csv"], "another file"), (["--figures", "/dev/null/x"], "another folder"),

@@ -8,7 +8,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import Round
-from draftscope_app.classroom.deck import checked
+from draftscope_app.classroom.deck import check_question
 from draftscope_app.classroom.questions import Question
 from tests.instrument.test_speed import WORDS, lane, store
 from tests.support.node import call
@@ -32,7 +32,7 @@ def test_a_guess_is_asked_about_with_its_own_numbers_and_the_server_takes_it(pai
     asked = call(FILES, [("verdictQuestion", [of, round_, child["node"]]) for round_, child in judged])
     assert {child["passed"] for _, child in judged} == {True, False}
     for (_, child), found in zip(judged, asked, strict=True):
-        question = checked(Question.model_validate(found))
+        question = check_question(Question.model_validate(found))
         assert question.options[question.truth] == ("kept" if child["passed"] else "refused")
         assert len(question.hints) == 3 and len(question.guesses) == 1
         told = question.shown(0, False)
@@ -48,7 +48,7 @@ def test_a_guess_that_no_random_number_decided_is_not_asked_about(pair: Decoding
 def test_the_whole_round_is_asked_about(pair: DecodingEngine) -> None:
     of, rounds = rounds_of(pair, gamma=3, temperature=1.0, rule="token")
     for round_, found in zip(rounds, call(FILES, [("survivalQuestion", [of, each]) for each in rounds]), strict=True):
-        question = checked(Question.model_validate(found))
+        question = check_question(Question.model_validate(found))
         assert question.options[question.truth] == str(round_["accepted"])
 
 
@@ -60,7 +60,7 @@ def test_lanes_of_different_drafters_are_compared_by_the_speeds_that_the_page_sh
     runs = [faster, solo, store(draft, draft), stopped, faster | {"lanes": [draft]}]
     found = call(FILES, [("fasterQuestion", [prompted(run)]) for run in runs])
     assert [each and each["options"][each["truth"]] for each in found] == ["draft", "plain", None, None, None]
-    question = checked(Question.model_validate(found[0]))
+    question = check_question(Question.model_validate(found[0]))
     assert question.said == "Tokens a second, prompt included: plain 50.0, draft 100."
 
 
@@ -72,7 +72,7 @@ def test_the_longest_wait_is_asked_about_where_it_stands_out() -> None:
     asked = [even["lanes"][1], late["lanes"][1], short, late["lanes"][1] | {"end": None}]
     none, found, *others = call(FILES, [("gapQuestion", [each]) for each in asked])
     assert [none, *others] == [None, None, None]
-    question = checked(Question.model_validate(found))
+    question = check_question(Question.model_validate(found))
     assert len(set(question.options)) == 4 and question.options[question.truth] == "t24t25t26t27"
     assert question.said.count("140 ms") == 1 and question.said.endswith("The median of all 9 is 40.0 ms.")
 

@@ -49,7 +49,7 @@ def planned(*arguments: str) -> BenchPlan:
     @own.command()
     @fields.takes(wanted=plans.plan_options(BenchPlan()))
     def bench(wanted: fields.Given, quick: Annotated[bool, typer.Option("--quick")] = False) -> int:
-        found.append(plans.planned(wanted, QUICK if quick else BenchPlan()))
+        found.append(plans.make_plan(wanted, QUICK if quick else BenchPlan()))
         return 0
 
     get_command(own).main(list(arguments), standalone_mode=False)
@@ -165,18 +165,17 @@ def test_lengths_chosen_while_drafting_stand_beside_the_full_one(
         planned("--lengths", "long")
 
 
-@pytest.mark.parametrize("package", ["plotly", "pandas"])
-def test_without_plotly_or_pandas_the_rest_is_there(
-    cli: Cli, loaded: DecodingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+def test_without_plotly_the_rest_is_there(
+    cli: Cli, loaded: DecodingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "draftscope_app.reports.bench_page", raising=False)
-    monkeypatch.delitem(sys.modules, "draftscope_app.reports.bench_plots", raising=False)
-    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+    monkeypatch.delitem(sys.modules, "draftscope.measure.bench.plots", raising=False)
+    for name in [name for name in sys.modules if name.split(".")[0] == "plotly"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, package, None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "plotly", None)  # type: ignore[arg-type]
     ran = cli(*TINY, "--no-peers")
     assert ran.code == 0
-    assert f"bench.html needs {package}; install it with: pip install 'draftscope[app]'." in ran.err
+    assert "bench.html needs plotly; install it with: pip install 'draftscope[app]'." in ran.err
     assert (tmp_path / "bench.json").is_file()
     assert not (tmp_path / "bench.html").exists()
 
@@ -305,8 +304,10 @@ sys.modules["transformers"]._class_to_module.pop("GgufConfig", None)
 from pathlib import Path
 import draftscope
 
+drawing = ("draftscope.trace.figures", "draftscope.measure.bench.plots")  # with plotly, once somebody asks for it
 for module in pkgutil.walk_packages(draftscope.__path__, "draftscope."):
-    importlib.import_module(module.name)
+    if module.name not in drawing:
+        importlib.import_module(module.name)
 from draftscope.base.errors import DraftscopeError
 from draftscope.measure.bench import limit
 from draftscope.measure.bench.benchmark import benchmark, save

@@ -57,7 +57,7 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(attention, "SPLIT_FROM", 1)
     monkeypatch.setattr(attention, "STEP", 1)
     found: Counter[str] = Counter()
-    for name in ("plain", "_once", "_unmasked", "sdpa_attention_forward"):
+    for name in ("plain", "_attend", "_unmasked", "sdpa_attention_forward"):
         monkeypatch.setattr(attention, name, _counted(getattr(attention, name), found))
     return found
 
@@ -183,7 +183,7 @@ def test_an_architecture_has_the_same_logits(name: str, card: Counter[str], monk
     right = {dtype: logits(once, dtype) for dtype in (torch.float32, torch.bfloat16)}
     reach = once._reach if isinstance(once._reach, dict) else {"": once._reach}
     kinds = getattr(once.network.config, "layer_types", None) or [""] * once.layers
-    assert card["_once"] == 4 * once.layers
+    assert card["_attend"] == 4 * once.layers
     assert card["_unmasked"] == 4 * [reach.get(kind, once._reach) for kind in kinds].count(Reach())
     monkeypatch.setattr(attention, "DEVICES", set())
     plain = by_modules(TEXTS[name])
@@ -199,7 +199,7 @@ def test_an_architecture_has_the_same_logits(name: str, card: Counter[str], monk
 def test_what_has_something_special_stays_plain(name: str, card: Counter[str]) -> None:
     model = by_modules(TEXTS[name])
     logits(model, torch.float32)
-    assert card["_once"] == card["plain"] == 0
+    assert card["_attend"] == card["plain"] == 0
 
 
 @pytest.mark.parametrize("special", [{"softcap": 30.0}, {"position_bias": torch.zeros(1)}, {"dropout": 0.1}])
@@ -212,7 +212,7 @@ def test_a_layer_with_something_special_is_transformers_own(
     attention._layer(torch.nn.Module(), *given, **special)
     assert seen == [special] and not card
     attention._layer(torch.nn.Module(), *given, softcap=None, dropout=0.0, scaling=0.25)
-    assert len(seen) == 1 and card["_once"] == 1
+    assert len(seen) == 1 and card["_attend"] == 1
 
 
 def test_generate_attends_as_transformers_does(card: Counter[str]) -> None:

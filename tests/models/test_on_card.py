@@ -109,10 +109,10 @@ def test_memory_that_torch_keeps_is_free(card: Card, there: DecodingEngine, monk
     monkeypatch.setattr(memory, "MIN_CHECKED", 0)
     card.memory = (10**9, 10**9)
     there.target.cache(1, 300)
-    assert there.target.graphs is not None and there.target.graphs.kept(1, 200) is not None
+    assert there.target.graphs is not None and there.target.graphs.smallest_free(1, 200) is not None
     card.memory = (0, 10**9)
     cache = there.target.cache(1, 200)  # in the memory of the first, although nothing is free
-    assert cache.table.capacity == 512 and there.target.graphs.kept(1, 200) is None
+    assert cache.table.capacity == 512 and there.target.graphs.smallest_free(1, 200) is None
 
 
 def test_kept_memory_is_given_up_when_it_runs_out(
@@ -120,12 +120,12 @@ def test_kept_memory_is_given_up_when_it_runs_out(
 ) -> None:
     target: Model = there.target
     target.cache(1, 300)
-    assert target.graphs is not None and target.graphs.kept(1, 300) is not None
+    assert target.graphs is not None and target.graphs.smallest_free(1, 300) is not None
     monkeypatch.setattr(memory, "MIN_CHECKED", 0)
     free = iter([0, 10**9])
     monkeypatch.setattr(memory, "free_bytes", lambda device: next(free))
     target.cache(2, 300)
-    assert target.graphs.kept(1, 300) is None
+    assert target.graphs.smallest_free(1, 300) is None
 
 
 @pytest.mark.parametrize("drafter", ["draft", "eagle3-tree", "medusa-tree"])

@@ -148,7 +148,7 @@ def run(
 ) -> int:
     """Ask for advice on every kind of text, then run a grid of settings on the same prompts."""
     concurrency = tuple(compared.get("concurrency", (1,)))
-    plan = plans.planned(wanted, replace(PLAN, batches=concurrency, seconds=compared.get("seconds", PLAN.seconds)))
+    plan = plans.make_plan(wanted, replace(PLAN, batches=concurrency, seconds=compared.get("seconds", PLAN.seconds)))
     question = Question(length=plan.tokens, seconds=compared.get("each", 20.0), concurrency=max(plan.batches))
     selected, _ = texts(plan, prompts)
     plans.prepare_folder(out)

@@ -37,7 +37,7 @@ COSTS = Calibration(
         "draft": [Drafting(batch=1, step=0.5, overhead=0.0, accept_step=0.0)],
         "ngram": [Drafting(batch=1, step=0.0, overhead=0.0, accept_step=0.0)],
     },
-    machine=Machine(copy_gb_s=1.0, matmul_gflop_s=1.0), target_bytes=1, differing_widths=[],
+    machine=Machine(copy_gb_s=1.0, matmul_gflop_s=1.0), target_bytes=1,
 )  # fmt: skip
 COUNTED = Counted(rounds=10, drafted=40, accepted=20)
 POINT = LoadPoint("fast", 1, 3, 0, 100, 100.0, 1.0, 1.0, 1.0, 0.1, 0.1, 0.01, COUNTED, None)

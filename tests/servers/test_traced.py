@@ -22,12 +22,12 @@ from draftscope.servers.traced import Traced, traced
 from draftscope.servers.wire import WireLimits
 from draftscope.trace import files, html, metrics, tables
 from draftscope.trace.events import AnyEvent, Burst, DraftProbs, Round, RunEnd, RunStart, Served, TargetProbs
+from draftscope.trace.result import Trace
 from draftscope.trace.validate import ImpossibleError, validate
 from draftscope_app.engine.jobs import AnyJob, AuditJob, RaceJob
 from draftscope_app.engine.work import steps_of
 from draftscope_app.page.plots.plots import pictures
-from draftscope_app.reports.lanes import lanes as read_lanes
-from draftscope_app.reports.lanes import origin
+from draftscope_app.reports.lanes import decoded, origin
 from tests.servers.stubs import Habits, stub, text_of, written
 from tests.servers.test_audit_command import writer
 
@@ -79,11 +79,10 @@ def test_a_race_is_a_trace_that_is_saved_read_and_exported(starts: Starts, tmp_p
     start, *_ = events
     assert isinstance(start, RunStart) and start.server is not None and start.server.title == "vLLM"
     assert "vLLM 0.32.0" in origin(start)
-    assert [lane.decoded().target_forwards for lane in read_lanes(events)] == [12, 3, 0]
+    assert [decoded(run).target_forwards for run in Trace(tuple(events))] == [12, 3, 0]
 
 
 def test_tables_hold_bursts_and_leave_out_what_servers_do_not_say(starts: Starts) -> None:
-    pytest.importorskip("pandas")
     events = raced(starts("fast", burst=4))
     rounds, tokens = tables.frame(events, "rounds"), tables.frame(events)
     assert list(rounds["emitted"]) == [4, 4, 4] and rounds["accepted"].isna().all()
@@ -150,7 +149,7 @@ def test_p_and_q_of_every_token_with_the_models_here(starts: Starts, tiny: Decod
     (p,), (q,) = of(events, TargetProbs, "fast"), of(events, DraftProbs, "fast")
     assert len(p.p) == len(q.q) == 12 and p.target == "tiny-target" and q.draft == "tiny-draft"
     assert p.log_p is not None and abs(p.log_p) < 1.0
-    tokens = pytest.importorskip("pandas") and tables.frame(events)
+    tokens = tables.frame(events)
     assert list(tokens["p"]) == pytest.approx(p.p) and list(tokens["q"]) == pytest.approx(q.q)
     with pytest.raises(ImpossibleError, match="probabilities are given for 12 tokens"):
         validate([p.model_copy(update={"p": p.p[:3]}) if event is p else event for event in events])

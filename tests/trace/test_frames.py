@@ -3,9 +3,7 @@ went."""
 
 from __future__ import annotations
 
-import builtins
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -204,23 +202,11 @@ def test_a_file_that_cannot_be_written_is_one_sentence(recorded: list[AnyEvent],
             tables.write(table, tmp_path / name)
 
 
-def test_a_library_that_is_missing_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pair: DecodingEngine
-) -> None:
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tables, "find_spec", lambda _: None)
     tables.refuse_format(tmp_path / "a.csv")
     with pytest.raises(DraftscopeError, match=r"Parquet needs pyarrow; install it with: pip install 'draftscope\[exp"):
         tables.refuse_format(tmp_path / "a.parquet")
-
-    def without_pandas(name: str, *rest: Any) -> Any:
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
-        return importing(name, *rest)
-
-    run, importing = pair.decode("hello", max_new_tokens=2), builtins.__import__
-    monkeypatch.setattr(builtins, "__import__", without_pandas)
-    with pytest.raises(DraftscopeError, match="Tables need pandas"):
-        _ = run.tokens
 
 
 def test_a_trace_gives_the_tables_of_its_run(pair: DecodingEngine, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_output_follows_the_enumerated_distribution(tiny: DecodingEngine, rule: 
 def test_lenience_bounds_how_often_a_token_appears(both: tuple[Distribution, ...], lenience: Fraction) -> None:
     p, q = both
     accept = [rules.lenient_probability(p, q, x, lenience) if y else ONE for x, y in enumerate(q)]
-    found = rules.written(q, accept, rules.residual(p, q))
+    found = rules.output_distribution(q, accept, rules.residual(p, q))
     assert sum(found) == 1
     assert all(w <= x / lenience for w, x in zip(found, p, strict=True))
 
@@ -145,7 +145,7 @@ def test_lenience_bounds_how_often_a_token_appears(both: tuple[Distribution, ...
 def test_lenience_of_one_is_the_token_rule(both: tuple[Distribution, ...]) -> None:
     p, q = both
     accept = [rules.lenient_probability(p, q, x, ONE) if y else ONE for x, y in enumerate(q)]
-    assert rules.written(q, accept, rules.residual(p, q)) == p
+    assert rules.output_distribution(q, accept, rules.residual(p, q)) == p
 
 
 def test_edge_cases_of_the_lossy_rules() -> None:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from draftscope.base.assets import assets
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, reason
 from draftscope.base.settings import LISTS
 from draftscope.trace import files
 from draftscope_app.classroom.questions import Lane, Question, Spec, lanes_of, make_question
@@ -67,20 +67,22 @@ def read(path: Path) -> Deck:
     except OSError as error:
         raise DraftscopeError(f"'{path}' cannot be read ({error.strerror}); name a deck of questions.") from None
     except ValidationError as error:
-        raise DraftscopeError(f"'{path}', {_wrong(error)}; mend that entry.") from None
+        raise DraftscopeError(f"'{path}', {_first_problem(error)}; mend that entry.") from None
     except ValueError as error:
-        raise DraftscopeError(f"'{path}' is not JSON ({error}); app/CLASS.md has an example.") from None
+        raise DraftscopeError(f"'{path}' is not JSON ({reason(error)}); app/CLASS.md has an example.") from None
     runs: dict[str, dict[str, Lane]] = {}
     questions = []
     for number, step in enumerate(deck.steps, 1):
         try:
-            questions.append(checked(step) if isinstance(step, Question) else _made(step, path.parent, runs))
+            questions.append(
+                check_question(step) if isinstance(step, Question) else _question_of(step, path.parent, runs)
+            )
         except DraftscopeError as error:
             raise DraftscopeError(f"'{path}', step {number}: {error}") from None
     return Deck(title=deck.title, questions=tuple(questions))
 
 
-def _wrong(error: ValidationError) -> str:
+def _first_problem(error: ValidationError) -> str:
     """'title: should be ...', or 'step 2: options: should have ...'; steps are counted from 1."""
     first = error.errors()[0]
     said = LISTS.get(first["type"], "").format(**first.get("ctx", {})) or first["msg"].removeprefix("Input ")
@@ -91,7 +93,7 @@ def _wrong(error: ValidationError) -> str:
             return ": ".join([*map(str, names), said])
 
 
-def _made(step: FromRun, folder: Path, runs: dict[str, dict[str, Lane]]) -> Question:
+def _question_of(step: FromRun, folder: Path, runs: dict[str, dict[str, Lane]]) -> Question:
     if step.run not in runs:
         lesson = assets() / "lessons" / f"{step.run}.jsonl.gz"
         is_lesson = "/" not in step.run and lesson.exists()
@@ -99,7 +101,7 @@ def _made(step: FromRun, folder: Path, runs: dict[str, dict[str, Lane]]) -> Ques
     return make_question(step, runs[step.run])
 
 
-def checked(question: Question) -> Question:
+def check_question(question: Question) -> Question:
     """The question. Raises `DraftscopeError` where none of its options is the answer."""
     if not 0 <= question.truth < len(question.options):
         raise DraftscopeError(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.trace.events import AnyEvent, Burst, Fate, Round, RunEnd, RunStart, Verified
+from draftscope.trace.events import AnyEvent, Fate, Round, Verified
+from draftscope.trace.result import Result, Trace
 
 Kind = Literal["survive", "refuse", "kept", "faster", "gap"]
 CONTEXT = 90  # characters of the text before the round
@@ -74,38 +74,25 @@ class Spec(BaseModel):
     whole: bool = False  # `survive`: a round of which every guess was kept
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(Result):
     """One recorded lane."""
-
-    name: str
-    start: RunStart
-    rounds: tuple[Round | Burst, ...]
-    end: RunEnd | None
 
     def context(self, number: int) -> str:
         """The end of the text before the round with this index."""
-        text = self.start.prompt + "".join(r.text_delta for r in self.rounds[:number])
+        text = self.start.prompt + "".join(r.text_delta for r in self.arrivals[:number])
         words = " ".join(text.split())
         return words if len(words) <= CONTEXT else "… " + words[-CONTEXT:].split(" ", 1)[-1]
 
     def drafted(self) -> Iterator[tuple[int, Round]]:
         """The rounds with a whole chain of guesses, each judged by one decision a guess."""
-        for number, round_ in enumerate(self.rounds):
+        for number, round_ in enumerate(self.arrivals):
             if isinstance(round_, Round) and round_.cut is None and _is_chain(round_):
                 yield number, round_
 
 
 def lanes_of(events: Iterable[AnyEvent]) -> dict[str, Lane]:
     """The lanes of a recorded run by name, in order."""
-    every = list(events)
-    lanes = {}
-    for start in (event for event in every if isinstance(event, RunStart)):
-        mine = [event for event in every if event.lane == start.lane and event.run == start.run]
-        rounds = tuple(event for event in mine if isinstance(event, Round | Burst))
-        end = next((event for event in mine if isinstance(event, RunEnd)), None)
-        lanes[start.lane] = Lane(start.lane, start, rounds, end)
-    return lanes
+    return {run.start.lane: Lane(run.events) for run in Trace(tuple(events))}
 
 
 def make_question(spec: Spec, lanes: dict[str, Lane]) -> Question:
@@ -119,7 +106,7 @@ def make_question(spec: Spec, lanes: dict[str, Lane]) -> Question:
     fitting = list(_MAKERS[spec.kind](spec, lane))
     if spec.nth >= len(fitting):
         raise DraftscopeError(
-            f"nth = {spec.nth}: lane '{lane.name}' has {len(fitting)} rounds for a question of kind '{spec.kind}'; "
+            f"nth = {spec.nth}: lane '{spec.lane}' has {len(fitting)} rounds for a question of kind '{spec.kind}'; "
             "choose a smaller number or another kind."
         )
     return fitting[spec.nth]()
@@ -202,7 +189,7 @@ def _verdict(spec: Spec, lane: Lane, number: int, round_: Round, judged: Verifie
 
 def _gap(spec: Spec, lane: Lane) -> Iterator[Maker]:
     """After which tokens a reader waits longest: the longest gap of the run beside ordinary ones."""
-    took = [round_.end - round_.start for round_ in lane.rounds]
+    took = [round_.end - round_.start for round_ in lane.arrivals]
     if len(took) < 2 * PLACES:
         return
     longest = max(range(1, len(took)), key=took.__getitem__)
@@ -213,7 +200,7 @@ def _gap(spec: Spec, lane: Lane) -> Iterator[Maker]:
         lesson=spec.lesson,
         ask="Tokens arrive in bursts. Which of these bursts does a reader wait for longest?",
         context=lane.context(places[-1]),
-        options=tuple(f"{readable(''.join(lane.rounds[n].emitted_raw))}" for n in places),
+        options=tuple(f"{readable(''.join(lane.arrivals[n].emitted_raw))}" for n in places),
         truth=places.index(longest),
         said=f"The waits were {', '.join(ms)}. The median of all {len(took)} is {statistics.median(took):.0f} ms.",
     )
@@ -224,12 +211,12 @@ def _faster(spec: Spec, lanes: dict[str, Lane]) -> Question:
     missing = [name for name in spec.lanes if name not in lanes]
     if missing:
         raise DraftscopeError(f"lanes = {', '.join(missing)}: the run has {', '.join(lanes)}.")
-    compared = [lanes[name] for name in spec.lanes or lanes if lanes[name].end is not None and lanes[name].rounds]
+    compared = [lanes[name] for name in spec.lanes or lanes if lanes[name].end is not None and lanes[name].arrivals]
     if len(compared) < 2:
         raise DraftscopeError("A question of kind 'faster' needs two lanes that have ended; name them in `lanes`.")
-    speeds = [sum(len(r.emitted) for r in lane.rounds) / (lane.rounds[-1].end / 1e3) for lane in compared]
+    speeds = [sum(len(r.emitted) for r in lane.arrivals) / (lane.arrivals[-1].end / 1e3) for lane in compared]
     first = speeds.index(max(speeds))
-    names = [spec.lanes.get(lane.name, lane.name) for lane in compared]
+    names = [spec.lanes.get(lane.start.lane, lane.start.lane) for lane in compared]
     digits = 0 if max(speeds) >= 1000 else 1
     rates = "; ".join(f"{name} {speed:.{digits}f}" for name, speed in zip(names, speeds, strict=True))
     return Question(

@@ -85,6 +85,12 @@ class Room:
         self.phones[token] = Phone()
         return token
 
+    def find_phone(self, token: str) -> Phone:
+        """Raises `DraftscopeError` for a phone that was forgotten."""
+        if token not in self.phones:
+            raise DraftscopeError("This phone is not in the room any more; reload the page.")
+        return self.phones[token]
+
     def come(self, token: str) -> None:
         """A phone opened its stream."""
         self.phones[token].connected += 1
@@ -100,9 +106,7 @@ class Room:
 
     def answer(self, token: str, number: int, option: int) -> None:
         """Takes or changes a phone's answer until the reveal. Raises `DraftscopeError` for one that comes too late."""
-        phone = self.phones.get(token)
-        if phone is None:
-            raise DraftscopeError("This phone is not in the room any more; reload the page.")
+        phone = self.find_phone(token)
         if self.phase != "ask" or number != self.number:
             raise DraftscopeError("This question is closed; answer the next one.")
         if not 0 <= option < len(self.question.options):
@@ -116,9 +120,7 @@ class Room:
 
     def propose(self, token: str, text: str) -> None:
         """Takes or changes what a phone proposes for this round. Raises `DraftscopeError` outside of one."""
-        phone = self.phones.get(token)
-        if phone is None:
-            raise DraftscopeError("This phone is not in the room any more; reload the page.")
+        phone = self.find_phone(token)
         if self.phase != "draft":
             raise DraftscopeError("This round is closed; propose words for the next one.")
         if len(text) > PROPOSAL_MOST:

@@ -22,8 +22,8 @@ from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent
-from draftscope.trace.html import palette
-from draftscope_app.classroom.deck import Deck, as_json, checked, shipped
+from draftscope.trace.html import css_variables, palette, root_colours
+from draftscope_app.classroom.deck import Deck, as_json, check_question, shipped
 from draftscope_app.classroom.lessons import LessonStep, recorded
 from draftscope_app.classroom.questions import Question
 from draftscope_app.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
@@ -154,7 +154,7 @@ class Classroom:
 
     async def _take(self, request: Request) -> Response:
         room = self._presented(request)
-        room.take(checked(_read(Question, await _body(request, STEP_MOST))))
+        room.take(check_question(_read(Question, await _body(request, STEP_MOST))))
         self._bells[room.code].turn()
         return Response(status_code=204)
 
@@ -206,8 +206,8 @@ class Classroom:
     async def _events(self, request: Request) -> Response:
         room = self._room(request)
         token = request.query_params.get("phone", "")
-        if token and token not in room.phones:
-            raise DraftscopeError("This phone is not in the room any more; reload the page.")
+        if token:
+            room.find_phone(token)
         stream = self._stream(room, token)
         return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
@@ -281,8 +281,6 @@ async def _file(request: Request) -> Response:
 
 def _style() -> str:
     """The classroom's style sheet after the colours of both palettes, chosen by the device."""
-    fonts = {"sans": palette()["sans"], "mono": palette()["mono"]}
-    light = " ".join(f"--{name}: {value};" for name, value in (palette()["light"] | fonts).items())
-    dark = " ".join(f"--{name}: {value};" for name, value in palette()["dark"].items())
+    dark = css_variables(palette()["dark"])
     css = (FOLDER / "style.css").read_text(encoding="utf-8")
-    return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{css}"
+    return f"{root_colours()}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{css}"

@@ -146,8 +146,8 @@ def _read(prompts: Path | None) -> Sequence[str]:
         return AUDIT_PROMPTS
     try:
         text = read_bytes(prompts, "The prompt file").decode()
-    except UnicodeDecodeError as error:
-        raise DraftscopeError(f"--prompts {prompts}: is not text ({error}); give a text file.") from None
+    except UnicodeDecodeError:
+        raise DraftscopeError(f"--prompts {prompts}: it holds no text; give a text file.") from None
     lines = [line for line in text.splitlines() if line.strip()]
     if not 0 < len(lines) <= MAX_PROMPTS:
         raise DraftscopeError(f"--prompts {prompts}: {len(lines)} prompts; give 1 to {MAX_PROMPTS}, one a line.")

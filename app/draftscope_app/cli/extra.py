@@ -10,9 +10,9 @@ from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options
 from draftscope_app.cli.fields import whole
 
-Port = Annotated[int, options.said("port to listen on", "N", parser=whole)]
-Host = Annotated[str, options.said("address to listen on", "ADDRESS")]
-NoBrowser = Annotated[bool, options.said("do not open a browser", None, None, "--no-browser")]
+Port = Annotated[int, options.make_option("port to listen on", "N", parser=whole)]
+Host = Annotated[str, options.make_option("address to listen on", "ADDRESS")]
+NoBrowser = Annotated[bool, options.make_option("do not open a browser", None, None, "--no-browser")]
 
 PACKAGES = ("gradio", "plotly", "segno")
 

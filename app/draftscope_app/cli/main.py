@@ -241,9 +241,13 @@ def _stop(code: ExitCode, sentence: str) -> int:
 
 
 def _print_anything() -> None:
-    """A model may write what the terminal's encoding lacks: that shows as '?', rather than ending the run."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    """A model may write what the terminal's encoding lacks: that shows as '?', rather than ending the run. A stream is
+    None where it was closed before this began (`>&-`): then nothing is shown."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
+        elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 

@@ -29,12 +29,12 @@ MODELS, LOADING, PROMPT, SAMPLING, DRAFTER, OUTPUT = (
 )  # fmt: skip
 
 
-def said(about: str, metavar: str | None = None, panel: str | None = None, *flags: str, **more: Any) -> Any:
+def make_option(about: str, metavar: str | None = None, panel: str | None = None, *flags: str, **more: Any) -> Any:
     """An option of a command's signature, with its help."""
     return typer.Option(*flags, help=about, metavar=metavar, rich_help_panel=panel, **more)
 
 
-Json = Annotated[bool, said("print one JSON object", None, OUTPUT, "--json")]
+Json = Annotated[bool, make_option("print one JSON object", None, OUTPUT, "--json")]
 Trace = Annotated[Path, typer.Argument(metavar="TRACE", help="a trace, as 'draftscope decode --trace FILE' writes it")]
 
 # Loading: one option for each field of `LoadSettings` that is listed here.

@@ -40,8 +40,8 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {  # option -> field of the plan,
 }
 
 OWN = "prompts of your own, or a log of requests, one JSON object a line"
-Prompts = Annotated[Path | None, options.said(OWN, "FILE.jsonl", MEASURED)]
-Out = Annotated[Path, options.said("folder for the files", "DIR", options.OUTPUT)]
+Prompts = Annotated[Path | None, options.make_option(OWN, "FILE.jsonl", MEASURED)]
+Out = Annotated[Path, options.make_option("folder for the files", "DIR", options.OUTPUT)]
 
 
 class Report(Protocol):
@@ -65,7 +65,7 @@ def plan_options(default: BenchPlan, names: Sequence[str] = tuple(_OPTIONS)) -> 
     return options_of(fields, lambda _: MEASURED, metavars, by_commas=frozenset(_OPTIONS))
 
 
-def planned(given: Given, base: BenchPlan) -> BenchPlan:
+def make_plan(given: Given, base: BenchPlan) -> BenchPlan:
     """`base` with what was given, each value of a list once; or a `DraftscopeError`."""
     values: dict[str, Any] = {_OPTIONS[name][0]: value for name, value in given.items()}
     for name, value in values.items():

@@ -93,7 +93,7 @@ def print_status(words: str) -> None:
         Console(stderr=True).print(words, style="dim", highlight=False)
 
 
-def waiting(what: str) -> AbstractContextManager[object]:
+def show_spinner(what: str) -> AbstractContextManager[object]:
     """A spinner on a terminal's stderr while something without a count goes on."""
     if not sys.stderr.isatty():
         return nullcontext()
@@ -133,7 +133,7 @@ def _bar(*columns: ProgressColumn) -> Progress:
 
 
 @contextmanager
-def following(what: str) -> Iterator[Callable[[Stand], None]]:
+def show_progress(what: str) -> Iterator[Callable[[Stand], None]]:
     """Shows how far a measurement is, once that is known: a bar on a terminal's stderr; in a pipe a line on stderr
     where it turns to something else, and every `LINE_S` seconds."""
     if sys.stderr.isatty():

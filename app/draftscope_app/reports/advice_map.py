@@ -14,8 +14,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from draftscope.advise.what_if import CARDS, ENGINE, WhatIf, answer_ratio, ratios, refusal, round_costs, taus
+from draftscope.measure.bench.statistics import Interval
+from draftscope.trace.figures import empty_figure
 from draftscope_app.engine.plural import count
-from draftscope_app.reports.figures import empty_figure
 
 Report = Mapping[str, Any]  # what `draftscope advise --json` prints
 
@@ -45,7 +46,8 @@ def drawn(report: Report, which: str, what_if: WhatIf) -> tuple[go.Figure | None
     if (why := refusal(surface, what_if)) is not None:
         return None, why
     figure, note = _map(report, surface, which, what_if)
-    circles = " A circle: run against plain decoding." if figure is not None and _has_circles(figure) else ""
+    has_circles = figure is not None and any(trace.name == CIRCLES for trace in figure.data)
+    circles = " A circle: run against plain decoding." if has_circles else ""
     return figure, _other(report, surface) + note + circles
 
 
@@ -139,19 +141,11 @@ def _ran(report: Report, surface: Report) -> list[Report]:
 def _circles(figure: go.Figure, x: Sequence[str], y: Sequence[str], ran: Sequence[Report]) -> None:
     figure.add_trace(
         go.Scatter(
-            x=x, y=y, mode="markers", name=CIRCLES, customdata=[_said(run["ratio"]) for run in ran],
+            x=x, y=y, mode="markers", name=CIRCLES, customdata=[str(Interval(**run["ratio"])) for run in ran],
             marker={"symbol": "circle-open", "size": 26, "color": INK, "line": {"width": 2}},
             hovertemplate="measured: %{customdata}<extra></extra>",
         )
     )  # fmt: skip
-
-
-def _has_circles(figure: go.Figure) -> bool:
-    return any(trace.name == CIRCLES for trace in figure.data)
-
-
-def _said(ratio: Report) -> str:
-    return f"{ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]"
 
 
 def _acceptance(report: Report, surface: Report, what_if: WhatIf) -> go.Figure:
@@ -194,7 +188,7 @@ def _place(figure: go.Figure, report: Report, surface: Report, what_if: WhatIf, 
     """Where the drafter is, and what it gave if it was run as it is there."""
     c, (alpha, least, most) = _c_and_alpha(surface, what_if, place)
     ran = _ran(report, surface) if what_if == AS_MEASURED else []
-    measured = "".join(f"<br>measured, gamma {run['candidate']['gamma']}: {_said(run['ratio'])}" for run in ran)
+    measured = "".join(f"<br>measured, gamma {run['candidate']['gamma']}: {Interval(**run['ratio'])}" for run in ran)
     figure.add_trace(
         go.Scatter(
             x=[c], y=[alpha], mode="markers", name=surface["drafter"],

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from draftscope.base.machine import machine_words
+from draftscope.measure.bench.statistics import Interval
+from draftscope.trace.figures import Plot
 from draftscope_app.engine.plural import count
 from draftscope_app.reports.advice_map import AS_MEASURED, MAPS, drawn
-from draftscope_app.reports.figures import Plot
 from draftscope_app.reports.render import Table, render, render_document
 
 RowJson = Mapping[str, Any]
@@ -64,11 +65,5 @@ def _table(report: RowJson) -> Table:
 
 
 def _cells(row: RowJson, ran: RowJson | None) -> tuple[str, ...]:
-    measured = (f"{ran['predicted']:.2f}", _interval(ran["ratio"])) if ran else ("-", "-")
-    return f"{row['tau']['median']:.2f}", f"{row['cost']:.2f}", _interval(row["ratio"]), *measured
-
-
-def _interval(ratio: RowJson) -> str:
-    """Without brackets where a single prompt leaves no interval."""
-    known = ratio["low"] < ratio["high"]
-    return f"{ratio['median']:.2f}" + (f" [{ratio['low']:.2f}, {ratio['high']:.2f}]" if known else "")
+    measured = (f"{ran['predicted']:.2f}", str(Interval(**ran["ratio"]))) if ran else ("-", "-")
+    return f"{row['tau']['median']:.2f}", f"{row['cost']:.2f}", str(Interval(**row["ratio"])), *measured

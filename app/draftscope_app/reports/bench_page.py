@@ -11,7 +11,7 @@ from typing import Any
 
 from draftscope.base.machine import machine_words
 from draftscope.measure.bench.plan import where
-from draftscope_app.reports.bench_plots import plots
+from draftscope.measure.bench.plots import plots
 from draftscope_app.reports.render import Table, render, render_document
 
 RowJson = Mapping[str, Any]

@@ -10,8 +10,8 @@ import plotly.graph_objects as go
 
 from draftscope.forecast.economics import ANSWERS, CONTEXTS, LOADS
 from draftscope.forecast.forecast import MOST, Forecast, Scenario, speedup_of
+from draftscope.trace.figures import OURS, PLAIN, dashed, empty_figure
 from draftscope_app.engine.plural import count
-from draftscope_app.reports.figures import OURS, PLAIN, dashed, empty_figure
 
 LOAD = "concurrent requests"
 AXES: Mapping[str, tuple[str, Sequence[int]]] = {  # field of a scenario, values of a curve

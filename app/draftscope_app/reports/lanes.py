@@ -6,15 +6,14 @@ import json
 import sys
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 from statistics import median
 
 from pydantic import BaseModel, ConfigDict
 
-from draftscope.base.errors import DraftscopeError
 from draftscope.trace import metrics
-from draftscope.trace.events import AnyEvent, Burst, Round, RunEnd, RunStart, SoloRuns
+from draftscope.trace.events import RunStart, SoloRuns
 from draftscope.trace.metrics import Metrics, Percentiles
+from draftscope.trace.result import Result
 from draftscope_app.engine.plural import count
 
 
@@ -43,71 +42,41 @@ class Replayed(Decoded):
     solo_seconds: list[float]  # whole runs of this lane alone, where they were recorded
 
 
-@dataclass(frozen=True)
-class Lane:
-    """One lane's events, from its start as far as they go."""
-
-    start: RunStart
-    events: tuple[AnyEvent, ...]
-
-    @property
-    def rounds(self) -> list[Round | Burst]:
-        """A server's bursts count as its rounds."""
-        return [event for event in self.events if isinstance(event, Round | Burst)]
-
-    @property
-    def end(self) -> RunEnd | None:
-        return next((event for event in self.events if isinstance(event, RunEnd)), None)
-
-    @property
-    def text(self) -> str:
-        return self.end.text if self.end else "".join(event.text_delta for event in self.rounds)
-
-    @property
-    def given(self) -> str:
-        """The text of a fork before its own first token; empty for other lanes."""
-        raw = "".join(self.start.fork.raw) if self.start.fork else ""
-        return raw.encode("latin-1").decode("utf-8", "replace")
-
-    @property
-    def solo_seconds(self) -> list[float]:
-        return next((event.seconds for event in reversed(self.events) if isinstance(event, SoloRuns)), [])
-
-    def decoded(self) -> Decoded:
-        end = self.end
-        return Decoded(
-            text=self.text,
-            token_ids=end.token_ids if end else [token for event in self.rounds for token in event.emitted],
-            drafter=self.start.drafter,
-            exact=self.start.exact,
-            synthetic=self.start.synthetic,
-            settings=self.start.settings,
-            target_forwards=end.target_forwards if end else len(self.rounds),
-            metrics=metrics.fold(self.events),
-        )
-
-    def replayed(self) -> Replayed:
-        return Replayed(
-            **dict(self.decoded()),
-            run=self.start.run,
-            lane=self.start.lane,
-            sequence=self.start.sequence,
-            reason=self.end.reason if self.end else None,
-            solo_seconds=self.solo_seconds,
-        )
+def decoded(run: Result) -> Decoded:
+    """What a program wants of a run."""
+    return Decoded(
+        text=run.text,
+        token_ids=run.token_ids,
+        drafter=run.start.drafter,
+        exact=run.start.exact,
+        synthetic=run.start.synthetic,
+        settings=run.start.settings,
+        target_forwards=run.end.target_forwards if run.end else len(run.arrivals),
+        metrics=metrics.fold(run.events),
+    )
 
 
-def lanes(events: Iterable[AnyEvent]) -> list[Lane]:
-    """The lanes of a recording, in the order in which they started."""
-    kept: dict[tuple[str, str, int], list[AnyEvent]] = {}
-    for event in events:
-        kept.setdefault((event.run, event.lane, event.sequence), []).append(event)
-    lanes = []
-    for (_, lane, _), recorded in kept.items():
-        if not isinstance(recorded[0], RunStart):
-            raise DraftscopeError(f"The trace has events of a lane '{lane}' that never started; record the run again.")
-        lanes.append(Lane(recorded[0], tuple(recorded)))
-    return lanes
+def replayed(run: Result) -> Replayed:
+    """The same of a recorded lane."""
+    return Replayed(
+        **dict(decoded(run)),
+        run=run.start.run,
+        lane=run.start.lane,
+        sequence=run.start.sequence,
+        reason=run.end.reason if run.end else None,
+        solo_seconds=solo_seconds(run),
+    )
+
+
+def given_text(run: Result) -> str:
+    """The text of a fork before its own first token; empty for other lanes."""
+    raw = "".join(run.start.fork.raw) if run.start.fork else ""
+    return raw.encode("latin-1").decode("utf-8", "replace")
+
+
+def solo_seconds(run: Result) -> list[float]:
+    """Of whole runs of this lane by itself, where they were recorded."""
+    return next((event.seconds for event in reversed(run.events) if isinstance(event, SoloRuns)), [])
 
 
 def as_json(report: BaseModel) -> str:

@@ -13,8 +13,8 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from draftscope.base.assets import assets
+from draftscope.trace.figures import Plot
 from draftscope.trace.html import palette
-from draftscope_app.reports.figures import Plot
 
 CONFIG = {"displayModeBar": False, "responsive": True}
 

@@ -6,8 +6,8 @@ import plotly.graph_objects as go
 
 from draftscope.forecast.cluster.sizing import CardsNeeded, Needed, latency_curve
 from draftscope.forecast.forecast import Scenario
+from draftscope.trace.figures import OURS, PEER, PLAIN, dashed, empty_figure
 from draftscope_app.engine.plural import count
-from draftscope_app.reports.figures import OURS, PEER, PLAIN, dashed, empty_figure
 
 HOW = (
     "Simulated, not run: arrivals at random moments, each to the least busy server, all answers equally long. Of the "

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings, known_settings
+from draftscope.trace.result import Result
 from draftscope_app.engine.admission import Admission, refuse_halves, refuse_long, text_of
 from draftscope_app.engine.answers import Engine, watch
 from draftscope_app.engine.jobs import RunJob, new_id
@@ -55,7 +56,7 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
                 events = await whole(admission.engine, answer)
         except DraftscopeError as error:
             raise gr.Error(str(error), print_exception=False) from None
-        return json.loads(lanes.as_json(lanes.lanes(events)[0].decoded()))
+        return json.loads(lanes.as_json(lanes.decoded(Result(tuple(events)))))
 
     either = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.fork import ForkPoint
 from draftscope.drafters.settings import Settings
+from draftscope.models.head_kinds import SMALL_MODEL, kinds
 from draftscope.trace.events import EVENT, AnyEvent
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.answers import Answer, Engine, follow
@@ -12,7 +13,6 @@ from draftscope_app.engine.jobs import Asker, RunJob, new_id
 from draftscope_app.page.bundle import presets
 
 CLASS = Asker(session="class")  # all classes of a server take turns as one visitor
-HEADS = ("eagle3", "eagle", "mtp", "draft")  # the first of them that can run competes with the class
 
 
 class EngineVerifier:
@@ -28,11 +28,12 @@ class EngineVerifier:
         return await whole(self._admission.engine, self._admission.admit(job, asker=CLASS))
 
     def head(self) -> tuple[str, str]:
-        """Name and title of the drafter that competes; empty without one."""
+        """Name and title of the drafter that competes, the first kind of head that can run or the draft model; empty
+        without one."""
         titles = {
             drafter.name: drafter.title for drafter in self._admission.engine.status.drafters if drafter.available
         }
-        return next(((name, titles[name]) for name in HEADS if name in titles), ("", ""))
+        return next(((name, titles[name]) for name in (*kinds(), SMALL_MODEL) if name in titles), ("", ""))
 
     def prompt(self) -> str:
         """The page's first story, as the target is asked for it."""

@@ -9,7 +9,6 @@ another port of this machine is another program's page. A proxy's page has the p
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from draftscope.base.errors import quoted
+from draftscope_app.serve.network import is_ip
 
 VARIABLE = "DRAFTSCOPE_ALLOWED_HOSTS"
 PORTS = {"http": 80, "https": 443}
@@ -75,7 +75,7 @@ class OwnNames:
         """Why a request to this address is refused; empty if it is not. `origin` is absent where no page of a browser
         asks."""
         name = _name(address)
-        if name not in self._names.hosts and not _is_address(name):
+        if name not in self._names.hosts and not is_ip(name):
             return (
                 f"This server is not known as '{quoted(name)}'. It lets visitors load models from its disk, so it "
                 f"answers to its own names only; start it with {VARIABLE}={quoted(name) or 'NAME'} if that is one."
@@ -104,11 +104,3 @@ def _name(url: str) -> str:
         return (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:  # half a bracket
         return ""
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -12,7 +12,7 @@ SOMEWHERE = ("192.0.2.1", 9)  # an address for documentation: the route to it is
 def network_address(host: str, port: int) -> str:
     """The page's address for other machines; empty where it is served to this machine alone, or without a network."""
     name = _own_address() if host in EVERYWHERE else host
-    if not name or name == "localhost" or (_is_ip(name) and ipaddress.ip_address(name).is_loopback):
+    if not name or name == "localhost" or (is_ip(name) and ipaddress.ip_address(name).is_loopback):
         return ""
     return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
 
@@ -33,7 +33,8 @@ def _own_address() -> str:
         return str(asking.getsockname()[0])
 
 
-def _is_ip(text: str) -> bool:
+def is_ip(text: str) -> bool:
+    """Whether a host is an address in digits."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

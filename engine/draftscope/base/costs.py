@@ -79,7 +79,7 @@ class Drafting(_Record):
     accept_step: float
 
 
-class RowBits(_Record):
+class RowRounding(_Record):
     """Rows of one shape of draft, compared with the same tokens decoded alone: how many differ in some bit."""
 
     form: str
@@ -119,8 +119,7 @@ class Calibration(_Record):
     drafting: dict[str, list[Drafting]]  # by drafter, including plain decoding, at one or more batch sizes
     machine: Machine
     target_bytes: int
-    differing_widths: list[int]  # widths of chains at which some row is not bit-identical to one decoded alone
-    row_bits: list[RowBits] = []  # the same for chains and for a tree, with how many rows and by how much
+    row_rounding: list[RowRounding] = []  # whether a row has the bits of one decoded by itself
     doubts: list[str] = []  # sentences: why these times are not the machine's; one with doubts is not saved
 
     @property
@@ -237,14 +236,14 @@ def alpha_of(tau: float, gamma: int) -> float:
     return 0.0 if tau <= 1 else float(brentq(over, 0.0, max(2.0, tau)))
 
 
-def home() -> Path:
+def calibration_folder() -> Path:
     """The folder of saved calibrations."""
     return cache_folder() / "calibration"
 
 
 def load_saved(measured_for: MeasuredFor) -> Calibration | None:
     """The saved calibration for exactly this setup, or None. A damaged file is ignored."""
-    path = home() / f"{measured_for.key}.json"
+    path = calibration_folder() / f"{measured_for.key}.json"
     try:
         saved = Calibration.model_validate_json(path.read_text())
     except (OSError, ValueError):  # no JSON of a calibration, or no text at all
@@ -257,7 +256,7 @@ def save(calibration: Calibration) -> Path | None:
     are doubts about it: a saved one from before stays."""
     if calibration.doubts:
         return None
-    path = home() / f"{calibration.measured_for.key}.json"
+    path = calibration_folder() / f"{calibration.measured_for.key}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(calibration.model_dump(mode="json"), indent=1))

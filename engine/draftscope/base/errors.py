@@ -27,6 +27,10 @@ class PluginWarning(UserWarning):
     """A drafter of another package was left out, and why."""
 
 
+class UnreadWarning(UserWarning):
+    """A setting that no drafter of the call reads."""
+
+
 def cut(message: str) -> str:
     """A message as people can read it: no name in it is longer than `MAX_NAMED` characters, and it can be printed."""
     shorter = LONG.sub(_shortened, message)
@@ -53,7 +57,10 @@ def read_bytes(path: Path, what: str = "The file") -> bytes:
 
 
 def reason(error: Exception) -> str:
-    """Why something went wrong, as part of a sentence; of what the operating system says without number and path."""
+    """Why something went wrong, as part of a sentence: of what the operating system says without number and path, of
+    bytes that are no text without a codec's words."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it holds no text"
     return quoted((getattr(error, "strerror", None) or str(error)).lower())
 
 

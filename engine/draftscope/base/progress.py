@@ -69,7 +69,7 @@ class Pace:
         """A part begins. `later` gives the seconds of all parts after it, from the seconds that a unit takes here."""
         self._work, self._later, self._done, self._part = work, later, 0.0, self._clock()
 
-    def did(self, work: float, doing: str) -> None:
+    def advance(self, work: float, doing: str) -> None:
         """So much more of this part is done, of what `doing` says."""
         self._done += work
         now = self._clock()

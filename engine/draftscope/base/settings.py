@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated
+from functools import wraps
+from inspect import signature
+from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 
+from draftscope.base.errors import DraftscopeError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 LOSSY = ("typical", "lenient", "top-k")  # rules whose output is not the target's distribution
 LISTS = {  # what pydantic says of tuples, by its types of errors
     "tuple_type": "should be a list",
@@ -103,6 +109,19 @@ def sentence(error: ValidationError, known: Iterable[str]) -> str:
     remedy = LISTS.get(first["type"], "").format(**first.get("ctx", {}))
     remedy = remedy or first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return f"{name} = {given[:80]}: {remedy}."
+
+
+def refuse_unknown_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Makes `DraftscopeError` of an argument that this function does not have, where Python has a `TypeError`."""
+    known = [name for name in signature(function).parameters if name != "self"]
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs.keys() - set(known):
+            raise DraftscopeError(unknown(name, known, "argument"))
+        return function(*args, **kwargs)
+
+    return called
 
 
 def unknown(name: str, known: Iterable[str], what: str = "setting") -> str:

@@ -22,14 +22,14 @@ SECONDS = {CLAIMS[number - 1].command: seconds for number, seconds in BY_CLAIM.i
 
 @dataclass(frozen=True)
 class Experiment:
-    """`number` is its claim's, `also` are claims whose results the chart needs too. Without a `chart` nothing that the
+    """`number` is its claim's; the chart needs the results of `more_claims` too. Without a `chart` nothing that the
     command writes can be drawn."""
 
     name: str
     question: str
     number: int
     chart: Callable[[SavedResults], Chart | None] | None = None
-    also: tuple[int, ...] = ()
+    more_claims: tuple[int, ...] = ()
 
     @property
     def claim(self) -> Claim:
@@ -38,7 +38,7 @@ class Experiment:
     @property
     def commands(self) -> tuple[str, ...]:
         """What measures it, one after the other."""
-        return tuple(dict.fromkeys(CLAIMS[number - 1].command for number in (self.number, *self.also)))
+        return tuple(dict.fromkeys(CLAIMS[number - 1].command for number in (self.number, *self.more_claims)))
 
     @property
     def expected_s(self) -> int:
@@ -53,15 +53,15 @@ EXPERIMENTS = (
     Experiment("Batch", "From how many concurrent requests does speculation cost more?", 18, charts.by_batch),
     Experiment("Context", "Does speculation gain more after a long prompt?", 19, charts.by_context),
     Experiment("Memory", "How much memory does a draft need for a text: a cache that grows, or a constant state?", 11,
-               charts.by_memory, also=(19,)),
+               charts.by_memory, more_claims=(19,)),
     Experiment("Answer length", "How long must an answer be to make up for the prefill of a draft?", 20,
                charts.by_length),
     Experiment("Experts, speed", "Does a mixture of experts gain less than a dense target?", 21, charts.experts_speed,
-               also=(18,)),
+               more_claims=(18,)),
     Experiment("Experts, woken", "How many experts does a verify forward read, and how many would uniform routing?", 21,
                charts.experts_woken),
     Experiment("Ladder of drafters", "Cheap drafter or accurate drafter: which one is the fastest?", 16, charts.ladder,
-               also=(3,)),
+               more_claims=(3,)),
     Experiment("Fine-tuning", "Does training a drafter on your text raise its acceptance?", 17, charts.fine_tuning),
     Experiment("Jitter", "How evenly do tokens reach a reader?", 15, charts.jitter),
     Experiment("Cascade", "Is a cascade of three models faster than a pair?", 13, charts.cascade),

@@ -20,13 +20,13 @@ from draftscope.forecast.economics import forecast_of_claim
 FILE = "claims.json"
 
 
-def values(claim: Claim, judged: JudgedClaim) -> dict[str, Any]:
+def claim_values(claim: Claim, judged: JudgedClaim) -> dict[str, Any]:
     """A claim and its verdict as plain values."""
     fields = {"number": claim.number, "sentence": claim.sentence, "command": claim.command, "rule": claim.rule}
     return {**fields, **asdict(judged), "forecast": forecast_of_claim(claim.number)}
 
 
-def drawn(experiment: Experiment, evidence: SavedResults) -> dict[str, Any]:
+def experiment_values(experiment: Experiment, evidence: SavedResults) -> dict[str, Any]:
     """An experiment and its chart as plain values; None for a chart whose results are missing."""
     chart = experiment.drawn(evidence)
     fields = {"name": experiment.name, "commands": list(experiment.commands)}
@@ -38,8 +38,8 @@ def found_in(evidence: SavedResults, claims: Iterable[Claim] = CLAIMS) -> dict[s
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": dict(evidence.machine),
-        "claims": [values(claim, claim.judged(evidence)) for claim in claims],
-        "experiments": [drawn(experiment, evidence) for experiment in EXPERIMENTS],
+        "claims": [claim_values(claim, claim.judged(evidence)) for claim in claims],
+        "experiments": [experiment_values(experiment, evidence) for experiment in EXPERIMENTS],
     }
 
 

@@ -36,6 +36,6 @@ def by_rank(pair: LoadedPair, settings: Settings, watch: Watcher = unseen) -> St
                 rounds += 1
                 for node in path:
                     hits[node] += 1
-        pace.did(sum(len(path) + 1 for path, live in zip(step.paths, step.live, strict=True) if live), "rounds")
+        pace.advance(sum(len(path) + 1 for path, live in zip(step.paths, step.live, strict=True) if live), "rounds")
         yield None
     return tuple(hit / rounds for hit in hits)

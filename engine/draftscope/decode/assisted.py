@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 import transformers
@@ -30,16 +30,11 @@ from draftscope.decode.recorder import Recorder
 from draftscope.decode.session import Step
 from draftscope.decode.start import device_name
 from draftscope.trace.events import AnyEvent, ModelInfo, Round, RunEnd, RunStart
-from draftscope.trace.result import Trace
+from draftscope.trace.result import Recorded, Trace
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import DraftTree, deterministic_chains, empty, sampled_chain
 from draftscope.verify.uniforms import Uniforms, no_uniforms
 from draftscope.verify.verify import Verification
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from draftscope.trace.html import Shown
 
 LOG = logging.getLogger(__name__)
 LANE = "transformers"
@@ -52,37 +47,20 @@ ENSEMBLE = "assistant_ensemble_weight changes the rule, which is not recorded."
 BROKEN = "draftscope.watch stopped recording because of an unexpected error ({}: {}); the text goes on as without it."
 
 
-class Watched:
+class Watched(Recorded):
     """What was recorded so far: a run for each call of `generate` that drafted. `stopped` says why recording ended
     before the text, if it did."""
 
+    events: list[AnyEvent]
+
     def __init__(self) -> None:
-        self.events: list[AnyEvent] = []
+        super().__init__([])
         self.stopped = ""
 
     @property
     def trace(self) -> Trace:
-        """The runs, with everything that a `Trace` can do: save, export, `trace[0].metrics`."""
+        """The runs one by one: `trace[0].metrics`."""
         return Trace(tuple(self.events))
-
-    @property
-    def tokens(self) -> pd.DataFrame:
-        """A row for each token."""
-        return self.trace.tokens
-
-    @property
-    def rounds(self) -> pd.DataFrame:
-        """A row for each round."""
-        return self.trace.rounds
-
-    @property
-    def decisions(self) -> pd.DataFrame:
-        """A row for each verified child."""
-        return self.trace.decisions
-
-    def show(self, height: int = 900) -> Shown:
-        """The first run as the page plays it."""
-        return self.trace.show(height)
 
     def __repr__(self) -> str:
         return repr(self.trace)
@@ -306,7 +284,7 @@ class _Call:
 
     def _start(self) -> RunStart:
         assistant, config, seed = self.given.get("assistant_model"), self.config, torch.initial_seed()
-        models = [_about("target", self.model), *([] if assistant is None else [_about("draft", assistant)])]
+        models = [_model_info("target", self.model), *([] if assistant is None else [_model_info("draft", assistant)])]
         prompt = "" if self.tokenizer is None else self.tokenizer.decode(self.prompt)
         settings = {
             "temperature": self.temperature, "top_k": config.top_k or 0, "top_p": config.top_p or 1.0,
@@ -339,7 +317,7 @@ def _without_last_uniforms(event: Round) -> Round:
     return event.model_copy(update={"decisions": decisions, "last": event.last.model_copy(update={"uniform": None})})
 
 
-def _about(role: Literal["target", "draft"], model: Any) -> ModelInfo:
+def _model_info(role: Literal["target", "draft"], model: Any) -> ModelInfo:
     config = model.config.get_text_config()
     return ModelInfo(
         role=role, name=model.name_or_path or type(model).__name__, parameters=model.num_parameters(),

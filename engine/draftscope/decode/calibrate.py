@@ -26,7 +26,7 @@ from draftscope.base.steps import Steps, last, mapped
 from draftscope.decode.availability import availabilities
 from draftscope.decode.pair import LoadedPair
 from draftscope.decode.prompt import read_prompt
-from draftscope.decode.row_bits import forwards_of, row_bits
+from draftscope.decode.row_rounding import compare_rows, forwards_of
 from draftscope.decode.session import Step
 from draftscope.decode.sessions import NOTHING_MEASURED, open_session
 from draftscope.decode.start import device_name
@@ -112,7 +112,7 @@ def measure(
     verify = yield from forwards.measured(lambda unit: rounds.seconds(unit) + singles * unit)
     drafting = yield from rounds.measured(singles * verify[0].ms / 1e3)
     pace.begin(singles)
-    bits = yield from mapped(row_bits(pair.target), lambda _: pace.did(1, "rows together and alone"))
+    bits = yield from mapped(compare_rows(pair.target), lambda _: pace.advance(1, "rows together and alone"))
     calibration = Calibration(
         measured_for=measured_for(pair, one_text),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -121,8 +121,7 @@ def measure(
         drafting=drafting,
         machine=machine(pair.target),
         target_bytes=_bytes(pair.target.network),
-        differing_widths=[entry.width for entry in bits if entry.differing and not entry.branches],
-        row_bits=bits,
+        row_rounding=bits,
     )
     said = [*forwards.doubts, *rounds.doubts, *costs.impossible(calibration, _draft_bytes(pair))]
     return calibration.model_copy(update={"doubts": said})
@@ -178,7 +177,7 @@ class _Forwards:
         timed = Interleaved([forward_of(model, cache, width, tokens) for width, tokens in cases], model.device)
         words = f"forwards of {batch} sequence{'s' if batch > 1 else ''}"
         each_pass = self._work(batch) / (WARM + repeats)
-        times = yield from timed.measured(repeats, lambda: self._pace.did(each_pass, words))
+        times = yield from timed.measured(repeats, lambda: self._pace.advance(each_pass, words))
         self._laps += timed.laps
         return [
             Verify(width=width, batch=batch, context=tokens, ms=ms, noise=noise)
@@ -329,11 +328,11 @@ class _Rounds:
         self._pace.begin(len(self._cells) * (1 + WARM_SHARE), lambda _: later)
         for cell in self._cells:
             yield from self._run(cell, WARM)
-            self._pace.did(WARM_SHARE, "warm-up of rounds")
+            self._pace.advance(WARM_SHARE, "warm-up of rounds")
         for cell in self._cells:
             results[cell], lap = yield from self._quiet(cell)
             self._laps.append(lap)
-            self._pace.did(1, f"rounds of {cell[0]}")
+            self._pace.advance(1, f"rounds of {cell[0]}")
         company = Company.of(self._laps, _threads(self._pair.target.device))
         self.doubts = [f"While rounds were timed, {company}."] if company.disturbs else []
         return {name: [_fit(results, name, batch) for batch in self._together] for name in self._names}

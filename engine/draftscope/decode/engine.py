@@ -32,6 +32,7 @@ from draftscope.decode.start import EncodedPrompt, run_start
 from draftscope.drafters import AnyDrafter, DrafterInfo, TextDraftModel
 from draftscope.drafters.options import TreeSizeOptions
 from draftscope.drafters.policy.sequoia import best_tree
+from draftscope.drafters.registry import warn_unread
 from draftscope.drafters.settings import Settings, SettingValues, takes_settings
 from draftscope.models.loading.chat import Chat
 from draftscope.models.loading.devices import ThreadChoice
@@ -132,7 +133,7 @@ class DecodingEngine(LoadedPair):
         `drafter` is a name, a class, a `DrafterInfo` or 'file.py:NAME'; by default that of a known pair ('smollm2':
         'hybrid'), else the loaded draft model, else an EAGLE-3 head with copying, else the first loaded head, else
         'ngram'. `on_round` is called with every recorded round and may raise, which ends the decoding. The settings are
-        those of `Settings`, and the options of the drafter; one that it does not read changes nothing.
+        those of `Settings`, and the options of the drafter; a warning names those that it does not read.
 
         Raises `DraftscopeError` for everything that can be wrong with prompt, drafter and settings.
         """
@@ -142,6 +143,7 @@ class DecodingEngine(LoadedPair):
             raise DraftscopeError(f"on_round = {quoted(repr(on_round))}: give a function of a round.")
         name = drafters.adopt(default_drafter(self) if drafter is None else drafter)
         chosen = through_text(self, Settings.of(drafter=name, **settings))
+        warn_unread([chosen.drafter], settings)
         prompts = listed_prompts(prompt)
         with self.show_measuring(progress):
             if prompts is None:
@@ -161,7 +163,9 @@ class DecodingEngine(LoadedPair):
         Raises `DraftscopeError` like `decode`.
         """
         name = drafters.adopt(default_drafter(self) if drafter is None else drafter)
-        run = self.start(prompt, Settings.of(drafter=name, **settings))
+        chosen = through_text(self, Settings.of(drafter=name, **settings))
+        warn_unread([chosen.drafter], settings)
+        run = self.start(prompt, chosen)
         for event in run.events():
             if isinstance(event, trace.Round):
                 yield event
@@ -347,7 +351,7 @@ class DecodingEngine(LoadedPair):
         size = settings.options(TreeSizeOptions)
         limits = *key, size.tree_nodes, size.tree_depth
         if limits not in self._trees:
-            like = info.needs_head or "draft"
+            like = info.costs_like
             cost = partial(self._known(self.calibrated((like,), True)).tree_cost, like)
             self._trees[limits] = best_tree(rates, size.tree_nodes, size.tree_depth, cost)
         return self._trees[limits]

@@ -15,7 +15,7 @@ import torch
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.base.load_settings import LoadSettings
-from draftscope.base.settings import unknown
+from draftscope.base.settings import refuse_unknown_arguments
 from draftscope.base.usable_cores import usable_cores
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
@@ -65,9 +65,7 @@ def taking(call: Callable[P, LoadCall]) -> Callable[[Callable[[LoadCall], LabT]]
 
         @wraps(function)
         def called(*args: P.args, **kwargs: P.kwargs) -> LabT:
-            for name in kwargs.keys() - arguments.parameters.keys():
-                raise DraftscopeError(unknown(name, arguments.parameters, "argument"))
-            return function(call(*args, **kwargs))
+            return function(refuse_unknown_arguments(call)(*args, **kwargs))
 
         called.__signature__ = arguments  # type: ignore[attr-defined]
         return called

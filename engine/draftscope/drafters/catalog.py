@@ -1,4 +1,4 @@
-"""Known pairs of targets and drafters: what they need, and whether this version can run them.
+"""Known pairs of targets and drafters: and what they need.
 
 A draft model may have another tokenizer than its target: `draftscope.load` then drafts through text and says so.
 Parameter counts of whole models are exact, counted from their configuration; those of heads follow from file sizes.
@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from draftscope import drafters
-
 DRAFT_MODEL, EAGLE, EAGLE_3, MEDUSA, BLOCK = "draft model", "EAGLE", "EAGLE-3", "Medusa", "DFlash"
 THROUGH_TEXT = "through text"  # a draft model with another tokenizer than the target's
-DRAFTER_OF = {
-    DRAFT_MODEL: "draft", EAGLE: "eagle", EAGLE_3: "eagle3", MEDUSA: "medusa", BLOCK: "block", THROUGH_TEXT: "slem",
-}  # fmt: skip
 
 LLAMA_8B, LLAMA_70B = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"
 LLAMA_3B, LLAMA_1B = "meta-llama/Llama-3.2-3B-Instruct", "meta-llama/Llama-3.2-1B-Instruct"
@@ -74,11 +69,6 @@ class Pair:
     def gated(self) -> bool:
         """Whether a licence must first be accepted on the hub."""
         return any(name.startswith(GATED) for name in (self.target, self.drafter))
-
-    @property
-    def runs(self) -> bool:
-        """Whether this version has such a drafter."""
-        return DRAFTER_OF[self.kind] in drafters.known()
 
 
 PAIRS = (

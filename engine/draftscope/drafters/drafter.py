@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import TypeVar
 
 from draftscope.base.settings import LOSSY
-from draftscope.drafters.options import DrafterOptions, GammaOptions, RuleOptions, chain_of
+from draftscope.drafters.options import DrafterOptions, GammaOptions, RuleOptions, ShapeOptions, TreeShape, chain_of
 from draftscope.drafters.settings import Settings
 from draftscope.models.head_kinds import HeadKind
 from draftscope.models.heads import Head
@@ -162,6 +162,7 @@ class DrafterInfo(Generic[OptionsT]):
     the target's distribution; `synthetic` that its acceptance is set, not achieved; `by_clock` that it decides by
     measured times, so that above temperature 0 the same seed repeats the distribution but not the text. `chooses_by`:
     the drafters whose calibrated costs it chooses by, of several sources. `idle`: why a round of it may draft nothing.
+    `bench_shape`: the tree that a benchmark gives it if it reads a shape.
     `source` is the package or file that it is from, filled in where it is given; empty for a built-in one.
     """
 
@@ -181,6 +182,7 @@ class DrafterInfo(Generic[OptionsT]):
     chooses_by: tuple[str, ...] = ()
     source: str = ""
     idle: str = ""
+    bench_shape: TreeShape = ShapeOptions().shape
     unfit: Callable[[Model], str] = lambda target: ""
 
     @property

@@ -301,7 +301,7 @@ def trained_kinds() -> tuple[str, ...]:
 def survey(given: tuple[Plugin, ...] | None = None) -> Survey:
     """Every option and every usable drafter from elsewhere, by default with all that this process was given. Warns once
     of each that is left out."""
-    return _survey(plugins.installed(), plugins.given() if given is None else given)
+    return _survey(plugins.installed(), plugins.registered_plugins() if given is None else given)
 
 
 @lru_cache(maxsize=8)

@@ -57,20 +57,20 @@ class Plugin:
     def give_head(self) -> None:
         """Adds the kind of head that it needs, if that is a new one. Raises `DraftscopeError` for a taken name."""
         if not isinstance(self.made, type) and self.made.head is not None:
-            head_kinds.give(self.made.head)
+            head_kinds.register_kind(self.made.head)
 
 
-_given: dict[str, Plugin] = {}
+_registered: dict[str, Plugin] = {}
 
 
-def give(plugin: Plugin) -> None:
+def register_plugin(plugin: Plugin) -> None:
     """Adds a drafter for this process; a later one of the same name replaces it, as when a cell is run again."""
-    _given[plugin.name] = plugin
+    _registered[plugin.name] = plugin
 
 
-def given() -> tuple[Plugin, ...]:
+def registered_plugins() -> tuple[Plugin, ...]:
     """Those that this process was given."""
-    return tuple(_given.values())
+    return tuple(_registered.values())
 
 
 @lru_cache(maxsize=1)

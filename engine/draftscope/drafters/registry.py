@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from warnings import warn
 
-from draftscope.base.errors import DraftscopeError, PluginWarning
+from draftscope.base.errors import DraftscopeError, PluginWarning, UnreadWarning
 from draftscope.drafters import oracle, plain, typed
 from draftscope.drafters.drafter import DrafterInfo
 from draftscope.drafters.given import AnyDrafter, from_file, info_of, plugin_of
 from draftscope.drafters.heads import dynamic, hybrid, positions, recurrent
 from draftscope.drafters.lookup import lookahead, ngram, suffix
 from draftscope.drafters.model import cascade, draft_model, early_exit, ssd
-from draftscope.drafters.options import plugin_options, survey
-from draftscope.drafters.plugins import Plugin, give, given
+from draftscope.drafters.options import known_options, plugin_options, survey
+from draftscope.drafters.plugins import Plugin, register_plugin, registered_plugins
 from draftscope.drafters.policy import bandit, sequoia
 from draftscope.drafters.text import slem, tli
 
@@ -45,6 +46,19 @@ def find(name: str) -> DrafterInfo:
     raise DraftscopeError(f"There is no drafter '{name}'; {hint}")
 
 
+def warn_unread(drafters: Sequence[str], given: Iterable[str]) -> None:
+    """Warns whoever called the caller of the options that none of these drafters reads."""
+    if names := unread(drafters, given):
+        who = f"'{drafters[0]}' does not read" if len(drafters) == 1 else f"None of {', '.join(drafters)} reads"
+        warn(f"{who} {', '.join(names)}.", UnreadWarning, stacklevel=3)
+
+
+def unread(drafters: Iterable[str], given: Iterable[str]) -> list[str]:
+    """The options among the `given` settings that none of these drafters reads. An arm reads whatever its run has."""
+    used = {name for drafter in drafters for name in find(drafter).uses}
+    return [] if "arms" in used else [name for name in given if name in known_options() and name not in used]
+
+
 def adopt(drafter: AnyDrafter) -> str:
     """The name of a drafter that is given as a name, a `DrafterInfo`, a class of drafters, or 'file.py:NAME'.
 
@@ -63,10 +77,10 @@ def adopt(drafter: AnyDrafter) -> str:
     if any(info is made for info in OWN):
         return plugin.name
     _refuse_taken(plugin)
-    others = tuple(other for other in given() if other.name != plugin.name)
+    others = tuple(other for other in registered_plugins() if other.name != plugin.name)
     plugin_options(plugin, survey(others).options)
     plugin.give_head()
-    give(plugin)
+    register_plugin(plugin)
     return plugin.name
 
 

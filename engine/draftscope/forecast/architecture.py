@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError, quoted, reason
-from draftscope.forecast.tables import names_of, pick_row
+from draftscope.forecast.tables import names_like, pick_row
 
 ROPE = 64  # dimensions of a latent cache that are not compressed (DeepSeek-V2, arXiv:2405.04434)
 SEQUENCE_POWER = 0.73  # see `awake`
@@ -134,7 +134,7 @@ def find_architecture(name: str, billions: float | None = None) -> Architecture:
     if size is None or size <= 0:
         raise DraftscopeError(
             f"The model '{quoted(name)}' is not in the table and its name has no size; give its config.json, "
-            f"or one of: {names_of('models')}."
+            f"or try {names_like('models', name)}."
         )
     active = ACTIVE.search(name)
     return of_size(size * 1e9, float(active[1]) * 1e9 if active else None, name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.forecast.architecture import Architecture, find_architecture, of_size
-from draftscope.forecast.tables import names_of, pick_row
+from draftscope.forecast.tables import names_like, pick_row
 
 SHARE_OF_TARGET = 20  # a draft model that is not given and has no usual one: from a tenth to a fiftieth of the target
 MOST = 4096  # steps or rows of a round
@@ -51,7 +51,7 @@ class DraftPlan:
 def find_kind(name: str) -> DrafterKind:
     """The kind of a name such as 'eagle3' or 'draft model (Qwama-0.5B)'."""
     if not name or (row := pick_row("drafters", name)) is None:
-        raise DraftscopeError(f"The drafter '{quoted(name)}' is not known; give one of: {names_of('drafters')}.")
+        raise DraftscopeError(f"The drafter '{quoted(name)}' is not known; choose {names_like('drafters', name)}.")
     return DrafterKind(row["name"], row["shape"], int(row["steps"]), int(row["rows"]), row["tree"] == "1")
 
 

@@ -10,7 +10,7 @@ from draftscope.forecast.acceptance import TEXTS, Band, prior_tau
 from draftscope.forecast.architecture import Architecture, bits_of, find_architecture
 from draftscope.forecast.cost import Hardware, drafting_ms, forward_ms, plain_ms, round_ms, spread_over
 from draftscope.forecast.drafting import DraftPlan, find_kind, plan_drafting
-from draftscope.forecast.tables import find_card, find_engine, names_of
+from draftscope.forecast.tables import find_card, find_engine, names_like
 
 COST_SPREAD = 0.43  # 90% of the training half's rows with a published tau are predicted within exp(+-0.43)
 MOST = 4096  # requests at once that are looked at
@@ -48,7 +48,7 @@ def ask(
             f"The format '{quoted(quant)}' is not known; give one such as bf16, fp8, int8, q4 or nvfp4."
         )
     if costs.name == "other" != engine:
-        raise DraftscopeError(f"The engine '{quoted(engine)}' is not known; give one of: {names_of('engines')}.")
+        raise DraftscopeError(f"The engine '{quoted(engine)}' is not known; choose {names_like('engines', engine)}.")
     smaller = find_architecture(draft) if draft else None
     drafting = plan_drafting(find_kind(drafter), target, form, smaller, costs.trees)
     if tau is not None and not 1 <= tau <= drafting.depth + 1:

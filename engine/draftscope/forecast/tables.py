@@ -7,12 +7,14 @@ import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 
 from draftscope.base.errors import DraftscopeError, quoted
 
 Row = Mapping[str, str]
+NEAREST, SHORT = 5, 15  # names in a message; rows of a table that is named as a whole
 
 
 @cache
@@ -28,9 +30,11 @@ def pick_row(table: str, name: str) -> Row | None:
     return next((row for row in read_table(table) if re.search(row["pattern"], words)), None)
 
 
-def names_of(table: str) -> str:
-    """The names of a table, for a message."""
-    return ", ".join(row["name"] for row in read_table(table))
+def names_like(table: str, name: str) -> str:
+    """The names of a table for a message: of a long one those that are most like `name`."""
+    names = {row["name"].lower(): row["name"] for row in read_table(table)}
+    near = get_close_matches(name.lower(), names, NEAREST, cutoff=0)
+    return ", ".join(names.values() if len(names) <= SHORT else map(names.__getitem__, near))
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Card:
 def find_card(name: str) -> Card:
     """The card of a name such as 'H100' or 'RTX 3090 24GB'."""
     if (row := pick_row("cards", name)) is None:
-        raise DraftscopeError(f"The card '{quoted(name)}' is not in the table; give one of: {names_of('cards')}.")
+        raise DraftscopeError(f"The card '{quoted(name)}' is not in the table; try {names_like('cards', name)}.")
     return Card(row["name"], *(float(row[key]) for key in ("gb_s", "bf16_tflop_s", "memory_gb", "link_gb_s")))
 
 

@@ -39,7 +39,7 @@ class CheckedRow:
         return HALVES[in_training_half(self.row.source)]
 
     @property
-    def given(self) -> str:
+    def acceptance_from(self) -> str:
         """What was known of acceptance."""
         if self.without_tau:
             return "nothing" if self.row.tau is None else "nothing (tau hidden)"
@@ -68,7 +68,12 @@ class Validation:
     def plain(self) -> dict[str, object]:
         """As JSON holds it."""
         rows = [
-            {"id": entry.row.name, "half": entry.half, "given": entry.given, "published": entry.row.speedup}
+            {
+                "id": entry.row.name,
+                "half": entry.half,
+                "given": entry.acceptance_from,
+                "published": entry.row.speedup,
+            }
             | {"predicted": asdict(entry.predicted)}
             for entry in self.checked
         ]
@@ -98,7 +103,7 @@ def _check(row: PublishedRow, notes: str) -> Iterator[CheckedRow]:
 
 
 def _by_half(entry: CheckedRow) -> tuple[str, ...]:
-    return entry.half, entry.given
+    return entry.half, entry.acceptance_from
 
 
 def _batch(entry: CheckedRow) -> str:

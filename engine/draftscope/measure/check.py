@@ -147,7 +147,7 @@ def steps(
             temperature=CHAIN_T if chooses else TREE_T, lenience=lossy.lenience, agreement=lossy.agreement,
             draft_length=length.draft_length, confidence=length.confidence,
         )  # fmt: skip
-        runs = _ended(
+        runs = _with_failures(
             run_on_active_texts(case, engine.with_tree(even(TREE)), settings, samples), names_of_findings(tested)
         )
         for result in _timed(runs, f"joint distribution, {samples} samples", len(rules) - after):
@@ -172,7 +172,7 @@ def _guarded(test: Callable[[GreedyTest], GreedySteps], case: GreedyTest, name: 
         return _engine_error(name, error)
 
 
-def _ended(runs: Iterator[float | Finding], names: Sequence[str]) -> Iterator[float | Finding]:
+def _with_failures(runs: Iterator[float | Finding], names: Sequence[str]) -> Iterator[float | Finding]:
     """The same; where the engine ends with an exception, that is the finding of each of `names` that was not made."""
     made = 0
     try:

@@ -67,14 +67,14 @@ def compare(
             if lane in refused:
                 continue
             try:
-                event = yield from _once(engine, prompt, lane, settings, measured[lane])
+                event = yield from _run_once(engine, prompt, lane, settings, measured[lane])
             except DraftscopeError as error:
                 refused.add(lane)
-                event = _about(lane, settings).model_copy(update={"refused": str(error)})
+                event = _describe_lane(lane, settings).model_copy(update={"refused": str(error)})
             yield event
 
 
-def _once(
+def _run_once(
     engine: DecodingEngine, prompt: str, lane: str, settings: Settings, so_far: _Measured
 ) -> Steps[Progress | None, ComparedLane]:
     """One more whole run."""
@@ -87,7 +87,7 @@ def _once(
         so_far.forwards += step.tree.forward_ms
         so_far.rounds.append(step.end - step.start)
     so_far.seconds.append(run.clock_ms / 1e3)
-    return _about(lane, settings).model_copy(
+    return _describe_lane(lane, settings).model_copy(
         update={
             "tokens": len(run.token_ids),
             "rounds": rounds,
@@ -99,7 +99,7 @@ def _once(
     )
 
 
-def _about(lane: str, settings: Settings) -> ComparedLane:
+def _describe_lane(lane: str, settings: Settings) -> ComparedLane:
     info = drafters.find(settings.drafter)
     return ComparedLane(
         lane=lane,

@@ -69,7 +69,7 @@ def greedy_identity(case: GreedyTest) -> GreedySteps:
     for prompt, plain in zip(case.prompts, case.plain, strict=True):
         written = case.greedy(prompt, case.drafter, case.tokens)
         yield None
-        equal += _common(plain, written)
+        equal += _count_equal(plain, written)
         if written == plain:
             continue
         parting = case.parting(prompt, plain, written)
@@ -130,10 +130,10 @@ def begun_again(case: GreedyTest) -> GreedySteps:
     settings = Settings.of(
         drafter=case.drafter, temperature=0.0 if by_clock else 1.0, max_new_tokens=24, seed=case.seed
     )
-    undisturbed = _written(case.engine, case.prompts[0], settings)
+    undisturbed = _decode_tokens(case.engine, case.prompts[0], settings)
     yield None
     next(case.engine.start(case.prompts[-1], settings, record=False).steps())
-    again = _written(case.engine, case.prompts[0], settings)
+    again = _decode_tokens(case.engine, case.prompts[0], settings)
     if again != undisturbed and by_clock:
         parting = case.parting(case.prompts[0], undisturbed, again)
         if parting is not None and parting.tie:
@@ -177,14 +177,14 @@ def _with_ties(detail: str, partings: Sequence[str], case: GreedyTest) -> str:
 TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch)
 
 
-def _written(engine: DecodingEngine, prompt: str, settings: Settings) -> list[int]:
+def _decode_tokens(engine: DecodingEngine, prompt: str, settings: Settings) -> list[int]:
     run = engine.start(prompt, settings, record=False)
     for _ in run.steps():
         pass
     return run.token_ids
 
 
-def _common(first: Sequence[int], second: Sequence[int]) -> int:
+def _count_equal(first: Sequence[int], second: Sequence[int]) -> int:
     """The number of equal leading tokens."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))

@@ -14,7 +14,6 @@ from draftscope.base.markdown import one_line, table
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
-from draftscope.measure.bench.statistics import Interval
 
 METHOD = """{tokens} tokens per text, including prefill; ends of text are ignored; {repeats} interleaved repeats after
 one warm-up pass. Ratios are over plain decoding in the same repeat of the same prompt, in brackets 95% bootstrap
@@ -86,8 +85,8 @@ def choosers_table(rows: pd.DataFrame) -> str:
     lines = [
         [
             row["kind"], f"{row['temperature']:g}", str(row["concurrency"]), row["name"], row["setting"],
-            *(_shown(row[name]) for name in facts), _interval(row["ratio_to_plain"]),
-            f"{row['best']}: {_interval(row['best_ratio'])}", f"{row['regret']:.1%}", _interval(row["ratio_to_best"]),
+            *(_shown(row[name]) for name in facts), str(row["ratio_to_plain"]),
+            f"{row['best']}: {row['best_ratio']}", f"{row['regret']:.1%}", str(row["ratio_to_best"]),
             _share(row["held_out"]),
         ]
         for row in _records(rows)
@@ -114,10 +113,6 @@ def _speed(row: dict[str, Any]) -> str:
     best = not row["policy"] and row["regret"] == 0
     loops = " ~" if row["looping"] == row["runs"] else ""
     return f"{f'**{ratio}**' if best else ratio} ({row['tokens_per_round']:.2f}){loops}"
-
-
-def _interval(ratio: Interval) -> str:
-    return f"{ratio.median:.2f}" + (f" [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio.low < ratio.high else "")
 
 
 def _shown(value: Any) -> str:

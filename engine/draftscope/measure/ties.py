@@ -65,7 +65,7 @@ class Rounding:
         """The largest change of a lead by rounding, and the leads of plain's tokens over the second best, in fp32."""
         largest, leads = 0.0, []
         for prompt, written in self._texts:
-            right, logits = self._right(prompt, written), self._logits(prompt, written)
+            right, logits = self._exact_logits(prompt, written), self._logits(prompt, written)
             best = right.topk(min(RIVALS, right.shape[-1]), -1)
             lead, rounded = (values[:, :1] - values for values in (best.values, logits.gather(-1, best.indices)))
             scale = float(best.values.abs().max())
@@ -89,7 +89,7 @@ class Rounding:
         at = next((i for i, (a, b) in pairs if a != b), None)
         if at is None:
             return None
-        right = self._right(prompt, list(written))[at:]
+        right = self._exact_logits(prompt, list(written))[at:]
         tokens = torch.tensor(written[at:], device=right.device)[:, None]
         behind = right.amax(-1) - right.gather(-1, tokens)[:, 0]
         gap = abs(float(right[0, expected[at]] - right[0, written[at]]))
@@ -104,7 +104,7 @@ class Rounding:
             f"{expected}"
         )
 
-    def _right(self, prompt: list[int], written: list[int]) -> Tensor:
+    def _exact_logits(self, prompt: list[int], written: list[int]) -> Tensor:
         """Logits [T, V] in fp32 from which each of `written` [T] was to be chosen."""
         return fp32_logits(self._lab.target, [*prompt, *written[:-1]])[len(prompt) - 1 :]
 

@@ -157,7 +157,7 @@ class Model:
         """An empty cache of `capacity` slots for each of `batch` sequences. DraftscopeError if it does not fit."""
         if isinstance(self.run, Mamba2):
             return self.run.cache(batch, self.device)
-        if self.graphs is None or self.graphs.kept(batch, capacity) is None:
+        if self.graphs is None or self.graphs.smallest_free(batch, capacity) is None:
             self._make_room(batch, capacity)
         if isinstance(self.run, Hybrid):
             return self.run.cache(batch, capacity, self.device)

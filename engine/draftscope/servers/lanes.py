@@ -18,16 +18,16 @@ from draftscope.servers.race import Lane, RacePrompt
 from draftscope.servers.wire import WireLimits
 
 
-def parse_servers(written: Sequence[str], also: Sequence[str] = ()) -> Mapping[str, str]:
+def parse_servers(written: Sequence[str], other_lanes: Sequence[str] = ()) -> Mapping[str, str]:
     """Name -> URL of the servers that were written, or if none was, of those in the environment.
 
-    `also` are the names of other lanes. Raises `DraftscopeError` for a name that occurs twice.
+    Raises `DraftscopeError` for a name that occurs twice.
     """
     pairs = [named(text) for text in written] or list(from_environment())
-    times = Counter([name for name, _ in pairs] + list(also))
+    times = Counter([name for name, _ in pairs] + list(other_lanes))
     if twice := [name for name, number in times.items() if number > 1]:
         raise DraftscopeError(f"Two lanes are called '{twice[0]}'; write NAME=URL with different names.")
-    if not pairs and not also:
+    if not pairs and not other_lanes:
         raise DraftscopeError(f"There is no server; give --server NAME=URL, or list them in {LISTED}.")
     return dict(pairs)
 

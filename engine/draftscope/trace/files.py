@@ -47,11 +47,11 @@ def write(path: str | Path, events: Iterable[AnyEvent]) -> None:
 
     Raises `DraftscopeError` if the file cannot be opened or written.
     """
-    for _ in written(path, events):
+    for _ in write_through(path, events):
         pass
 
 
-def written(path: str | Path, events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
+def write_through(path: str | Path, events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
     """Passes events on and writes them. A full disk ends the file, not the events: `DraftscopeError` comes after the
     last of them. If the file cannot be opened, it comes before the first."""
     path = Path(path)

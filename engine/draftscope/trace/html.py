@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -55,11 +55,12 @@ def page(events: Iterable[AnyEvent]) -> str:
         raise DraftscopeError("These events hold no round, so there is nothing to play; record a run with record=True.")
     start = next((event for event in kept if isinstance(event, RunStart)), None)
     style = (assets() / "player.css").read_text(encoding="utf-8")
+    colours = f"{root_colours()}\n.dark {{ {css_variables(palette()['dark'])} }}"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{NOTHING_OUTSIDE}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(_title(start.prompt if start else ''))}</title><style>{_colours()}\n{style}</style>"
+        f"<title>{escape(_title(start.prompt if start else ''))}</title><style>{colours}\n{style}</style>"
         f"<script>{script()}</script></head><body>"
         '<header><h1>Draftscope</h1><button type="button" id="theme">◐ Theme</button></header>'
         "<noscript><p>This page plays a recorded run; it needs scripts to do so, and fetches nothing.</p></noscript>"
@@ -87,6 +88,15 @@ def palette() -> dict[str, Any]:
     return loaded
 
 
+def css_variables(values: Mapping[str, str]) -> str:
+    return " ".join(f"--{name}: {value};" for name, value in values.items())
+
+
+def root_colours() -> str:
+    """The light colours and the faces as CSS, for the whole document."""
+    return f":root {{ {css_variables(palette()['light'] | {name: palette()[name] for name in ('sans', 'mono')})} }}"
+
+
 def inline(value: object) -> str:
     """JSON that may stand inside a script element."""
     return json.dumps(value).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
@@ -105,10 +115,3 @@ def _delta(events: list[AnyEvent]) -> str:
 def _title(prompt: str) -> str:
     words = " ".join(prompt.split())
     return f"Draftscope: {words if len(words) <= TITLE_LENGTH else words[:TITLE_LENGTH].rstrip() + ' …'}"
-
-
-def _colours() -> str:
-    def variables(name: str) -> str:
-        return " ".join(f"--{key}: {value};" for key, value in palette()[name].items())
-
-    return f":root {{ --sans: {palette()['sans']}; {variables('light')} }}\n.dark {{ {variables('dark')} }}"

@@ -32,13 +32,13 @@ class Recorded:
     """Events, and the tables and files that are made of them. Every table names its run, drafter, prompt, seed,
     temperature and gamma, so that tables of several runs can be joined. Times are milliseconds."""
 
-    events: tuple[AnyEvent, ...]
+    events: Sequence[AnyEvent]
 
     @property
     def tokens(self) -> pd.DataFrame:
         """A row for each emitted token (`trace.tables.TOKENS`): text, p, q, whether it was drafted, when it came.
 
-        Raises `DraftscopeError` if pandas is not installed or no round was recorded.
+        Raises `DraftscopeError` if no round was recorded.
         """
         return self._frame("tokens")
 
@@ -57,6 +57,11 @@ class Recorded:
         Raises `DraftscopeError` like `tokens`.
         """
         return self._frame("decisions")
+
+    @property
+    def arrivals(self) -> list[Round | Burst]:
+        """The rounds; of a server's run, whose rounds are not seen, the bursts in which its tokens came."""
+        return [event for event in self.events if isinstance(event, Round | Burst)]
 
     @property
     def round_events(self) -> list[Round]:
@@ -91,7 +96,7 @@ class Recorded:
         return html.Shown(html.page(self.events), height)
 
     def _frame(self, what: str) -> pd.DataFrame:
-        if not any(isinstance(event, Round | Burst) for event in self.events):
+        if not self.arrivals:
             raise DraftscopeError(UNRECORDED)
         return tables.frame(self.events, what)
 
@@ -106,16 +111,19 @@ class Result(Recorded):
         return next(event for event in self.events if isinstance(event, RunStart))
 
     @cached_property
+    def end(self) -> RunEnd | None:
+        """Why it ended, and with which text; None where the recording breaks off before."""
+        return next((event for event in self.events if isinstance(event, RunEnd)), None)
+
+    @cached_property
     def text(self) -> str:
         """Everything that was written."""
-        end = self._end
-        return "".join(event.text_delta for event in self.round_events) if end is None else end.text
+        return "".join(event.text_delta for event in self.arrivals) if self.end is None else self.end.text
 
     @cached_property
     def token_ids(self) -> list[int]:
         """The ids of all tokens that were written."""
-        end = self._end
-        return [token for event in self.round_events for token in event.emitted] if end is None else end.token_ids
+        return [token for event in self.arrivals for token in event.emitted] if self.end is None else self.end.token_ids
 
     @cached_property
     def metrics(self) -> metrics.Metrics:
@@ -129,11 +137,7 @@ class Result(Recorded):
 
     @property
     def _unrecorded(self) -> bool:
-        return bool(self.token_ids) and not any(isinstance(event, Round | Burst) for event in self.events)
-
-    @property
-    def _end(self) -> RunEnd | None:
-        return next((event for event in self.events if isinstance(event, RunEnd)), None)
+        return bool(self.token_ids) and not self.arrivals
 
     def __repr__(self) -> str:
         return f"Result({_sentence(self)}, text={_cut(self.text)!r})"

@@ -122,14 +122,15 @@ RUNS = {"run": "string", "lane": "string"} | LABELS | {
 def frame(events: Iterable[AnyEvent], what: str = "tokens") -> pd.DataFrame:
     """One table of `events`: `tokens`, `rounds` or `decisions`, lane after lane, with the columns declared above.
 
-    Raises `DraftscopeError` for an unknown table, or if pandas is not installed.
+    Raises `DraftscopeError` for an unknown table.
     """
-    pandas = _pandas()
+    import pandas as pd
+
     if what not in TABLES:
         raise DraftscopeError(f"what = '{what}': choose {', '.join(TABLES)}.")
     rows, columns = TABLES[what]
     records = [row | rounds.labels for rounds in _lanes(events) for row in rows(rounds)]
-    table = pandas.DataFrame(records, columns=list(columns))
+    table = pd.DataFrame(records, columns=list(columns))
     lacking = {name for name in columns if table[name].isna().any()}  # a server does not say what it drafted
     kinds = {name: "Int64" if kind == "int64" and name in lacking else kind for name, kind in columns.items()}
     typed: pd.DataFrame = table.astype(kinds)
@@ -137,24 +138,15 @@ def frame(events: Iterable[AnyEvent], what: str = "tokens") -> pd.DataFrame:
 
 
 def runs(finished: Iterable[tuple[RunStart, Metrics, str]]) -> pd.DataFrame:
-    """A row for each run: where it began, its metrics and its text; its columns are `RUNS`.
+    """A row for each run: where it began, its metrics and its text; its columns are `RUNS`."""
+    import pandas as pd
 
-    Raises `DraftscopeError` if pandas is not installed.
-    """
     rows = [
         {"run": start.run, "lane": start.lane, "text": text} | _labels(start) | counts.model_dump(include=set(RUNS))
         for start, counts, text in finished
     ]
-    table: pd.DataFrame = _pandas().DataFrame(rows, columns=list(RUNS)).astype(RUNS)
+    table: pd.DataFrame = pd.DataFrame(rows, columns=list(RUNS)).astype(RUNS)
     return table
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ModuleNotFoundError:
-        raise DraftscopeError("Tables need pandas; install it with: pip install 'draftscope[export]'") from None
-    return pandas
 
 
 def _lanes(events: Iterable[AnyEvent]) -> Iterable[RoundTable]:

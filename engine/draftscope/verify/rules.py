@@ -166,7 +166,7 @@ def top_k_accepts(p: Distribution[Number], token: int, count: int) -> bool:
     return bool(p[token]) and sum(x > p[token] for x in p) < count
 
 
-def written(q: Distribution[Number], accept: Sequence[Number], last: Distribution[Number]) -> list[Number]:
+def output_distribution(q: Distribution[Number], accept: Sequence[Number], last: Distribution[Number]) -> list[Number]:
     """Output distribution of one draft from q: q a + (1 - sum q a) r, where a is `accept` and r is `last`."""
     taken = [y * a for y, a in zip(q, accept, strict=True)]
     rest = 1 - _total(taken)

@@ -21,7 +21,6 @@ from draftscope_app.cli.fields import Given, option, options_of, read_options, t
 if TYPE_CHECKING:
     from draftscope.advise.planned import TypedValues
     from draftscope.advise.report import AdviceReport
-    from draftscope.measure.bench.statistics import Interval
 
 ASKED, ELSEWHERE = "The question", "Measured elsewhere"
 DEFAULT = Question()
@@ -119,7 +118,7 @@ def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceR
         return planned(question, values)
     chosen, drafter = options.models(loading)
     engine = options.load(chosen)
-    with terminal.following("Calibrating") as watch:
+    with terminal.show_progress("Calibrating") as watch:
         calibration = last(engine.calibrated(), watch)
     if calibration.doubts:
         raise DisturbedError(f"{' '.join(calibration.doubts)} {costs.NOT_KEPT}")
@@ -150,7 +149,7 @@ def _measured(
         f"This takes up to {question.seconds:g} s{first}; it ends as soon as the answer is clear, at temperatures 0 "
         "and 1."
     )
-    with terminal.following("Advising") as watch:
+    with terminal.show_progress("Advising") as watch:
         return advised(engine, question, selected, names, notes, watch)
 
 
@@ -162,7 +161,7 @@ def _show(report: AdviceReport) -> None:
     print()
     terminal.show(candidates_table(report))
     if report.alpha and report.measured:
-        rates = ", ".join(map(_interval, report.alpha))
+        rates = ", ".join(map(str, report.alpha))
         print(f"\nAcceptance by position, {report.chosen.candidate.name}, given that all before was accepted: {rates}")
     for ready in report.ready:
         shown = ready.settings or f"{ready.engine} {ready.note}."
@@ -180,17 +179,12 @@ def candidates_table(report: AdviceReport) -> terminal.Table:
     rows = []
     for p in sorted(shown, key=lambda p: -p.ratio.median):
         ran = measured.get(p.candidate)
-        run = _interval(ran.ratio) if ran else "-"
+        run = str(ran.ratio) if ran else "-"
         same = f"{ran.predicted:.2f}" if ran else "-"
         rows.append([p.candidate.name, f"{p.tau.median:.2f}", f"{p.cost:.2f}", f"{p.ratio.median:.2f}", same, run])
     head = ["candidate", "tokens a round", "cost of a round", "predicted", "predicted for the run", "measured"]
     title = "Over plain decoding; the cost of a round is in rounds of plain decoding:"
     return terminal.Table(head, rows, frozenset(range(1, len(head))), title)
-
-
-def _interval(ratio: Interval) -> str:
-    """Without brackets where a single prompt leaves no ratio."""
-    return f"{ratio.median:.2f}" + (f" [{ratio.low:.2f}, {ratio.high:.2f}]" if ratio.low < ratio.high else "")
 
 
 def _write_page(report: AdviceReport, file: Path) -> None:

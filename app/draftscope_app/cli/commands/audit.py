@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, reason
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.audited import ASKED, Options, audited, audited_inside, exit_code
 from draftscope_app.cli.exit_codes import ExitCode
@@ -29,7 +29,7 @@ SAME = ("target", "settings")  # of a baseline and a report that may be compared
 SAMPLING = options.sampling_options(without=("stop",), temperature=1.0)
 
 
-def _written(flag: str, about: str) -> Any:
+def _output_option(flag: str, about: str) -> Any:
     return typer.Option(flag, metavar="FILE", help=about, rich_help_panel=options.OUTPUT)
 
 
@@ -42,11 +42,11 @@ def audit(
     sampling: Given,
     loading: Given,
     inside: Annotated[bool, typer.Option("--inside", help=INSIDE, rich_help_panel=ASKED)] = False,
-    json: Annotated[Path | None, _written("--json", "the report as JSON; - prints it")] = None,
-    junit: Annotated[Path | None, _written("--junit", "what was tested as JUnit XML")] = None,
-    summary: Annotated[Path | None, _written("--summary", "a summary in Markdown is appended")] = None,
+    json: Annotated[Path | None, _output_option("--json", "the report as JSON; - prints it")] = None,
+    junit: Annotated[Path | None, _output_option("--junit", "what was tested as JUnit XML")] = None,
+    summary: Annotated[Path | None, _output_option("--summary", "a summary in Markdown is appended")] = None,
     baseline: Annotated[
-        Path | None, _written("--baseline", "an earlier report of --json, whose differences do not fail again")
+        Path | None, _output_option("--baseline", "an earlier report of --json, whose differences do not fail again")
     ] = None,
 ) -> int:
     """Ask whether a server's output is still its target's.
@@ -66,7 +66,7 @@ def audit(
         return _inside(url, chosen, sampling, json)
     before = None if baseline is None else _baseline(baseline)
     report = audited(url, chosen, loading, sampling)
-    known = frozenset() if before is None else _known(report, before, str(baseline))
+    known = frozenset() if before is None else _in_baseline(report, before, str(baseline))
     code = exit_code(report, known)
     _write(report, known, code, json, junit, summary)
     if str(json) != "-":
@@ -111,10 +111,12 @@ def _baseline(path: Path) -> Mapping[str, Any]:
         report = jsonlib.loads(path.read_text(encoding="utf-8"))
         return {name: report[name] for name in (*SAME, "differences")}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DraftscopeError(f"--baseline {path}: not a report of 'draftscope audit --json' ({error}).") from None
+        raise DraftscopeError(
+            f"--baseline {path}: not a report of 'draftscope audit --json' ({reason(error)})."
+        ) from None
 
 
-def _known(report: AuditReport, before: Mapping[str, Any], path: str) -> frozenset[str]:
+def _in_baseline(report: AuditReport, before: Mapping[str, Any], path: str) -> frozenset[str]:
     """The differences of the baseline. Raises `DraftscopeError` where it is about something else."""
     now = report.as_json()
     for name in SAME:

@@ -29,7 +29,7 @@ def bench(
     wanted: Given,
     loading: Given,
     prompts: plans.Prompts = None,
-    quick: Annotated[bool, options.said(BRIEFLY, None, plans.MEASURED, "--quick")] = False,
+    quick: Annotated[bool, options.make_option(BRIEFLY, None, plans.MEASURED, "--quick")] = False,
     out: plans.Out = Path("bench"),
     json: options.Json = False,
 ) -> int:
@@ -37,7 +37,7 @@ def bench(
 
     Prints the tables and writes them to bench.json, bench.md and bench.html, which also has plots.
     """
-    plan = plans.planned(wanted, QUICK if quick else BenchPlan())
+    plan = plans.make_plan(wanted, QUICK if quick else BenchPlan())
     selected, notes = texts(plan, prompts)
     plans.prepare_folder(out)
     from draftscope.measure.bench.benchmark import benchmark, save
@@ -67,14 +67,13 @@ def _loaded(chosen: LoadSettings) -> tuple[DecodingEngine, list[str]]:
 
 
 def _page(report: BenchReport, out: Path) -> list[str]:
-    """Writes `bench.html`; says so where plotly or pandas is not installed."""
+    """Writes `bench.html`; says so where plotly is not installed."""
     try:
         from draftscope_app.reports.bench_page import page
     except ModuleNotFoundError as error:
-        missing = str(error.name).partition(".")[0]
-        if missing not in ("plotly", "pandas"):
+        if not str(error.name).startswith("plotly"):
             raise
-        terminal.print_note(f"bench.html needs {missing}; install it with: pip install 'draftscope[app]'.")
+        terminal.print_note("bench.html needs plotly; install it with: pip install 'draftscope[app]'.")
         return []
     (out / "bench.html").write_text(page(jsonlib.loads(report.as_json())), encoding="utf-8")
     return ["bench.html"]

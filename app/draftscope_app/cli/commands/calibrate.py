@@ -49,14 +49,15 @@ def calibrate(
         refuse_unavailable(engine, drafters.find(name))
         if not drafting_of(engine, [name]):
             raise DraftscopeError(f"--drafter {name}: its rounds are not calibrated; 'draftscope bench' measures it.")
-    with terminal.following("Calibrating") as watch:
+    with terminal.show_progress("Calibrating") as watch:
         calibration = last(calibration_of(engine, watch, names, again))
     if calibration.doubts:
         for sentence in (*calibration.doubts, costs.NOT_KEPT):
             terminal.print_note(sentence)
     elif costs.load_saved(calibration.measured_for) is None:
         terminal.print_note(
-            f"'{costs.home()}' cannot be written, so this is not kept; set DRAFTSCOPE_CACHE to another folder."
+            f"'{costs.calibration_folder()}' cannot be written, so this is not kept; set DRAFTSCOPE_CACHE to another "
+            "folder."
         )
     if json:
         print(calibration.model_dump_json())
@@ -134,11 +135,11 @@ def _noise(saved: Calibration) -> str:
 
 def _bits(saved: Calibration) -> str:
     """What holds of greedy text, for drafters of chains and of trees: a sentence each."""
-    return "\n".join(_bits_of(saved, branches) for branches in sorted({shape.branches for shape in saved.row_bits}))
+    return "\n".join(_bits_of(saved, branches) for branches in sorted({shape.branches for shape in saved.row_rounding}))
 
 
 def _bits_of(saved: Calibration, branches: bool) -> str:
-    shapes = [shape for shape in saved.row_bits if shape.branches == branches]
+    shapes = [shape for shape in saved.row_rounding if shape.branches == branches]
     rows, differing = sum(shape.rows for shape in shapes), sum(shape.differing for shape in shapes)
     what = f"Rows of a {'tree' if branches else 'chain'}"
     who = f"greedy text of {'tree' if branches else 'chain'} drafters"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json as jsonlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +17,7 @@ from draftscope.base.machine import machine_words
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes, whole
+from draftscope_app.engine import commands
 
 if TYPE_CHECKING:
     from draftscope.claims.claim import Claim, JudgedClaim
@@ -50,23 +53,52 @@ def claims(
     whose results are missing names the command that measures it.
     """
     from draftscope.claims import saved
-    from draftscope_app.cli import claim_runs
 
     chosen, wanted = _chosen(number), read_options(Options, given)
     if wanted.run is not None:
-        claim_runs.run(chosen, wanted.run, wanted.seconds, terminal.print_note)
+        run_commands(chosen, wanted.run, wanted.seconds, terminal.print_note)
     evidence = _evidence(wanted)
     if wanted.save is not None:
         saved.save(wanted.save, evidence)
         terminal.print_note(f"wrote {wanted.save}.")
     judged = [(claim, claim.judged(evidence)) for claim in chosen]
     if json:
-        print(jsonlib.dumps([saved.values(claim, outcome) for claim, outcome in judged]))
+        print(jsonlib.dumps([saved.claim_values(claim, outcome) for claim, outcome in judged]))
     elif number is not None:
         _show_one(*judged[0], evidence)
     else:
         _show_all(judged, evidence)
     return ExitCode.OK
+
+
+def commands_to_run(claims: Iterable[Claim]) -> list[str]:
+    """The commands of these claims, each once; only those whose files are read."""
+    every = dict.fromkeys(claim.command for claim in claims if claim.judge is not None)
+    return [command for command in every if commands.runnable(command)]
+
+
+def run_commands(claims: Iterable[Claim], root: Path, seconds: float, say: Callable[[str], None]) -> None:
+    """Runs what has no results in `root` yet, within that time, each into a folder of its own. A command that fails or
+    takes too long is said, and the next one runs."""
+    until = time.monotonic() + seconds
+    for command in commands_to_run(claims):
+        folder, left = commands.folder_of(command, root), until - time.monotonic()
+        if folder.exists() and any(folder.glob("*.json")):
+            continue
+        if left <= 0:
+            say(f"Not run, since the {seconds:g} s are over: {command}")
+            continue
+        say(f"Running {command} ...")
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            asyncio.run(_wait_for(command, folder, left))
+        except DraftscopeError as error:
+            say(str(error))
+
+
+async def _wait_for(command: str, folder: Path, seconds: float) -> None:
+    async for _ in commands.running(command, folder, seconds):
+        pass
 
 
 def _chosen(number: int | None) -> Sequence[Claim]:

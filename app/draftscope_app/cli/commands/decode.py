@@ -12,7 +12,7 @@ import typer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps, last, said, stoppable
-from draftscope.drafters.options import known_options
+from draftscope.trace.result import Result
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
@@ -20,7 +20,6 @@ from draftscope_app.cli.terminal import interruptible
 from draftscope_app.reports import lanes
 
 if TYPE_CHECKING:
-    from draftscope.drafters import DrafterInfo
     from draftscope.trace.events import AnyEvent
 
 Show = Callable[["AnyEvent"], None]
@@ -37,9 +36,9 @@ def decode(
     loading: Given,
     chosen: Given,
     *,
-    trace: Annotated[Path | None, options.said(TRACE, "FILE", options.OUTPUT)] = None,
-    server: Annotated[str | None, options.said("a vLLM that writes the text", "URL", SERVER)] = None,
-    inside: Annotated[bool, options.said(INSIDE, None, SERVER, "--inside")] = False,
+    trace: Annotated[Path | None, options.make_option(TRACE, "FILE", options.OUTPUT)] = None,
+    server: Annotated[str | None, options.make_option("a vLLM that writes the text", "URL", SERVER)] = None,
+    inside: Annotated[bool, options.make_option(INSIDE, None, SERVER, "--inside")] = False,
     json: options.Json = False,
 ) -> int:
     """Decode a prompt: print the text while it is written, then a summary on stderr.
@@ -65,24 +64,25 @@ def decode(
     engine = options.load(load)
     if drafter is None:
         settings = settings.model_copy(update={"drafter": default_drafter(engine)})
-    _say_what_is_not_read(drafters.find(settings.drafter), chosen)
+    _say_what_is_not_read(settings.drafter, chosen)
     opening = engine.opening(text, settings)
-    with terminal.following("Measuring") as watch:
+    with terminal.show_progress("Measuring") as watch:
         lane = last(opening, watch)
     with _shown(settings.max_new_tokens if json else None) as show:
         events, lost = _decode(race([lane]), show, trace)
     return _print_result(events, json, lost)
 
 
-def _say_what_is_not_read(drafter: DrafterInfo, chosen: Given) -> None:
-    unread = [name for name in chosen if name in known_options() and name not in drafter.uses]
-    if unread:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in unread)
-        terminal.print_note(f"'{drafter.name}' does not read {flags}.")
+def _say_what_is_not_read(drafter: str, chosen: Given) -> None:
+    from draftscope.drafters.registry import unread
+
+    if names := unread([drafter], chosen):
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        terminal.print_note(f"'{drafter}' does not read {flags}.")
 
 
 def _print_result(events: list[AnyEvent], json: bool, lost: DraftscopeError | None) -> int:
-    done = lanes.lanes(events)[0].decoded()
+    done = lanes.decoded(Result(tuple(events)))
     if json:
         print(lanes.as_json(done))
     else:
@@ -137,7 +137,7 @@ def _decode(
     with interruptible() as interrupted:
         coming: Iterator[AnyEvent] = said(stoppable(steps, interrupted))
         try:
-            for event in coming if trace is None else files.written(trace, coming):
+            for event in coming if trace is None else files.write_through(trace, coming):
                 events.append(event)
                 show(event)
         except DraftscopeError as error:

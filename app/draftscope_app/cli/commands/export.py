@@ -15,8 +15,8 @@ WHAT = "tokens, rounds or decisions: a table with a row for each; page: one HTML
 TO = "ends in .csv, .parquet or .jsonl; a page ends in .html; default: stdout"
 NAMES = ["tokens", "rounds", "decisions", "page"]
 
-What = Annotated[str, options.said(WHAT, "NAME", options.OUTPUT, autocompletion=lambda: NAMES)]
-To = Annotated[Path | None, options.said(TO, "FILE", options.OUTPUT)]
+What = Annotated[str, options.make_option(WHAT, "NAME", options.OUTPUT, autocompletion=lambda: NAMES)]
+To = Annotated[Path | None, options.make_option(TO, "FILE", options.OUTPUT)]
 
 
 def export(trace: options.Trace, what: What = "tokens", to: To = None) -> int:
@@ -24,45 +24,28 @@ def export(trace: options.Trace, what: What = "tokens", to: To = None) -> int:
 
     Of a file that was cut short, everything before the cut is written, and a warning says so.
     """
-    recording = _page(trace, to) if what == "page" else _table(trace, what, to)
+    from draftscope.trace import html, tables
+
+    if to is not None:
+        if what != "page":
+            tables.refuse_format(to)
+        elif to.suffix not in (".html", ".htm"):
+            raise DraftscopeError(f"'{to}': name a file that ends in .html.")
+        if trace.exists() and to.exists() and trace.samefile(to):
+            raise DraftscopeError(f"--to {to} is the trace itself, which would be lost; choose another file.")
+    recording = files.read(trace)
+    if what == "page":
+        page = html.page(recording.events)
+        if len(html.first_run(recording.events)) < len(recording.events):
+            terminal.print_note(f"'{trace}' holds several runs; the page plays the first.")
+        if to is None:
+            sys.stdout.write(page)
+        else:
+            write_text(to, page)
+    elif to is None:
+        tables.frame(recording.events, what).to_csv(sys.stdout, index=False, lineterminator="\n")
+    else:
+        tables.write(tables.frame(recording.events, what), to)
     if recording.warning:
         terminal.print_note(recording.warning)
     return ExitCode.OK
-
-
-def _table(trace: Path, what: str, to: Path | None) -> files.Recording:
-    from draftscope.trace import tables
-
-    if to is not None:
-        tables.refuse_format(to)
-        _refuse_itself(trace, to)
-    recording = files.read(trace)
-    table = tables.frame(recording.events, what)
-    if to is None:
-        table.to_csv(sys.stdout, index=False, lineterminator="\n")
-    else:
-        tables.write(table, to)
-    return recording
-
-
-def _page(trace: Path, to: Path | None) -> files.Recording:
-    from draftscope.trace import html as player
-
-    if to is not None and to.suffix not in (".html", ".htm"):
-        raise DraftscopeError(f"'{to}': name a file that ends in .html.")
-    if to is not None:
-        _refuse_itself(trace, to)
-    recording = files.read(trace)
-    html = player.page(recording.events)
-    if len(player.first_run(recording.events)) < len(recording.events):
-        terminal.print_note(f"'{trace}' holds several runs; the page plays the first.")
-    if to is None:
-        sys.stdout.write(html)
-        return recording
-    write_text(to, html)
-    return recording
-
-
-def _refuse_itself(trace: Path, to: Path) -> None:
-    if trace.exists() and to.exists() and trace.samefile(to):
-        raise DraftscopeError(f"--to {to} is the trace itself, which would be lost; choose another file.")

@@ -17,7 +17,7 @@ from draftscope_app.cli.fields import Given, takes
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
-    from draftscope.models.heads.inspected import Defect
+    from draftscope.models.heads.head_files import Defect
 
 PROMPTS, TOKENS, GAMMA = 20, 32, 4  # of the quick look at acceptance
 LEAST = 1.1  # tokens a round; below, hardly a draft is accepted: the head drafts at random

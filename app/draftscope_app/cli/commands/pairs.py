@@ -1,4 +1,4 @@
-"""`draftscope pairs`: targets with a published drafter, what they need, and whether this version runs that drafter."""
+"""`draftscope pairs`: targets with a published drafter, and what they need."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from draftscope_app.cli.exit_codes import ExitCode
 if TYPE_CHECKING:
     from draftscope.drafters.catalog import Pair
 
-FIELDS = ("target", "drafter", "kind", "gb", "gated", "runs", "note")  # the contract of --json
-HEAD = ("target", "drafter", "kind", "GB bf16", "licence", "runs", "note")
+FIELDS = ("target", "drafter", "kind", "gb", "gated", "note")  # the contract of --json
+HEAD = ("target", "drafter", "kind", "GB bf16", "licence", "note")
 
 
 def pairs(json: options.Json = False) -> int:
-    """List known pairs of models, what they need, and whether this version runs them."""
+    """List known pairs of models, and what they need."""
     from draftscope.drafters.catalog import PAIRS
 
     if json:
@@ -31,5 +31,4 @@ def pairs(json: options.Json = False) -> int:
 
 
 def _cells(pair: Pair) -> tuple[str, ...]:
-    gate, runs = "accept" if pair.gated else "-", "yes" if pair.runs else "not yet"
-    return (pair.target, pair.drafter, pair.kind, f"{pair.gb:.1f}", gate, runs, pair.note)
+    return (pair.target, pair.drafter, pair.kind, f"{pair.gb:.1f}", "accept" if pair.gated else "-", pair.note)

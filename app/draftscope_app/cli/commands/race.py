@@ -73,7 +73,9 @@ def race(
     sampling: Given,
     loading: Given,
     prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="the text to continue")] = None,
-    tokens: Annotated[int, options.said("tokens to write", "N", options.SAMPLING, "-n", "--tokens", parser=whole)] = 64,
+    tokens: Annotated[
+        int, options.make_option("tokens to write", "N", options.SAMPLING, "-n", "--tokens", parser=whole)
+    ] = 64,
     json: options.Json = False,
 ) -> int:
     """Race servers of other programs, and drafters here, on the same tokens.
@@ -140,7 +142,7 @@ def _race(field: Field, plan: Race, chosen: Options, json: bool) -> int:
     _say({**field.missing, **field.strangers})
     events: Iterable[AnyEvent] = said(field.race(plan, RUN, standing, known))
     if chosen.trace is not None:
-        events = files.written(chosen.trace, events)
+        events = files.write_through(chosen.trace, events)
     with terminal.progress("answers") as bar:
         task = bar.add_task("Racing", total=len(field.lanes) * len(plan.prompts) * plan.repeats)
         for _ in events:

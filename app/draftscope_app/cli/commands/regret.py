@@ -54,7 +54,7 @@ def regret(
 
     Prints the tables and writes them to regret.json and regret.md.
     """
-    plan = plans.planned(wanted, QUICK if quick else PLAN)
+    plan = plans.make_plan(wanted, QUICK if quick else PLAN)
     arms = tuple(dict.fromkeys(compared.get("arms", ARMS)))
     policies = tuple(dict.fromkeys(compared.get("policies", POLICIES)))
     for policy in policies:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from draftscope.trace import files
+from draftscope.trace.result import Result, read
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.reports import lanes as report
@@ -24,25 +24,24 @@ def replay(file: options.Trace, json: options.Json = False) -> int:
 
     Of a file that was cut short, everything before the cut is printed, and a warning says so.
     """
-    recording = files.read(file)
-    lanes = report.lanes(recording.events)
+    trace = read(file)
     if json:
-        print(report.as_json(Replay(warning=recording.warning, lanes=[lane.replayed() for lane in lanes])))
+        print(report.as_json(Replay(warning=trace.warning, lanes=list(map(report.replayed, trace)))))
     else:
-        for number, lane in enumerate(lanes):
+        for number, run in enumerate(trace):
             print("\n" if number else "", end="")
-            _show(lane)
-    if recording.warning:
-        terminal.print_note(recording.warning)
+            _show(run)
+    if trace.warning:
+        terminal.print_note(trace.warning)
     return ExitCode.OK
 
 
-def _show(lane: report.Lane) -> None:
+def _show(run: Result) -> None:
     """One lane for a person."""
-    metrics = lane.decoded().metrics
-    ended = f"ended by {lane.end.reason}" if lane.end else "breaks off"
-    head = f"[{lane.start.lane}] {report.origin(lane.start)}"
-    text = lane.start.prompt + lane.given + lane.text
+    metrics = report.decoded(run).metrics
+    ended = f"ended by {run.end.reason}" if run.end else "breaks off"
+    head = f"[{run.start.lane}] {report.origin(run.start)}"
+    text = run.start.prompt + report.given_text(run) + run.text
     print(report.printable("\n".join([head, "", text, "", f"{report.summary(metrics)}; {ended}"])))
-    rows = report.metric_rows(metrics, lane.solo_seconds)
+    rows = report.metric_rows(metrics, report.solo_seconds(run))
     terminal.show(terminal.Table(("metric", "value"), rows))

@@ -19,7 +19,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 7860,
     no_browser: NoBrowser = False,
-    drafter: Annotated[str | None, options.said(DRAFTER, "NAME")] = None,
+    drafter: Annotated[str | None, options.make_option(DRAFTER, "NAME")] = None,
 ) -> int:
     """Open the dashboard in a browser. Stop it with Ctrl-C.
 

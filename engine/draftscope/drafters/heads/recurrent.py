@@ -247,6 +247,7 @@ EAGLE3_SAMPLED_TREE = DrafterInfo(
     paper="Li et al. 2503.01840; the tree: Jeon et al. 2402.12374 (recursive rejection sampling without replacement)",
     create=_sampled_tree,
     options=ShapeOptions,
+    bench_shape=(2, 1, 1),
     head=head_kinds.EAGLE3,
     grows_trees=True,
 )

@@ -199,6 +199,7 @@ SAMPLED_TREE = DrafterInfo(
     paper="Jeon et al. 2402.12374 (recursive rejection sampling without replacement)",
     create=_sampled,
     options=ShapeOptions,
+    bench_shape=(2, 1, 1),
     needs_draft=True,
     grows_trees=True,
 )
@@ -208,6 +209,7 @@ TOP_K_TREE = DrafterInfo(
     paper="Miao et al. 2305.09781 (tree verification), deterministic children",
     create=_top_k,
     options=ShapeOptions,
+    bench_shape=(2, 2, 1),
     needs_draft=True,
     grows_trees=True,
 )

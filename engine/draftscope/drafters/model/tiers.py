@@ -145,7 +145,7 @@ class Tier:
         guess."""
         drafts = [_Draft(list(text), len(text) + count) for text, count in zip(texts, counts, strict=True)]
         turn = 0
-        while any(draft.left for draft in drafts):
+        while any(draft.missing for draft in drafts):
             began = perf_counter()
             self._round(drafts, index * self._most + turn)  # each turn adds a token, so there are at most `most`
             self.round_ms.append((perf_counter() - began) * 1e3)
@@ -163,14 +163,14 @@ class Tier:
     def _round(self, drafts: list[_Draft], index: int) -> None:
         """One round of speculative decoding with this tier's model as the target; finished drafts do not change."""
         texts = [draft.text for draft in drafts]
-        guesses = self.below.draft(texts, [max(0, draft.left - 1) for draft in drafts], index)
+        guesses = self.below.draft(texts, [max(0, draft.missing - 1) for draft in drafts], index)
         tree = guesses.tree(self._sampling.greedy, self.model.device)
         distribution = self._distributions(texts, guesses.tokens)
         verification = self._verify(distribution, tree, self._uniforms(index).first(tree.nodes))
         ends = torch.stack([verification.accepted, verification.last], 1).tolist()
         kept = [len(text) + accepted for text, (accepted, _) in zip(texts, ends, strict=True)]
         for b, (accepted, last) in enumerate(ends):
-            if drafts[b].left:
+            if drafts[b].missing:
                 self._cached[b] = kept[b]
                 drafts[b].add(self.model.name, guesses.tokens[b][:accepted], last, distribution[b, : accepted + 1])
         self.below.forget(kept)
@@ -226,7 +226,7 @@ class _Draft:
         self._end = end
 
     @property
-    def left(self) -> int:
+    def missing(self) -> int:
         return self._end - len(self.text)
 
     def add(self, model: str, accepted: list[int], last: int, distributions: Tensor) -> None:

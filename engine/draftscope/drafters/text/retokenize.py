@@ -33,16 +33,16 @@ class Realigner:
 
     def __init__(self, target: Any, draft: Any) -> None:
         self._target, self._draft = target, draft
-        self._ours, self._theirs = Pieces(target), Pieces(draft)
-        self._bytes = {raw: token for raw, token in known(self._ours, target).items() if len(raw) == 1}
-        self._special = {self._ours.raw(token): int(token) for token in target.all_special_ids}
-        self._kept = self._special.keys() & {self._theirs.raw(token) for token in draft.all_special_ids}
+        self._target_pieces, self._draft_pieces = Pieces(target), Pieces(draft)
+        self._bytes = {raw: token for raw, token in by_bytes(self._target_pieces, target).items() if len(raw) == 1}
+        self._special = {self._target_pieces.raw(token): int(token) for token in target.all_special_ids}
+        self._shared_special = self._special.keys() & {self._draft_pieces.raw(token) for token in draft.all_special_ids}
         adds = draft("a")["input_ids"][:1]
         self._begin = adds if adds == [draft.bos_token_id] else []
 
     def read(self, tokens: Sequence[int]) -> DraftText:
         """The target's `tokens` as text; special tokens that the draft does not have are left out."""
-        raw = b"".join(self._shown(token) for token in tokens)
+        raw = b"".join(self._visible_bytes(token) for token in tokens)
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         text = decoder.decode(raw)
         ids: list[int] = self._draft(text, add_special_tokens=False, verbose=False)["input_ids"]
@@ -54,7 +54,7 @@ class Realigner:
 
         Empty if the output does not continue an incomplete character.
         """
-        raw, end = self._written(drafted)
+        raw, end = self._bytes_until_special(drafted)
         if not raw.startswith(before.incomplete):
             return []
         rest = raw[len(before.incomplete) :]
@@ -72,24 +72,26 @@ class Realigner:
     def shared(self) -> tuple[list[int], list[int]]:
         """The tokens that both have, as draft ids and target ids: tokens of the same bytes, and shared special
         tokens."""
-        theirs = known(self._theirs, self._draft)
-        pairs = [(theirs[raw], token) for raw, token in known(self._ours, self._target).items() if raw in theirs]
-        special = {self._theirs.raw(token): int(token) for token in self._draft.all_special_ids}
-        pairs += [(special[raw], self._special[raw]) for raw in sorted(self._kept)]
+        theirs = by_bytes(self._draft_pieces, self._draft)
+        pairs = [
+            (theirs[raw], token) for raw, token in by_bytes(self._target_pieces, self._target).items() if raw in theirs
+        ]
+        special = {self._draft_pieces.raw(token): int(token) for token in self._draft.all_special_ids}
+        pairs += [(special[raw], self._special[raw]) for raw in sorted(self._shared_special)]
         return [draft for draft, _ in pairs], [target for _, target in pairs]
 
-    def _shown(self, token: int) -> bytes:
-        raw = self._ours.raw(token)
-        return raw if not self._ours.is_special(token) or raw in self._kept else b""
+    def _visible_bytes(self, token: int) -> bytes:
+        raw = self._target_pieces.raw(token)
+        return raw if not self._target_pieces.is_special(token) or raw in self._shared_special else b""
 
-    def _written(self, drafted: Sequence[int]) -> tuple[bytes, list[int]]:
+    def _bytes_until_special(self, drafted: Sequence[int]) -> tuple[bytes, list[int]]:
         """Bytes up to the draft's first special token, and that token if the target has it too."""
         raw = b""
         for token in drafted:
-            if self._theirs.is_special(token):
-                special = self._special.get(self._theirs.raw(token))
+            if self._draft_pieces.is_special(token):
+                special = self._special.get(self._draft_pieces.raw(token))
                 return raw, [special] if special is not None else []
-            raw += self._theirs.raw(token)
+            raw += self._draft_pieces.raw(token)
         return raw, []
 
     def _encoded(self, text: str, tail: str) -> list[int]:
@@ -104,7 +106,7 @@ class Realigner:
         return ids
 
 
-def known(pieces: Pieces, tokenizer: Any) -> dict[bytes, int]:
+def by_bytes(pieces: Pieces, tokenizer: Any) -> dict[bytes, int]:
     """Every token by its bytes, without special ones. Of two with the same bytes the later, which is no byte token."""
     tokens = sorted(int(token) for token in tokenizer.get_vocab().values())
     return {pieces.raw(token): token for token in tokens if not pieces.is_special(token)}

@@ -34,9 +34,9 @@ class Tli(Levels):
         pairs = [pair for pair in zip(theirs, ours, strict=True) if pair[0] < widths[0] and pair[1] < widths[1]]
         if not pairs:
             raise DraftscopeError("The draft has no token in common with the target; choose the drafter 'slem'.")
-        self._theirs, self._ours = torch.tensor(pairs, device=self._draft.device).T
-        self._to_theirs = torch.zeros(parts.vocabulary, dtype=torch.long, device=self._draft.device)
-        self._to_theirs[self._ours] = self._theirs
+        self._draft_tokens, self._target_tokens = torch.tensor(pairs, device=self._draft.device).T
+        self._to_draft = torch.zeros(parts.vocabulary, dtype=torch.long, device=self._draft.device)
+        self._to_draft[self._target_tokens] = self._draft_tokens
         self._vocabulary = parts.vocabulary
 
     def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
@@ -47,13 +47,13 @@ class Tli(Levels):
         return self._distribution(self._draft.read(texts)) if any(map(self._draft.fits, texts)) else None
 
     def below(self, form: Topology, children: Tensor, start: int) -> Tensor:
-        return self._distribution(self._draft.feed(self._to_theirs[children]))
+        return self._distribution(self._draft.feed(self._to_draft[children]))
 
     def _distribution(self, logits: Tensor) -> Tensor:
         """The draft's distribution [B, 1, V] over the target's tokens, warped over the shared tokens only."""
-        distribution = self._sampling.distribution(logits[..., self._theirs])
+        distribution = self._sampling.distribution(logits[..., self._draft_tokens])
         return distribution.new_zeros((*distribution.shape[:-1], self._vocabulary)).index_copy_(
-            -1, self._ours, distribution
+            -1, self._target_tokens, distribution
         )
 
 

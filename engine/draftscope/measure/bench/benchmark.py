@@ -13,7 +13,7 @@ from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.limit import memory_limit
 from draftscope.measure.bench.peers import opened
 from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.report import BenchReport, kept, machine, markdown, method
+from draftscope.measure.bench.report import BenchReport, kept_memory, machine, markdown, method
 from draftscope.measure.bench.rows import headlines, rows
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import Label, drafter_systems
@@ -53,7 +53,7 @@ def benchmark(
         headlines(runs),
         peer_notes,
         left_out,
-        kept(engine, plan),
+        kept_memory(engine, plan),
         limit,
         woken(engine, todo),
     )

@@ -59,7 +59,7 @@ class BenchReport:
         return json.dumps(asdict(self), indent=1)
 
 
-def kept(engine: DecodingEngine, plan: BenchPlan) -> list[KeptMemory]:
+def kept_memory(engine: DecodingEngine, plan: BenchPlan) -> list[KeptMemory]:
     """Each model's memory at the end of each context, from its shape; empty if the plan has no contexts."""
     models = [("target", engine.target), *(("draft", model) for model in engine.models[1:])]
     models += [("draft", engine.foreign.model)] if engine.foreign is not None else []
@@ -136,7 +136,7 @@ def _headline_table(headlines: Sequence[Headline]) -> str:
     cells = list(dict.fromkeys(_cell(headline) for headline in headlines))
     rows = []
     for system in dict.fromkeys(headline.name for headline in headlines):
-        by_cell = {_cell(headline): _said(headline) for headline in headlines if headline.name == system}
+        by_cell = {_cell(headline): _headline_words(headline) for headline in headlines if headline.name == system}
         rows.append([system, *(by_cell.get(cell, "-") for cell in cells)])
     title = f"Headline: tokens/s divided by plain's, median over kinds [{LEVEL:.0%} interval], without looping runs:"
     return _titled(title, table(["system", *(where(*cell) for cell in cells)], rows, "l" + "r" * len(cells)))
@@ -209,7 +209,7 @@ def _ratio(row: BenchRow) -> str:
     return f"{row.ratio_to_plain.median:.2f}{full}{length}{' ~' if row.looping == row.runs else ''}"
 
 
-def _said(headline: Headline) -> str:
+def _headline_words(headline: Headline) -> str:
     ratio = headline.ratio_to_plain
     if ratio is None:
         return f"all {headline.runs} runs loop"

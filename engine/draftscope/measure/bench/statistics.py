@@ -21,6 +21,9 @@ class Interval:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        return f"{self.median:.2f}" + (f" [{self.low:.2f}, {self.high:.2f}]" if self.low < self.high else "")
+
 
 def repeated_4grams(ids: Sequence[int]) -> float:
     """The share of 4-grams that had occurred before in the same text."""

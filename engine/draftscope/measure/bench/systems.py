@@ -14,15 +14,12 @@ from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import LOSSY
 from draftscope.decode.engine import DecodingEngine
-from draftscope.drafters.options import ShapeOptions, TreeShape
+from draftscope.drafters.options import TreeShape
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rounds import KeptStep, timed_steps
 
 OWN = "draftscope"
-SHAPES: dict[str, TreeShape] = {  # small trees for small models
-    "sampled-tree": (2, 1, 1), "topk-tree": (2, 2, 1), "eagle3-sampled-tree": (2, 1, 1),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -188,7 +185,7 @@ def drafter_systems(engine: DecodingEngine, plan: BenchPlan) -> tuple[list[Syste
     labels = [PLAIN]
     for info in able:
         gammas = plan.gammas if "gamma" in info.uses else (None,)
-        shape = SHAPES.get(info.name, ShapeOptions().shape) if "shape" in info.uses else None
+        shape = drafters.find(info.name).bench_shape if "shape" in info.uses else None
         rules = [None if rule == "block" else rule for rule in plan.rules] if "rule" in info.uses else [None]
         lengths = [None if length == "fixed" else length for length in plan.lengths]
         combined = product(gammas, rules, lengths if "draft_length" in info.uses else [None])

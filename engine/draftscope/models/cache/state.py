@@ -28,7 +28,7 @@ class Rows:
     step: Tensor  # [B, R, H] fp32: log of the share of the state that remains after the row
     decay: Tensor  # [B, R, H] fp32
 
-    def then(self, more: Rows) -> Rows:
+    def followed_by(self, more: Rows) -> Rows:
         """These rows followed by `more`."""
         pairs = zip(vars(self).values(), vars(more).values(), strict=True)
         return Rows(*(torch.cat(pair, 1) for pair in pairs))

@@ -54,7 +54,7 @@ def attend(
     if way == "packed":
         known = Common(0, known.biases)
     rows = query.reshape(len(query), keys.shape[1], -1, query.shape[3])  # [B, K, (H / K) T, D]
-    mixed = _once(rows, keys, values, mask, known, scale)
+    mixed = _attend(rows, keys, values, mask, known, scale)
     return mixed.reshape(*query.shape[:3], values.shape[3])
 
 
@@ -98,7 +98,7 @@ def has_flash(device: torch.device, dtype: torch.dtype) -> bool:
     return dtype != torch.float32 and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def _once(rows: Tensor, keys: Tensor, values: Tensor, mask: Tensor, known: Common, scale: float | None) -> Tensor:
+def _attend(rows: Tensor, keys: Tensor, values: Tensor, mask: Tensor, known: Common, scale: float | None) -> Tensor:
     """[B, K, R, D]: packed `rows` [B, K, R, D] attend to the common columns, and to the others under `mask`."""
     cut = known.columns
     bias = _bias(mask, known, rows.shape[2], rows.dtype)

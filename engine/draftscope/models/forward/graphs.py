@@ -92,7 +92,7 @@ class Graphs:
 
     def cache(self, layers: int, batch: int, capacity: int, device: torch.device, side: int) -> SlotCache:
         """An empty cache that reuses the memory of an earlier one, at least as large, if there is one."""
-        block = self.kept(batch, capacity)
+        block = self.smallest_free(batch, capacity)
         if block is None:
             block = GraphMemory((batch, -(-capacity // WIDE) * WIDE), (Store(layers), Store(side)))
         else:
@@ -104,7 +104,7 @@ class Graphs:
         weakref.finalize(cache, self._take_back, block)
         return cache
 
-    def kept(self, batch: int, capacity: int) -> GraphMemory | None:
+    def smallest_free(self, batch: int, capacity: int) -> GraphMemory | None:
         """The smallest free block that holds so many sequences and at least so many slots."""
         fit = [block for block in self._free if block.size[0] == batch and block.size[1] >= capacity]
         return min(fit, key=lambda block: block.size[1], default=None)
@@ -198,7 +198,7 @@ class Graphs:
         if cache.scattered:
             self._refuse("layers of different shapes have no common memory")
             return eager
-        buffers, outputs = self._like("in", inputs), self._like("out", eager)
+        buffers, outputs = self._buffers_like("in", inputs), self._buffers_like("out", eager)
         copy_all(buffers, inputs)
 
         def filled() -> Outputs:
@@ -223,7 +223,7 @@ class Graphs:
         self._refuse("a replay gave other bits than the eager forward")
         return call(*inputs)  # again, because the replay overwrote the rows in the cache
 
-    def _like(self, use: str, given: Outputs) -> Outputs:
+    def _buffers_like(self, use: str, given: Outputs) -> Outputs:
         """Memory for such tensors, the same for all graphs: each replay first copies into it, or is copied from it."""
         keys = [None if tensor is None else (use, i, tensor.shape, tensor.dtype) for i, tensor in enumerate(given)]
         for key, tensor in zip(keys, given, strict=True):

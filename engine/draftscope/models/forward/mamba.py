@@ -108,7 +108,7 @@ def _mixed(mixer: Any, x: Tensor, layer: LayerState, sees: Tensor, above: Tensor
     steps = step if before is None else torch.cat([before.step, step], 1)
     decay = sees.float() @ steps  # [B, T, H]
     new = Rows(conv, value * dt[..., None], key, step, decay)
-    rows = layer.rows = new if before is None else before.then(new)
+    rows = layer.rows = new if before is None else before.followed_by(new)
     out = _attended(query, decay, rows, layer.state, sees) + mixer.D.float()[:, None] * value
     return mixer.out_proj(mixer.norm(out.flatten(2), gate).to(x.dtype))  # type: ignore[no-any-return]
 

@@ -15,12 +15,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.base.errors import DraftscopeError, quoted, reason
 from draftscope.models.files import hub
 from draftscope.models.files.contents import refuse_folder
 
 WEIGHTS = ("medusa_lm_head", "model", "pytorch_model")  # prefixes of weight files; other files are training state
 SUFFIXES = (".safetensors", ".bin", ".pt")  # in order of preference
+ALL = ("vLLM", "SGLang", "llama.cpp", "here")  # who reads such files
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,15 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class Defect:
+    """`name` of a kind of defect, the sentence, and the engines that serve it wrongly."""
+
+    name: str
+    sentence: str
+    served_wrongly: tuple[str, ...] = ALL
+
+
+@dataclass(frozen=True)
 class Published:
     """A head to publish; `weights` is the name of its weight file, without suffix."""
 
@@ -78,7 +88,7 @@ def read(source: str | Path) -> Checkpoint:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise DraftscopeError(
-            f"The config.json of '{source}' is not valid JSON ({error}); download or write it again."
+            f"The config.json of '{source}' is not valid JSON ({reason(error)}); download or write it again."
         ) from None
     tensors: dict[str, Tensor] = {}
     for file in _weight_files(folder, str(source)):

@@ -30,6 +30,7 @@ from draftscope.models.heads.eagle import (
     write_eagle1,
     write_eagle3,
 )
+from draftscope.models.heads.eagle3_files import CHECKS
 from draftscope.models.heads.head import Head, OwnWeights, SharedWeights
 from draftscope.models.heads.layer import HeadShape
 from draftscope.models.heads.lessons import Blocks, Eagle1Lesson, MarkovBlocks, ParallelHeads, Unrolled
@@ -89,6 +90,7 @@ EAGLE3 = HeadNetwork(
     write_eagle3,
     _first_eagle3,
     lambda target, head: Unrolled(target, head, decaying(4, 0.8)),
+    CHECKS,
 )
 MTP = HeadNetwork(
     Mtp,

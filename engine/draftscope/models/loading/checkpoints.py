@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -233,16 +232,12 @@ def _refuse_memory(place: Place, options: CheckpointOptions) -> None:
         devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())] + [torch.device("cpu")]
     what = "quantised, as stored" if quantized else f"in {str(options.dtype).removeprefix('torch.')}"
     memory.refuse_weights(place.source, weights, cache, devices, what)
-    through_cpu = options.device.type == "cuda" and find_spec("accelerate") is None
-    if through_cpu:
-        memory.refuse_weights(place.source, weights, 0, [torch.device("cpu")], what)
 
 
 def _placing(config: Any, options: CheckpointOptions) -> dict[str, Any]:
     """The device map, and sdpa attention if the architecture supports it: its kernels are fast and take bool masks."""
     quantized = getattr(config, "quantization_config", None) is not None
-    direct = find_spec("accelerate") is not None and (quantized or options.device.type == "cuda")
-    device_map = options.device_map or ({"": options.device} if direct else None)
+    device_map = options.device_map or ({"": options.device} if quantized or options.device.type == "cuda" else None)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         return {"device_map": device_map}  # remote code chooses its own attention
     sdpa = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]._supports_sdpa

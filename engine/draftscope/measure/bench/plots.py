@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from draftscope.measure.bench.plan import where
-from draftscope_app.reports.figures import LINE_PX, OURS, PEER, PLAIN, Plot, dashed, empty_figure, marks
+from draftscope.trace.figures import LINE_PX, OURS, PEER, PLAIN, Plot, dashed, empty_figure, marks
 
 RowJson = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from draftscope.base.costs import RowBits
+from draftscope.base.costs import RowRounding
 from draftscope.base.steps import Steps
 from draftscope.models.model import Model
 from draftscope.verify.tree import Topology, chain, full
@@ -24,13 +24,13 @@ CONTEXTS = (11, 18, 25, 31, 40, 53, 67, 85)  # tokens before the rows
 
 
 def forwards_of(trees: bool) -> int:
-    """Forwards of one row in `row_bits`, in which its time goes."""
+    """Forwards of one row in `compare_rows`, in which its time goes."""
     chains = 2 * sum(drafted + 1 for drafted in CHAINS)
     return chains + (len(CONTEXTS) * prod(TREE) * (len(TREE) + 1) if trees else 0)
 
 
 @torch.inference_mode()
-def row_bits(model: Model) -> Steps[None, list[RowBits]]:
+def compare_rows(model: Model) -> Steps[None, list[RowRounding]]:
     """Rows of chains and of a tree, against the same token decoded alone after the same prefix. A step is a forward."""
     shapes = [(f"chain of {drafted}", chain(drafted, 1, model.device)) for drafted in CHAINS]
     if model.trees:
@@ -42,7 +42,7 @@ def row_bits(model: Model) -> Steps[None, list[RowBits]]:
     return results
 
 
-def _compared(model: Model, form: str, shape: Topology, contexts: list[int]) -> Steps[None, RowBits]:
+def _compared(model: Model, form: str, shape: Topology, contexts: list[int]) -> Steps[None, RowRounding]:
     rows, largest, differing = 0, 0.0, 0
     for context in contexts:
         prompt = [(7 * i + 3) % model.vocabulary for i in range(context)]
@@ -53,7 +53,7 @@ def _compared(model: Model, form: str, shape: Topology, contexts: list[int]) -> 
             rows += 1
             differing += not torch.equal(together[row], single)
             largest = max(largest, float((together[row].float() - single.float()).abs().max()))
-    return RowBits(form=form, branches=not shape.is_chain, width=shape.nodes + 1, rows=rows, differing=differing,
+    return RowRounding(form=form, branches=not shape.is_chain, width=shape.nodes + 1, rows=rows, differing=differing,
                    largest=largest)  # fmt: skip
 
 
