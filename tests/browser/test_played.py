@@ -277,6 +277,7 @@ def test_ten_thousand_draws_settle_on_p_and_the_wrong_rule_misses_it(played: Any
         page.element.get_by_role("button", name=name).click()
         page.until("e => e.shadowRoot.querySelector('.draws').dataset.n === '10000'")
         assert page.text(".draws .sum").startswith(words)
+    assert "null" not in page.text("[aria-label='Resample']")
 
 
 @pytest.mark.slow

@@ -102,7 +102,7 @@ function sideOf(words, audit, picture, side) {
     "div.audit",
     { "data-result": result },
     h("h4", words),
-    shareBars(`${words}: the target's and this server's`, rowsOf(picture, side), "the target's"),
+    drawn(shareBars(`${words}: the target's and this server's`, rowsOf(picture, side), "the target's")),
     picture.kind === "written" && h("p.note", distanceWords(picture, side)),
     h("p.verdict", resultWords(audit, result)),
     h("p.verdict-sentence", audit.verdict),
