@@ -16,8 +16,8 @@ from tests.support.browsers import assert_accessible
 pytestmark = pytest.mark.browser
 
 SHOWN = """e => ({
-    own: e.cursor.round, its: e.beside.at.round, words: e.beside.what.textContent,
-    title: e.beside.title.textContent, drawn: !e.beside.tree.root.hidden })"""
+    own: e.cursor.round, its: e.beside.at.round, words: e.beside.root.querySelector("[role=status]").textContent,
+    title: e.beside.root.querySelector("h3").textContent, drawn: e.beside.tree.root.isConnected })"""
 
 
 def raced(pair: DecodingEngine) -> list[AnyEvent]:

@@ -320,7 +320,7 @@ HELD_UP = f"e => {{ const late = {LATE}; {ROUNDS}.slice(late.index).forEach((rou
         ("Is the guess", f"{GUESS}.passed ? 'kept' : 'refused'", "so the guess was"),
         (
             "Which of these writes most",
-            f"e.lanes[{RATES}.indexOf(Math.max(...{RATES}))].name.textContent",
+            f"e.lanes[{RATES}.indexOf(Math.max(...{RATES}))].root.querySelector('h3').textContent",
             "Tokens a second, prompt included:",
         ),
         ("Which of these bursts", f"{LATE}.emitted_raw.join('').replaceAll(' ', '·')", "The waits were"),

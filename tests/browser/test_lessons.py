@@ -241,8 +241,8 @@ def test_the_command_writes_every_recording(written: Path) -> None:
 
 LESSONS = "e => e.lessons.all.map((lesson) => lesson.trace)"
 NEXT = """(e, on) => new Promise((done) => {
-    if (on) e.lessons.next.click();
-    const { words, next } = e.lessons;
+    const [words, next] = ["words", "leading"].map((part) => e.shadowRoot.querySelector(`.lesson [class*=${part}]`));
+    if (on) next.click();
     requestAnimationFrame(() => requestAnimationFrame(() => done([words.innerText, next.disabled])));
 })"""
 
@@ -268,7 +268,7 @@ DEFINED = """e => {
     for (const details of e.shadowRoot.querySelectorAll(".lesson details")) details.open = true;
     return [...e.shadowRoot.querySelectorAll(".lesson .term")].map((term) => {
         term.focus();
-        return e.lessons.definition.textContent;
+        return e.shadowRoot.querySelector('.definition').textContent;
     });
 }"""
 
@@ -369,7 +369,7 @@ def test_shipped_lessons_open_on_what_one_can_see(browser: Any, own_run: list[An
     page = Alone(browser, path, viewport={"width": 1920, "height": 1080})
     next(walk(page, 3))
     assert re.search(r"[A-Za-z]{2,}", page.text(".lesson-words code"))
-    assert page.ask("e => getComputedStyle(e.lessons.words).fontSize") == "28px"
+    assert page.ask("e => getComputedStyle(e.shadowRoot.querySelector('.lesson-words')).fontSize") == "28px"
     assert "hatched areas are equal" in list(walk(page, 3))[-2]
     assert page.element.locator(".decision .over-p").count() > 1
     assert page.element.locator(".decision .beyond").count() == 0  # areas that are compared have one scale

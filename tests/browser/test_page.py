@@ -53,10 +53,10 @@ def test_greedy_lanes_are_counted_equal_and_changed_settings_are_named(visit: An
     )
     page.until("e => e.store.lanes.every((l) => l.solo && l.solo.seconds.length === 3)")
     assert "median of 3 whole runs [" in page.figure("speed")
-    page.until("e => e.lead.changed.hidden")
+    page.until("e => e.shadowRoot.querySelector('.changed').hidden")
     page.page.click("#ds-settings")
     page.fill("seed", "99")
-    page.until("e => e.lead.changed.textContent === 'changed: seed; press Run'")
+    page.until("e => e.shadowRoot.querySelector('.changed').textContent === 'changed: seed; press Run'")
 
 
 @pytest.mark.slow
@@ -117,9 +117,10 @@ def test_what_is_measured_before_a_run_is_said_with_how_far_it_is(visit: Any) ->
     page.ready()
     page.page.click("#ds-run")
     measuring = "/^· measuring which drafted tokens are accepted, .*: rounds, [0-9]+%/"
-    page.until(f"e => {measuring}.test(e.lead.doing.textContent)")
+    doing = "e.shadowRoot.querySelector('.doing').textContent"
+    page.until(f"e => {measuring}.test({doing})")
     page.until("e => e.store.source === 'live' && e.state === 'done' && e.store.over")
-    assert not page.ask("e => e.lead.doing.textContent")
+    assert not page.ask(f"e => {doing}")
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def test_rounds_of_a_server_are_drawn_saved_and_opened_again(visit: Any, tmp_pat
         page.page.wait_for_function("document.documentElement.scrollWidth <= 390")
         page.page.set_viewport_size({"width": 1440, "height": 1000})
         page.element.get_by_role("button", name="Look again").click()
-        page.until("e => e.shadowRoot.querySelector('.recorded')?.value === 'made-up'")
+        page.until("e => e.shadowRoot.querySelector('[aria-label^=Recorded]')?.value === 'made-up'")
         page.element.get_by_role("button", name="Open", exact=True).click()
         page.until(f"{INSIDE} && !e.store.lanes[0].end && e.store.lanes[0].rounds.length === {len(server.rounds)}")
         remove(page, "own")

@@ -62,7 +62,9 @@ def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any,
     page.until(SHOWS.format(selector=".lane:nth-child(2) .foot", words="16 tokens in 4 bursts"))
     page.until(SHOWS.format(selector=".measured", words="seen from here"))
     page.until(SHOWS.format(selector=".measured", words="36 of 36: 1"))
-    page.until("e => e.pair.hidden && e.lead.changed.hidden")  # a race has no drafter, and Run is no part of it
+    page.until(
+        "e => e.pair.hidden && e.shadowRoot.querySelector('.changed').hidden"
+    )  # a race has no drafter, and Run is no part of it
     page.until("e => e.shadowRoot.querySelectorAll('.lane:nth-child(2) .t.burst.odd:not([hidden])').length === 8")
     assert_accessible(page.page)
     page.page.set_viewport_size({"width": 390, "height": 844})

@@ -83,6 +83,16 @@ def test_the_tree_shows_every_node_and_the_decision_its_distributions(played: An
     assert page.ask("e => e.shadowRoot.activeElement?.getAttribute('data-key') !== null")
 
 
+def test_what_is_pressed_in_the_decision_keeps_the_focus(played: Any) -> None:
+    page = played(**TREE)
+    for pressed in (".decision .uniform-row:not(.waiting)", ".decision .chip"):
+        page.element.locator(pressed).last.focus()
+        label = page.ask("e => e.shadowRoot.activeElement.getAttribute('aria-label')")
+        page.page.keyboard.press("Enter")
+        page.painted()
+        assert page.ask("e => e.shadowRoot.activeElement?.getAttribute('aria-label')") == label
+
+
 def shown_nodes(page: Alone, fates: str) -> int:
     return int(page.element.locator(", ".join(f".tree-svg .node.{fate}" for fate in fates.split())).count())
 
@@ -267,6 +277,7 @@ def test_ten_thousand_draws_settle_on_p_and_the_wrong_rule_misses_it(played: Any
         page.element.get_by_role("button", name=name).click()
         page.until("e => e.shadowRoot.querySelector('.draws').dataset.n === '10000'")
         assert page.text(".draws .sum").startswith(words)
+    assert "null" not in page.text("[aria-label='Resample']")
 
 
 @pytest.mark.slow

@@ -3,13 +3,18 @@
 // With weight w (the running min(1, w p/q)) and chance h, position i may be the end if u < h. The last such position is
 // the end, and all before it are accepted, whatever their own u said.
 
-import { h, remark } from "../base/dom.js";
 import { formatProb, formatRatio, visible } from "../base/format.js";
 import { nodeOf } from "../base/store.js";
 import { probabilityPicture } from "../draw/bars.js";
+import { html, nothing } from "../vendor/lit-html.js";
+import { lastHere, marksOf, note, outcomeLine, uniformLine } from "./lines.js";
 
-/** `parts`: {uniformLine, marksOf, lastHere} of the decision's other forms. */
-export function blockForm(view, actions, { uniformLine, marksOf, lastHere }) {
+const MEANT =
+  "Each position has a chance h that the accepted block may end there. The last position with u < h is the end; everything before it is accepted too.";
+const BELOW =
+  "Below: p and q at this position. w is the running min(1, w p/q). h is what the draft still owes the target here, so it is 1 where q is nowhere above w p.";
+
+export function blockForm(view, actions) {
   const { round, decision, slot, step, known } = view;
   const positions = positionsOf(round);
   const lines = positions.map((at) =>
@@ -24,26 +29,15 @@ export function blockForm(view, actions, { uniformLine, marksOf, lastHere }) {
       open: () => actions.open(at.slot, at.child.node),
     }),
   );
-  const correction =
-    lastHere(view) && round.last.kind === "correction"
-      ? h(
-          "p.outcome",
-          h("span.glyph.correction", { "aria-hidden": "true" }, "↻"),
-          ` ${visible(round.last.raw)} was sampled from the block's residual distribution, norm((w × p − q)+).`,
-        )
-      : null;
-  return [
-    remark(
-      "Each position has a chance h that the accepted block may end there. The last position with u < h is the end; everything before it is accepted too.",
-    ),
-    h("div.uniforms", lines),
-    known.result ? h("p.outcome", endWords(positions)) : null,
-    ...probabilityPicture(decision.distributions[step], marksOf(view), true),
-    correction,
-    remark(
-      "Below: p and q at this position. w is the running min(1, w p/q). h is what the draft still owes the target here, so it is 1 where q is nowhere above w p.",
-    ),
-  ];
+  const correction = `${visible(round.last.raw)} was sampled from the block's residual distribution, norm((w × p − q)+).`;
+  return html`
+    ${note(MEANT)}
+    <div class="uniforms">${lines}</div>
+    ${known.result ? outcomeLine(endWords(positions)) : nothing}
+    ${probabilityPicture(decision.distributions[step], marksOf(view), true)}
+    ${lastHere(view) && round.last.kind === "correction" ? outcomeLine(correction, "correction") : nothing}
+    ${note(BELOW)}
+  `;
 }
 
 /** The chain's positions: {number, name, slot, child, before (the weight so far), kept}. */

@@ -3,18 +3,19 @@
 // Each rule has its own form: a random number u is shown only where one was compared with a threshold; greedy,
 // deterministic and block decisions say what decided them. A hidden result is shown nowhere.
 
-import { button, cardHead, h, remark, setText } from "../base/dom.js";
-import { FATES } from "../base/fates.js";
+import { h } from "../base/dom.js";
 import { formatFigure, formatProb, shorten, visible } from "../base/format.js";
 import { askHost, hostCan, say } from "../base/host.js";
 import { LOSSY, RULE_WORDS } from "../base/rules.js";
-import { fateAt, openSlots } from "../base/stages.js";
-import { childrenOf, decisionAt, isArgmax, isInside, nodeOf, slotRaw } from "../base/store.js";
+import { openSlots } from "../base/stages.js";
+import { decisionAt, isArgmax, isInside, nodeOf, slotRaw } from "../base/store.js";
 import { explained } from "../base/symbols.js";
-import { render } from "../vendor/lit-html.js";
+import { smallButton } from "../base/templates.js";
+import { draftPicture, overlapLine, probabilityPicture } from "../draw/bars.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 import { blockForm } from "./block.js";
+import { ARGMAX, lastHere, marksOf, note, outcomeLine, siblings, uniformLine, waitingLine } from "./lines.js";
 import { lossyForm } from "./lossy.js";
-import { overlapLine, probabilityBars, probabilityPicture } from "../draw/bars.js";
 
 const OTHER = {
   token: { to: "block", text: "Use block verification", said: "The next run verifies each chain as a block." },
@@ -26,106 +27,90 @@ export class DecisionView {
   constructor(actions, below) {
     this.actions = actions; // { open(slot, key) }
     this.below = below;
-    this.title = h("h3");
-    this.what = h("p.note");
-    this.lossy = h("span.badge.caveat", { hidden: true }, "lossy");
-    this.other = button("", () => this.setRule());
-    this.other.hidden = true;
-    this.tabs = h("div.tabs", { role: "group", "aria-label": "Decisions of this round" });
-    this.body = h("div.decision-body", { tabindex: "0", role: "group" });
-    this.root = h(
-      "section.card.decision",
-      cardHead(this.title, this.what, this.lossy, this.other),
-      this.tabs,
-      this.body,
-    );
-    this.step = 0;
+    this.root = h("section.card.decision");
+    this.paint(null);
   }
 
   paint(selection, known) {
-    const round = selection && selection.lane.rounds[selection.round];
-    const stamp = round
-      ? `${selection.lane.name}/${selection.lane.start?.run}/${round.index}/${selection.slot}/${selection.key}/${known.beat}`
-      : "";
-    if (stamp === this.stamp) return;
-    this.stamp = stamp;
-    const rules = round ? round.decisions.map(({ rule }) => rule) : [];
-    this.rule = rules.every((rule) => OTHER[rule]) ? rules[0] : undefined; // of a drawn chain
-    this.other.hidden = !this.rule || !hostCan("set") || isInside(selection.lane);
-    setText(this.other, this.rule ? OTHER[this.rule].text : "");
-    this.lossy.hidden = !round || !round.decisions.some((c) => LOSSY.includes(c.rule));
-    if (!round) {
-      setText(this.title, "The decision");
-      render("", this.what);
-      this.tabs.replaceChildren();
-      return this.body.replaceChildren();
-    }
-    const slots = openSlots(round, known);
-    const slot = slots.includes(selection.slot) ? selection.slot : slots[slots.length - 1];
-    const decision = decisionAt(round, slot);
-    const after = slotRaw(selection.lane, round, slot);
-    setText(this.title, `The decision after ${after.prompt ? "the prompt" : after.text}`);
-    this.body.setAttribute("aria-label", this.title.textContent);
-    this.paintTabs(selection.lane, round, slots, slot, known);
-    const view = { lane: selection.lane, round, decision, slot, key: selection.key, known };
-    if (!known.drafted) return this.show("drafting", []);
+    const round = selection?.lane.rounds[selection.round];
+    const at = round && viewOf(selection, round, known);
+    const { words, form } = at ? this.shown(at) : { words: "", form: nothing };
+    const after = at && slotRaw(at.lane, round, at.slot);
+    const title = !at ? "The decision" : `The decision after ${after.prompt ? "the prompt" : after.text}`;
+    const lossy = round?.decisions.some(({ rule }) => LOSSY.includes(rule));
+    const view = html`
+      <header class="card-head">
+        <div class="head-text">
+          <h3>${title}</h3>
+          <p class="note">${explained(words)}</p>
+        </div>
+        <span class="badge caveat" ?hidden=${!lossy}>lossy</span>
+        ${at ? ruleButton(round, at.lane) : nothing}
+      </header>
+      ${at ? this.tabs(at) : nothing}
+      <div class="decision-body" tabindex="0" role="group" aria-label=${title}>
+        ${form} ${at ? this.below : nothing}
+      </div>
+    `;
+    render(view, this.root);
+  }
+
+  /** What stands in the body, and what it is called. */
+  shown(view) {
+    const { decision, known } = view;
+    if (!known.drafted) return { words: "drafting", form: nothing };
     if (!decision || !decision.distributions.length)
-      return this.show("nothing was drafted here", known.result ? ownToken(view) : []);
-    if (!known.verified) return this.show("drafted; the target has not run yet", draftForm(view));
-    const child = decision.children.findIndex((c) => c.node === selection.key);
-    view.step = Math.max(
-      0,
-      Math.min(
-        child >= 0 ? child : selection.key === "last" ? decision.children.length - 1 : 0,
-        decision.distributions.length - 1,
-        facing(view),
-      ),
-    );
-    const forms = {
-      greedy: greedyForm,
-      deterministic: deterministicForm,
-      block: (at, actions) => blockForm(at, actions, { uniformLine, marksOf, lastHere }),
-      token: uniformForm,
-      rrsw: uniformForm,
+      return { words: "nothing was drafted here", form: known.result ? ownToken(view) : nothing };
+    if (!known.verified) return { words: "drafted; the target has not run yet", form: draftForm(view) };
+    return { words: RULE_WORDS[decision.rule], form: FORMS[decision.rule](view, this.actions) };
+  }
+
+  tabs({ lane, round, slots, slot, known }) {
+    const block = round.decisions.some(({ rule }) => rule === "block"); // its uniforms are the tabs
+    if (slots.length < 2 || (block && (!known.result || round.last.kind !== "bonus"))) return nothing;
+    const chip = (other) => {
+      const { text } = slotRaw(lane, round, other);
+      return html`<button
+        class="chip"
+        type="button"
+        aria-pressed=${other === slot}
+        aria-label="Decision after ${text}"
+        @click=${() => this.actions.open(other, null)}
+      >
+        ${shorten(text, 10)}
+      </button>`;
     };
-    const form = LOSSY.includes(decision.rule)
-      ? (at) => lossyForm(at, { uniformLine, marksOf, lastHere })
-      : forms[decision.rule] || uniformForm;
-    this.show(RULE_WORDS[decision.rule], form(view, this.actions));
+    return html`<div class="tabs" role="group" aria-label="Decisions of this round">${slots.map(chip)}</div>`;
   }
+}
 
-  /** The next run uses the other exact rule. */
-  setRule() {
-    const { to, said } = OTHER[this.rule];
-    askHost("set", { rule: to });
-    say(`${said} Press Run.`);
-  }
+/** Chains that were drawn: the next run may use the other exact rule. */
+function ruleButton({ decisions }, lane) {
+  const other = decisions.every(({ rule }) => OTHER[rule]) && OTHER[decisions[0]?.rule];
+  if (!other || !hostCan("set") || isInside(lane)) return nothing;
+  const set = () => {
+    askHost("set", { rule: other.to });
+    say(`${other.said} Press Run.`);
+  };
+  return smallButton(other.text, set);
+}
 
-  show(words, parts) {
-    render(explained(words), this.what);
-    this.body.replaceChildren(...parts.filter(Boolean), this.below);
-  }
+/** The slot to show of the round, as far as it is open, and the child of it that is verified. */
+function viewOf(selection, round, known) {
+  const { lane, key } = selection;
+  const slots = openSlots(round, known);
+  const slot = slots.includes(selection.slot) ? selection.slot : slots.at(-1);
+  const decision = decisionAt(round, slot);
+  const view = { lane, round, decision, slots, slot, key, known };
+  return decision ? { ...view, step: stepOf(view) } : view;
+}
 
-  paintTabs(lane, round, slots, slot, known) {
-    const block = round.decisions.some((c) => c.rule === "block"); // its uniforms are the tabs
-    this.tabs.replaceChildren(
-      ...(slots.length < 2 || (block && (!known.result || round.last.kind !== "bonus"))
-        ? []
-        : slots.map((other) => {
-            const after = slotRaw(lane, round, other);
-            return h(
-              "button.chip",
-              {
-                type: "button",
-                "aria-pressed": String(other === slot),
-                "aria-label": `Decision after ${after.text}`,
-                on: { click: () => this.actions.open(other, null) },
-              },
-              shorten(after.text, 10),
-            );
-          })),
-    );
-  }
+/** The child that is chosen, else the one that decided; never one that would reveal the fate of an earlier one. */
+function stepOf(view) {
+  const { children, distributions } = view.decision;
+  const chosen = children.findIndex(({ node }) => node === view.key);
+  const wanted = chosen >= 0 ? chosen : view.key === "last" ? children.length - 1 : 0;
+  return Math.max(0, Math.min(wanted, distributions.length - 1, facing(view)));
 }
 
 /** The child to verify next: the distributions of later ones would reveal that it was rejected. */
@@ -134,90 +119,21 @@ function facing(view) {
   return view.known.result || turn < 0 ? Infinity : turn;
 }
 
-const siblings = (view) => childrenOf(view.round, view.slot);
-
 const draftedNames = (view) =>
   siblings(view)
-    .map((n) => name(n.raw))
+    .map((node) => visible(node.raw))
     .join(", ");
 
-const lastHere = (view) =>
-  view.known.result && view.round.last.slot === view.slot && view.round.emitted.length > view.round.accepted;
-
-const tokenOf = (round, id) => {
-  const n = nodeOf(round, id);
-  return n ? n.token : -1;
-};
-const name = (raw) => visible(raw);
-
-// The uniform on its line: [0, threshold) accepts.
-
-function uniformLine({ label, child, decided, words, chosen, open, fate: givenFate, result }) {
-  const accept = Math.max(0, Math.min(1, child.threshold ?? 0));
-  const fate = givenFate ?? (!decided ? "" : child.passed ? "accepted" : "rejected");
-  const glyph = fate ? FATES[fate].glyph : decided ? "" : "?";
-  return h(
-    "button",
-    {
-      type: "button",
-      class: `uniform-row ${fate}${chosen ? " sel" : ""}`,
-      on: { click: open },
-      "aria-label": `${label}: threshold ${formatProb(child.threshold)}, ${decided ? `u ${formatProb(child.uniform)}, ${child.passed ? "passes" : "fails"}` : "u not drawn yet"}`,
-    },
-    h("span.result", { "aria-hidden": "true" }, glyph),
-    h("span.token", shorten(label, 12)),
-    h(
-      "span.uniform-track",
-      { "aria-hidden": "true" },
-      h("i.win", { style: { width: `${100 * accept}%` } }),
-      decided ? h("i.uniform", { style: { left: `${100 * (child.uniform ?? 0)}%` } }) : null,
-    ),
-    h(
-      "span.words",
-      `${words}${decided ? `, u ${formatProb(child.uniform)}${result ? `: ${result}` : ""}` : ", u not drawn yet"}`,
-    ),
-  );
-}
-
-/** A child that is not verified yet. */
-function waitingLine(node, words) {
-  return h(
-    "div.uniform-row.waiting",
-    h("span.result", { "aria-hidden": "true" }, "◦"),
-    h("span.token", shorten(name(node.raw), 12)),
-    h("span.words", words),
-  );
-}
-
-function outcome(view) {
-  const { round, decision } = view;
-  if (!lastHere(view)) return [];
-  const words =
-    round.last.kind === "correction"
-      ? [
-          "correction",
-          "↻",
-          `${decision.children.length > 1 ? "All were" : "It was"} rejected. ${name(round.last.raw)} is sampled from the residual distribution, norm((p − q)+).`,
-        ]
-      : ["bonus", "+", `No draft below: ${name(round.last.raw)} is sampled from p.`];
-  return [h("p.outcome", h("span", { class: `glyph ${words[0]}`, "aria-hidden": "true" }, words[1]), " " + words[2])];
-}
+const tokenOf = (round, id) => nodeOf(round, id)?.token ?? -1;
 
 // Before the target has run: what was drafted, and from which distribution.
 
 function draftForm(view) {
   const probs = view.decision.distributions[0];
-  const said = h("p.outcome", `Drafted here: ${draftedNames(view)}. What is its probability under the target?`);
-  if (!probs.q) return [said];
-  const order = probs.q.map((_, i) => i).sort((a, b) => probs.q[b] - probs.q[a]);
-  const drafted = {
-    ids: order.map((i) => probs.ids[i]),
-    raw: order.map((i) => probs.raw[i]),
-    p: order.map((i) => probs.q[i]),
-    rest_p: probs.rest_q,
-  };
-  const table = probabilityBars(drafted, marksOf(view), false, "q");
-  return [said, table, h("p.legend", h("span.key", h("i.swatch.thin-q"), "draft q"))];
+  return html`
+    ${outcomeLine(`Drafted here: ${draftedNames(view)}. What is its probability under the target?`)}
+    ${probs.q ? draftPicture(probs, marksOf(view)) : nothing}
+  `;
 }
 
 // Token rule and siblings without replacement.
@@ -233,7 +149,7 @@ function uniformForm(view, actions) {
     if (!child || i > facing(view)) return waitingLine(node, "not its turn yet");
     const ratio = i === 0 ? "min(1, p/q)" : "after rejections min(1, P/Q)";
     return uniformLine({
-      label: name(node.raw),
+      label: visible(node.raw),
       child,
       decided,
       chosen: i === step && decision.children.length > 1,
@@ -241,129 +157,101 @@ function uniformForm(view, actions) {
       open: () => actions.open(slot, child.node),
     });
   });
-  return [
-    h("div.uniforms", lines),
-    ...outcome(view),
-    ...probabilityPicture(probs, marksOf(view), true),
-    overlapLine(probs, step === 0),
-  ];
+  return html`
+    <div class="uniforms">${lines}</div>
+    ${lastHere(view) ? outcome(view) : nothing} ${probabilityPicture(probs, marksOf(view), true)}
+    ${overlapLine(probs, step === 0)}
+  `;
 }
 
-/** Which tokens of a distribution are pointed at: the drafted ones with their fate so far, and the round's own. */
-function marksOf(view) {
-  const { round, known } = view;
-  const marks = new Map();
-  for (const node of siblings(view)) {
-    const fate = fateAt(round, known, node);
-    marks.set(node.token, [fate, `drafted ${FATES[fate].glyph || "·"}`]);
-  }
-  if (lastHere(view))
-    marks.set(round.last.token, [round.last.kind, round.last.kind === "correction" ? "sampled ↻" : "sampled +"]);
-  return marks;
+function outcome({ round, decision }) {
+  const token = visible(round.last.raw);
+  if (round.last.kind !== "correction") return outcomeLine(`No draft below: ${token} is sampled from p.`, "bonus");
+  const rejected = decision.children.length > 1 ? "All were" : "It was";
+  return outcomeLine(
+    `${rejected} rejected. ${token} is sampled from the residual distribution, norm((p − q)+).`,
+    "correction",
+  );
 }
 
-// Greedy: no uniform.
+// One choice of the target decides all children: its most probable token, or the one that it sampled.
+
+/** {decided, agreed: the child that it chose, best: its name, marks}; `drafted` and `other` word its mark. */
+function choiceOf(view, drafted, other) {
+  const { round, decision, slot, known } = view;
+  const { draw, children, distributions } = decision;
+  const decided = known.result || children.every(({ node }) => known.decided.has(node));
+  const agreed = children.find(({ node }) => tokenOf(round, node) === draw);
+  const marks = marksOf(view);
+  const kind = round.last.slot === slot ? round.last.kind : "unvisited";
+  if (decided && (draw ?? null) !== null) marks.set(draw, agreed ? ["accepted", drafted] : [kind, other]);
+  return { decided, agreed, best: rawOf(round, distributions[0], draw), marks };
+}
+
+function rawOf({ last }, probs, id) {
+  if (last.token === id) return visible(last.raw);
+  const at = probs.ids.indexOf(id);
+  return at >= 0 ? visible(probs.raw[at]) : `token ${id}`;
+}
 
 function greedyForm(view) {
-  const { round, decision, slot, known } = view;
+  const { round, decision } = view;
   const probs = decision.distributions[0];
-  const marks = marksOf(view);
-  const choice = decision.draw;
-  const agreed = decision.children.find((child) => tokenOf(round, child.node) === choice);
-  const decided = known.result || decision.children.every((child) => known.decided.has(child.node));
-  if (decided && choice !== null && choice !== undefined)
-    marks.set(
-      choice,
-      agreed ? ["accepted", "most probable, drafted ✓"] : [lastKind(round, slot), "target's most probable"],
-    );
-  const said = decision.children.map((child) => name(nodeOf(round, child.node).raw)).join(", ");
-  const best = rawOf(round, probs, choice);
+  const { decided, agreed, best, marks } = choiceOf(view, "most probable, drafted ✓", "target's most probable");
+  const drafted = decision.children.map((child) => visible(nodeOf(round, child.node).raw)).join(", ");
+  const chosen = `The target's most probable token is ${best}.`;
   const words = !decided
     ? `Drafted: ${draftedNames(view)}. Is the target's most probable token among them?`
     : !decision.children.length
-      ? `The target's most probable token is ${best}.`
+      ? chosen
       : agreed
-        ? `The target's most probable token is ${best}. It was drafted, so it is accepted.`
-        : `The target's most probable token is ${best}. Drafted was ${said}: rejected.`;
-  return [
-    h("p.outcome", words),
-    ...probabilityPicture(probs, marks, false),
-    h(
-      "p.sum",
-      probs.scale === "before_argmax"
-        ? "Shown before the argmax; at temperature 0 the most probable token has probability 1."
-        : "",
-      Number.isFinite(decision.gap) ? ` Its logit is above the second by ${formatFigure(decision.gap)}.` : "",
-    ),
-  ];
+        ? `${chosen} It was drafted, so it is accepted.`
+        : `${chosen} Drafted was ${drafted}: rejected.`;
+  const scale = probs.scale === "before_argmax" ? ARGMAX : "";
+  const gap = Number.isFinite(decision.gap) ? ` Its logit is above the second by ${formatFigure(decision.gap)}.` : "";
+  return html`${outcomeLine(words)} ${probabilityPicture(probs, marks, false)} ${note(scale + gap)}`;
 }
-
-const lastKind = (round, slot) => (round.last.slot === slot ? round.last.kind : "unvisited");
-
-function rawOf(round, probs, id) {
-  if (round.last.token === id) return name(round.last.raw);
-  const at = probs ? probs.ids.indexOf(id) : -1;
-  return at >= 0 ? name(probs.raw[at]) : `token ${id}`;
-}
-
-// Deterministic children: the target's own draw decides.
 
 function deterministicForm(view) {
-  const { round, decision, slot, known } = view;
-  const probs = decision.distributions[0];
-  const marks = marksOf(view);
-  const decided = known.result || decision.children.every((child) => known.decided.has(child.node));
-  const agreed = decision.children.find((child) => tokenOf(round, child.node) === decision.draw);
-  if (decided && decision.draw !== null && decision.draw !== undefined)
-    marks.set(decision.draw, agreed ? ["accepted", "sampled, drafted ✓"] : [lastKind(round, slot), "sampled from p"]);
-  const mass = siblings(view).reduce((sum, n) => sum + n.p, 0);
-  const sampled = rawOf(round, probs, decision.draw);
-  return [
-    h(
-      "p.outcome",
-      !decided
-        ? `Drafted: ${draftedNames(view)}. Will the target's own sample be among them?`
-        : `The target sampled ${sampled} from p. ${agreed ? "It was drafted, so it is accepted." : "It was not drafted, so it is the correction."}`,
-    ),
-    ...probabilityPicture(probs, marks, false),
-    h(
-      "p.sum",
-      h("b", `Σ p(drafted) = ${formatProb(mass)}`),
-      " · the probability that the sample was drafted. The draft's own probabilities do not matter.",
-    ),
-  ];
+  const { decided, agreed, best, marks } = choiceOf(view, "sampled, drafted ✓", "sampled from p");
+  const mass = siblings(view).reduce((sum, node) => sum + node.p, 0);
+  const words = !decided
+    ? `Drafted: ${draftedNames(view)}. Will the target's own sample be among them?`
+    : `The target sampled ${best} from p. ${agreed ? "It was drafted, so it is accepted." : "It was not drafted, so it is the correction."}`;
+  const why = " · the probability that the sample was drafted. The draft's own probabilities do not matter.";
+  return html`
+    ${outcomeLine(words)} ${probabilityPicture(view.decision.distributions[0], marks, false)}
+    ${note(html`<b>Σ p(drafted) = ${formatProb(mass)}</b>${why}`)}
+  `;
 }
 
 // No decision: the round's own token from the target's distribution.
 
-function ownToken(view) {
-  const { round, slot } = view;
-  if (round.last.slot !== slot) return [];
-  const kept = round.emitted.length > round.accepted;
-  const probs = round.last.distributions;
-  const kind = round.last.kind;
+function ownToken({ round, slot }) {
+  const { kind, raw, token, distributions: probs } = round.last;
+  if (round.last.slot !== slot) return nothing;
   const greedy = isArgmax(round);
   const how = greedy
     ? "the target's most probable token"
     : kind === "correction"
       ? "sampled from the residual distribution"
       : "sampled from p";
-  const why = {
-    bonus: "The same forward also gave the row after the last accepted token: ",
-    plain: "",
-    correction: "",
-  }[kind];
-  const words = `${why}${name(round.last.raw)} is ${how}.${kept ? "" : " It was discarded because the text had already ended."}`;
-  const marks = new Map([[round.last.token, [kind, greedy ? "best" : kind === "bonus" ? "sampled +" : "drawn"]]]);
-  return [
-    h(
-      "p.outcome",
-      kind === "bonus" ? h("span.glyph.bonus", { "aria-hidden": "true" }, "+") : null,
-      (kind === "bonus" ? " " : "") + words,
-    ),
-    ...(probs ? probabilityPicture(probs, marks, false) : []),
-    probs && probs.scale === "before_argmax"
-      ? remark("Shown before the argmax; at temperature 0 the most probable token has probability 1.")
-      : null,
-  ];
+  const bonus = kind === "bonus";
+  const why = bonus ? "The same forward also gave the row after the last accepted token: " : "";
+  const kept = round.emitted.length > round.accepted;
+  const words = `${why}${visible(raw)} is ${how}.${kept ? "" : " It was discarded because the text had already ended."}`;
+  const marks = new Map([[token, [kind, greedy ? "best" : bonus ? "sampled +" : "drawn"]]]);
+  return html`
+    ${outcomeLine(words, bonus && "bonus")} ${probs ? probabilityPicture(probs, marks, false) : nothing}
+    ${probs?.scale === "before_argmax" ? note(ARGMAX) : nothing}
+  `;
 }
+
+const FORMS = {
+  greedy: greedyForm,
+  deterministic: deterministicForm,
+  block: blockForm,
+  token: uniformForm,
+  rrsw: uniformForm,
+  ...Object.fromEntries(LOSSY.map((rule) => [rule, lossyForm])),
+};

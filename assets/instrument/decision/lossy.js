@@ -4,37 +4,35 @@
 // Leniency compares u with min(1, p / (l q)); typical acceptance and top-k use no random number: p of the drafted token
 // is compared against a number. engine/draftscope/verify/rules.py states all three.
 
-import { h, remark } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { nodeOf } from "../base/store.js";
 import { probabilityPicture } from "../draw/bars.js";
+import { html, nothing } from "../vendor/lit-html.js";
+import { lastHere, marksOf, note, outcomeLine, uniformLine } from "./lines.js";
 
-/** A decision under a lossy rule. `tools`: the decision card's own helpers. */
-export function lossyForm(view, tools) {
+export function lossyForm(view) {
   const { decision, known, lane, round } = view;
   const probs = decision.distributions[0];
   const child = decision.children[0];
-  const node = nodeOf(round, child.node);
   const decided = known.result || known.decided.has(child.node);
-  const label = visible(node.raw);
+  const label = visible(nodeOf(round, child.node).raw);
   const l = lane.start?.settings?.lenience;
-  const line =
-    decision.rule === "lenient"
-      ? tools.uniformLine({
-          label,
-          child,
-          decided,
-          chosen: false,
-          words: `min(1, p / (l q)) = ${formatProb(child.p)} / (${l ?? "l"} × ${formatProb(child.q)}) → ${formatProb(child.threshold)}`,
-          open: () => {},
-        })
-      : comparison(decision.rule, child, label, decided, Math.max(...probs.p));
-  return [
-    h("div.uniforms", line),
-    ...ending(view, tools),
-    ...probabilityPicture(probs, tools.marksOf(view), decision.rule === "lenient"),
-    remark(meaning(decision.rule, lane)),
-  ];
+  const lenient = decision.rule === "lenient";
+  const line = lenient
+    ? uniformLine({
+        label,
+        child,
+        decided,
+        words: `min(1, p / (l q)) = ${formatProb(child.p)} / (${l ?? "l"} × ${formatProb(child.q)}) → ${formatProb(child.threshold)}`,
+      })
+    : comparison(decision.rule, child, label, decided, Math.max(...probs.p));
+  const from = lenient ? "the residual distribution, norm((p − q)+)" : "p, not from a residual";
+  const correction = `It was rejected: ${visible(round.last.raw)} is sampled from ${from}.`;
+  return html`
+    <div class="uniforms">${line}</div>
+    ${lastHere(view) ? outcomeLine(correction, "correction") : nothing}
+    ${probabilityPicture(probs, marksOf(view), lenient)} ${note(meaning(decision.rule, lane))}
+  `;
 }
 
 /** p of the drafted token on a ruler of p, and the number that it has to reach. */
@@ -46,32 +44,15 @@ function comparison(rule, child, label, decided, most) {
     ? `p ${formatProb(child.p)} ${sign} ${formatProb(child.threshold)}, ${bound}`
     : `p against ${formatProb(child.threshold)}, ${bound}`;
   const fate = !decided ? "" : child.passed ? "accepted" : "rejected";
-  return h(
-    "div",
-    { class: `uniform-row compare ${fate}`, role: "img", "aria-label": `${label}: ${words}${fate && `, ${fate}`}` },
-    h("span.result", decided ? (child.passed ? "✓" : "✗") : "?"),
-    h("span.token", shorten(label, 12)),
-    h(
-      "span.uniform-track",
-      decided ? h("i.mass", { style: { width: `${(100 * child.p) / ruler}%` } }) : null,
-      h("i.needed", { style: { left: `${(100 * child.threshold) / ruler}%` } }),
-    ),
-    h("span.words", words),
-  );
-}
-
-function ending(view, tools) {
-  const { round, decision } = view;
-  if (!tools.lastHere(view)) return [];
-  const name = visible(round.last.raw);
-  const from = decision.rule === "lenient" ? "the residual distribution, norm((p − q)+)" : "p, not from a residual";
-  return [
-    h(
-      "p.outcome",
-      h("span.glyph.correction", { "aria-hidden": "true" }, "↻"),
-      ` It was rejected: ${name} is sampled from ${from}.`,
-    ),
-  ];
+  return html`<div class="uniform-row compare ${fate}" role="img" aria-label="${label}: ${words}${fate && `, ${fate}`}">
+    <span class="result">${decided ? (child.passed ? "✓" : "✗") : "?"}</span>
+    <span class="token">${shorten(label, 12)}</span>
+    <span class="uniform-track">
+      ${decided ? html`<i class="mass" style="width: ${(100 * child.p) / ruler}%"></i>` : nothing}
+      <i class="needed" style="left: ${(100 * child.threshold) / ruler}%"></i>
+    </span>
+    <span class="words">${words}</span>
+  </div>`;
 }
 
 function meaning(rule, lane) {

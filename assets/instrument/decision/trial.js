@@ -3,12 +3,15 @@
 //
 // None of it happened in the run, and the page says so. Every draw starts from the recorded probs; the seed is shown.
 
-import { button, h, remark, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { shareBars } from "../draw/shares.js";
 import { LOSSY } from "../base/rules.js";
 import { childrenOf, decisionAt, nodeOf, slotRaw } from "../base/store.js";
+import { smallButton } from "../base/templates.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 import { distanceFrom, lump, uniformStream } from "./distributions.js";
+import { note } from "./lines.js";
 import {
   blockLengths,
   blockOnce,
@@ -34,48 +37,108 @@ export class TrialView {
     this.root = h("div.sheet.trial");
   }
 
-  /** Made anew for another decision or another child; results stay until then. */
+  /** Results stay until another decision or another child is shown. */
   paint({ selection, known }) {
-    const stamp = selection
-      ? `${selection.lane.start?.run}/${selection.lane.name}/${selection.round}/${selection.slot}/${selection.key}/${known.result}`
-      : "";
-    if (stamp === this.stamp) return;
-    this.stamp = stamp;
-    this.root.replaceChildren(...(selection ? parts(selection, known, this.goTo) : []));
+    const { lane, round, slot, key } = selection || {};
+    const place = selection ? `${lane.start?.run}/${lane.name}/${round}/${slot}/${key}/${known.result}` : "";
+    if (place !== this.place) Object.assign(this, { place, uniform: null, seed: 0, samples: null });
+    this.seen = { selection, known };
+    render(selection ? this.parts(selection, known) : nothing, this.root);
+  }
+
+  change(state) {
+    Object.assign(this, state);
+    this.paint(this.seen);
+  }
+
+  parts({ lane, round: index, slot, key }, known) {
+    const round = lane.rounds[index];
+    const decision = decisionAt(round, slot);
+    if (!known.result) return note("The result is still hidden.");
+    if (!decision) return note("Nothing was drafted here, so there was no decision. Choose one above.");
+    const { rule, children } = decision;
+    if (rule === "greedy")
+      return note("Greedy: every sample is the target's most probable token. Choose a run above temperature 0.");
+    const step = children.findIndex(({ node }) => node === key);
+    const view = { round, decision, slot, step: Math.max(0, step) };
+    const after = slotRaw(lane, round, slot);
+    const where = `Round ${index + 1}, the decision after ${after.prompt ? "the prompt" : `“${after.text}”`}.`;
+    return html`
+      <p class="note">${where} None of this happened in the run: it is simulated from the recorded probabilities.</p>
+      ${certainty(view, lane, this.goTo)}
+      <div class="twofold">${rule === "deterministic" ? nothing : this.reflip(view)} ${this.draws(view, lane)}</div>
+    `;
+  }
+
+  /** Ten thousand draws, some each frame. */
+  draws(view, lane) {
+    const { rule } = view.decision;
+    const trial = LOSSY.includes(rule)
+      ? lossyDraws(view, lane)
+      : rule === "block"
+        ? blockDraws(view)
+        : tokenDraws(view);
+    if (!trial) return note(UNRECORDED);
+    const go = (i) => this.sample(trial, i === 1);
+    return html`<div class="draw">
+      <div class="controls">
+        <b>Sample 10,000 times</b>
+        ${trial.rules.map((words, i) => smallButton(words, () => go(i)))}
+      </div>
+      <div class="draws" aria-live="polite" data-n=${this.samples?.n ?? nothing}>
+        ${this.samples ? settled(trial, this.samples) : nothing}
+      </div>
+    </div>`;
+  }
+
+  sample({ distribution, once }, wrong) {
+    const seed = this.seed + 1;
+    const samples = { counts: distribution.map(() => 0), seed, n: 0 };
+    const uniform = uniformStream(seed);
+    const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+    Object.assign(this, { seed, samples });
+    const more = () => {
+      if (this.samples !== samples) return; // others were begun, or another decision is shown
+      const upTo = still ? DRAWS : Math.min(DRAWS, samples.n + BATCH);
+      for (; samples.n < upTo; samples.n++) samples.counts[once(wrong, uniform)] += 1;
+      this.paint(this.seen);
+      if (samples.n < DRAWS) requestAnimationFrame(more);
+    };
+    more();
+  }
+
+  /** Another value of u. */
+  reflip({ decision, round, step, slot }) {
+    const block = decision.rule === "block";
+    const chain = round.decisions.filter((c) => c.rule === "block");
+    const child = decision.children[block ? 0 : step];
+    if (!child || !Number.isFinite(child.uniform) || !Number.isFinite(child.threshold)) return nothing; // no random number was used
+    const label = visible(nodeOf(round, child.node).raw);
+    const u = this.uniform;
+    const follows = () =>
+      block ? blockWords(chain, chain.indexOf(decision), u) : tokenWords(decision, step, u, childrenOf(round, slot));
+    return html`<div class="reflip">
+      <div class="controls">
+        <b>What if: u of ${shorten(label, 12)}</b>
+        <input
+          type="range"
+          min="0"
+          max="0.999"
+          step="0.001"
+          .value=${String(u ?? child.uniform)}
+          aria-label="Random number u of ${label}"
+          aria-valuetext=${u === null ? nothing : formatProb(u)}
+          @input=${({ target }) => this.change({ uniform: Number(target.value) })}
+        />
+        ${smallButton("Resample u", () => this.change({ uniform: Math.floor(1000 * Math.random()) / 1000 }))}
+      </div>
+      <p class="sum" aria-live="polite">${u === null ? MOVE : follows()}</p>
+    </div>`;
   }
 }
 
-function parts({ lane, round: index, slot, key }, known, goTo) {
-  const round = lane.rounds[index];
-  const decision = decisionAt(round, slot);
-  const said = (text) => [h("p.sum", text)];
-  if (!known.result) return said("The result is still hidden.");
-  if (!decision) return said("Nothing was drafted here, so there was no decision. Choose one above.");
-  if (decision.rule === "greedy")
-    return said("Greedy: every sample is the target's most probable token. Choose a run above temperature 0.");
-  const step = Math.max(
-    0,
-    decision.children.findIndex((child) => child.node === key),
-  );
-  const view = { round, decision, slot, step };
-  const after = slotRaw(lane, round, slot);
-  return [
-    h(
-      "p.note",
-      `Round ${index + 1}, the decision after ${after.prompt ? "the prompt" : `“${after.text}”`}. None of this happened in the run: it is simulated from the recorded probabilities.`,
-    ),
-    certainty(view, lane, goTo),
-    h(
-      "div.twofold",
-      decision.rule === "deterministic" ? null : reflip(view),
-      LOSSY.includes(decision.rule)
-        ? lossyDraws(view, lane)
-        : decision.rule === "block"
-          ? blockDraws(view)
-          : tokenDraws(view),
-    ),
-  ];
-}
+const MOVE = "Move u across its threshold to see what would have followed, as far as it was recorded.";
+const UNRECORDED = "The recording leaves out tokens that this rule treats differently, so it cannot be simulated here.";
 
 const likeliestOf = (decision) => Math.max(...decision.distributions[0].p);
 
@@ -92,17 +155,16 @@ function openest(lane) {
 
 /** Where hardly anything is left to chance: that no draws can tell, and where they could. */
 function certainty({ decision }, lane, goTo) {
-  if (decision.rule === "block" || likeliestOf(decision) < CERTAIN) return null;
+  if (decision.rule === "block" || likeliestOf(decision) < CERTAIN) return nothing;
   const place = openest(lane);
   const words = `One token has p ${formatProb(likeliestOf(decision))}: a wrong rule draws it nearly as often, so ${DRAWS.toLocaleString("en")} samples cannot tell it from the right one here.`;
-  return h(
-    "div.controls.certain",
-    h("span.sum", words + (place ? "" : " This run has no decision that leaves more open.")),
-    place ? button(`Go to round ${place.round + 1}, which leaves more open`, () => goTo(lane, place)) : null,
-  );
+  return html`<div class="controls certain">
+    <span class="sum">${words}${place ? "" : " This run has no decision that leaves more open."}</span>
+    ${place ? smallButton(`Go to round ${place.round + 1}, which leaves more open`, () => goTo(lane, place)) : nothing}
+  </div>`;
 }
 
-// Ten thousand draws.
+// What is drawn: {distribution, group(values), names, once(wrong, uniform), rules, what}.
 
 function tokenDraws(view) {
   const { decision, round, slot } = view;
@@ -126,17 +188,16 @@ function drawsOf(probs, places, lumped, once, rules) {
     values.reduce((sum, x, i) => (shown.includes(i) ? sum : sum + x), 0),
   ];
   const names = [...shown.map((i) => visible(probs.raw[i])), "all others"];
-  return draws({ distribution: lumped.p, group, names, once, rules, what: "p" });
+  return { distribution: lumped.p, group, names, once, rules, what: "p" };
 }
 
-/** A lossy rule beside the token rule, whose samples match p. */
+/** A lossy rule beside the token rule, whose samples match p; null where the recording does not suffice. */
 function lossyDraws(view, lane) {
   const { decision, round } = view;
   const probs = decision.distributions[0];
   const lumped = lump(probs);
   const accept = lossyAccept(decision, lumped, lane.start?.settings?.lenience);
-  if (!accept)
-    return remark("The recording leaves out tokens that this rule treats differently, so it cannot be simulated here.");
+  if (!accept) return null;
   const last = lossyLast(decision.rule, lumped);
   const drafted = childrenOf(round, view.slot).map((n) => probs.ids.indexOf(n.token));
   const once = (exact, uniform) =>
@@ -147,102 +208,31 @@ function lossyDraws(view, lane) {
 function blockDraws(view) {
   const thresholds = view.round.decisions.filter((c) => c.rule === "block").map((c) => c.children[0].threshold ?? 0);
   const names = [0, ...thresholds.keys()].map((_, k) => `${k} accepted`);
-  return draws({
+  return {
     distribution: blockLengths(thresholds),
     group: (values) => values,
     names,
     once: (_, uniform) => blockOnce(thresholds, uniform),
     rules: ["this block"],
     what: "the thresholds",
-  });
-}
-
-function draws({ distribution, group, names, once, rules, what }) {
-  const out = h("div.draws", { "aria-live": "polite" });
-  let seed = 0;
-  let frame = 0;
-  const go = (wrong) => {
-    cancelAnimationFrame(frame);
-    seed += 1;
-    const uniform = uniformStream(seed);
-    const counts = distribution.map(() => 0);
-    const at = { seed, n: 0 };
-    const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-    const more = () => {
-      const upTo = still ? DRAWS : Math.min(DRAWS, at.n + BATCH);
-      for (; at.n < upTo; at.n++) counts[once(wrong, uniform)] += 1;
-      out.replaceChildren(
-        ...settled(group(counts), group(distribution), names, at, distanceFrom(counts, distribution), what),
-      );
-      out.dataset.n = at.n;
-      if (at.n < DRAWS && out.isConnected) frame = requestAnimationFrame(more);
-    };
-    more();
   };
-  return h(
-    "div.draw",
-    h(
-      "div.controls",
-      h("b", "Sample 10,000 times"),
-      rules.map((text, i) => button(text, () => go(i === 1))),
-    ),
-    out,
-  );
 }
 
-function settled(counts, distribution, names, { n, seed }, { distance, chance }, what) {
+function settled({ distribution, group, names, what }, { counts, n, seed }) {
+  const [wanted, came] = [group(distribution), group(counts)];
   const rows = names.map((name, i) => {
-    const p = distribution[i];
-    const got = counts[i] / n;
+    const p = wanted[i];
+    const got = came[i] / n;
     return { name, wanted: p, got, far: Math.abs(got - p) > 4 * Math.sqrt(Math.max(p * (1 - p), 1e-9) / n) };
   });
+  const { distance, chance } = distanceFrom(counts, distribution);
   const result = distance > 3 * chance ? `The samples miss ${what}` : `The samples match ${what}`;
-  return [
-    shareBars("Shares of the samples", rows, what),
-    h(
-      "p.sum",
-      h("b", `${result}: total variation ${formatProb(distance)}`),
-      `; chance alone gives about ${formatProb(chance)} for ${n.toLocaleString("en")} samples. Simulated here from the recorded probabilities, seed ${seed}; ≠ marks more than four standard errors.`,
-    ),
-  ];
+  const rest = `; chance alone gives about ${formatProb(chance)} for ${n.toLocaleString("en")} samples. Simulated here from the recorded probabilities, seed ${seed}; ≠ marks more than four standard errors.`;
+  return html`${shareBars("Shares of the samples", rows, what)}
+    <p class="sum"><b>${result}: total variation ${formatProb(distance)}</b>${rest}</p>`;
 }
 
-// Another value of u.
-
-function reflip(view) {
-  const { decision, round, step, slot } = view;
-  const block = decision.rule === "block";
-  const chain = round.decisions.filter((c) => c.rule === "block");
-  const index = block ? chain.indexOf(decision) : step;
-  const child = decision.children[block ? 0 : step];
-  if (!child || !Number.isFinite(child.uniform) || !Number.isFinite(child.threshold)) return null; // no random number was used
-  const label = visible(nodeOf(round, child.node).raw);
-  const siblings = childrenOf(round, slot);
-  const words = h(
-    "p.sum",
-    { "aria-live": "polite" },
-    "Move u across its threshold to see what would have followed, as far as it was recorded.",
-  );
-  const uniform = h("input", {
-    type: "range",
-    min: "0",
-    max: "0.999",
-    step: "0.001",
-    value: String(child.uniform),
-    "aria-label": `Random number u of ${label}`,
-  });
-  const tell = () => {
-    const u = Number(uniform.value);
-    uniform.setAttribute("aria-valuetext", formatProb(u));
-    setText(words, block ? blockWords(chain, index, u) : tokenWords(decision, step, u, siblings));
-  };
-  uniform.addEventListener("input", tell);
-  const toss = button("Resample u", () => {
-    uniform.value = String(Math.random());
-    tell();
-  });
-  return h("div.reflip", h("div.controls", h("b", `What if: u of ${shorten(label, 12)}`), uniform, toss), words);
-}
+// What another value of u would have led to.
 
 function tokenWords(decision, step, u, siblings) {
   const child = decision.children[step];

@@ -3,34 +3,32 @@
 // What both agree on is solid, the draft's excess hatched one way (it can be rejected), the target's the other (the
 // residual).
 
-import { h } from "../base/dom.js";
 import { FATES } from "../base/fates.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { explained } from "../base/symbols.js";
-import { drawn } from "../base/templates.js";
+import { html, nothing } from "../vendor/lit-html.js";
 
 const ROWS = 6;
 
-/** The rows to show: the likeliest, the children's, the outcome's; then everything else as one row. */
+/** The rows to show: the likeliest, the children's, the outcome's; then everything else as one row, without an id. */
 function rowsOf(probs, wanted) {
   const shown = new Set(probs.ids.slice(0, ROWS));
   for (const id of wanted) if (probs.ids.includes(id)) shown.add(id);
   const rows = [];
-  const rest = { p: probs.rest_p, q: probs.rest_q ?? null, min: probs.rest_min ?? null, count: 0 };
+  const rest = { id: null, p: probs.rest_p, q: probs.rest_q ?? null, min: probs.rest_min ?? null };
   probs.ids.forEach((id, i) => {
     const p = probs.p[i];
     const q = probs.q ? probs.q[i] : null;
-    if (shown.has(id)) rows.push({ id, raw: probs.raw[i], p, q, min: q === null ? p : Math.min(p, q) });
+    if (shown.has(id)) rows.push({ id, raw: probs.raw[i], p, q, min: Math.min(p, q) });
     else {
       rest.p += p;
       if (q !== null) {
         rest.q += q;
         rest.min += Math.min(p, q);
       }
-      rest.count += 1;
     }
   });
-  return { rows, rest };
+  return [...rows, rest];
 }
 
 /** Sum of min(p, q): the probability that a token sampled from q is accepted. Null without q. */
@@ -39,93 +37,88 @@ export function overlap(probs) {
   return probs.p.reduce((sum, p, i) => sum + Math.min(p, probs.q[i]), probs.rest_min || 0);
 }
 
-/** Bars of p and q overlaid, or of p alone. `marks`: token id -> [class, words]. */
-export function probabilityBars(probs, marks, overlay, letter = "p") {
-  const { rows, rest } = rowsOf(probs, marks.keys());
-  const both = overlay && probs.q;
-  const all = [...rows, { ...rest, id: null, min: rest.min === null ? rest.p : rest.min }];
-  // one ruler for all tokens. The two hatched areas are compared, so that "all others" shares it where they are drawn;
-  // elsewhere that row has its own where it would reach beyond, and says so
-  const reach = (r) => (both ? r.p + r.q - r.min : Math.max(r.p, r.q || 0));
-  const most = Math.max(1e-9, ...(both ? all : rows).map(reach));
-  const table = h("div.bars", { role: "table", "aria-label": "Probabilities" });
-  for (const row of all) {
-    if (row.id === null && row.p < 5e-4 && (row.q || 0) < 5e-4) continue;
-    const mark = marks.get(row.id);
-    const beyond = reach(row) > most * 1.0001;
-    const ruler = beyond ? reach(row) : most;
-    const pct = (x) => `${(100 * x) / ruler}%`;
-    const bar = h("div", { class: beyond ? "bar beyond" : "bar", "aria-hidden": "true" });
-    if (both) {
-      bar.append(h("i.min", { style: { width: pct(row.min) } }));
-      // "all others" may hold excesses of both kinds at once; single tokens hold one
-      let at = row.min;
-      for (const [kind, size] of [
-        ["over-q", row.q - row.min],
-        ["over-p", row.p - row.min],
-      ]) {
-        if (size > ruler * 1e-4) bar.append(h("i", { class: kind, style: { left: pct(at), width: pct(size) } }));
-        if (size > 0) at += row.id === null ? size : 0;
-      }
-    } else {
-      bar.append(h("i", { class: letter === "q" ? "draft" : "ink", style: { width: pct(row.p) } }));
-      if (probs.q) bar.append(h("i.thin-q", { style: { width: pct(row.q) } }));
-    }
-    const figures = probs.q ? `p ${formatProb(row.p)}  q ${formatProb(row.q)}` : `${letter} ${formatProb(row.p)}`;
-    table.append(
-      h(
-        "div",
-        { class: `bar-row${mark ? " marked" : ""}`, role: "row" },
-        h(
-          "span",
-          {
-            class: `mark ${mark ? mark[0] : ""}`,
-            role: "cell",
-            title: mark ? mark[1] : null,
-            "aria-label": mark ? mark[1] : null,
-          },
-          mark ? FATES[mark[0]].glyph || "◦" : "",
-        ),
-        h(
-          "span.token",
-          { role: "rowheader", title: row.id === null ? null : visible(row.raw) },
-          row.id === null ? (beyond ? "others ∗" : "all others") : shorten(visible(row.raw), 12),
-        ),
-        bar,
-        h("span.pq", { role: "cell" }, figures),
-      ),
-    );
-  }
-  table.dataset.ownScale = String(Boolean(table.querySelector(".beyond")));
-  return table;
+/** The rows, and the ruler of each bar: one for all tokens. The two hatched areas are compared, so that "all others"
+ *  shares it where they are drawn; elsewhere that row has its own where it would reach `beyond`, and says so. */
+function ruled(probs, marks, both) {
+  const all = rowsOf(probs, marks.keys());
+  const reach = (row) => (both ? row.p + row.q - row.min : Math.max(row.p, row.q || 0));
+  const most = Math.max(1e-9, ...(both ? all : all.slice(0, -1)).map(reach));
+  return all
+    .filter(({ id, p, q }) => id !== null || p >= 5e-4 || q >= 5e-4)
+    .map((row) => {
+      const beyond = reach(row) > most * 1.0001;
+      return { ...row, beyond, ruler: beyond ? reach(row) : most };
+    });
 }
 
-function key(overlay, twin, table) {
-  const ownScale = table.dataset.ownScale === "true" ? h("span.key", "∗ own scale") : null;
-  const entry = (kind, words) => h("span.key", h("i", { class: `swatch ${kind}` }), drawn(explained(words)));
-  return overlay
-    ? h(
-        "p.legend",
-        entry("min", "both, min(p, q)"),
-        entry("over-q", "q − p, overconfident"),
-        entry("over-p", "p − q, residual"),
-        ownScale,
-      )
-    : h("p.legend", entry("ink", "target p"), twin ? entry("thin-q", "draft q") : null, ownScale);
+const strip = (look, left, width) => html`<i class=${look} style="left: ${100 * left}%; width: ${100 * width}%"></i>`;
+
+/** What both agree on, then what either has more. "All others" may hold excesses of both kinds at once; single tokens
+ *  hold one. */
+function overlaid({ id, p, q, min, ruler }) {
+  const [common, drafts, targets] = [min, q - min, p - min].map((x) => Math.max(0, x) / ruler);
+  return [
+    strip("min", 0, common),
+    drafts > 1e-4 ? strip("over-q", common, drafts) : nothing,
+    targets > 1e-4 ? strip("over-p", common + (id === null ? drafts : 0), targets) : nothing,
+  ];
 }
 
-/** Bars and what they mean. */
+const beside = ({ p, q, ruler }, letter) => [
+  strip(letter === "q" ? "draft" : "ink", 0, p / ruler),
+  q === null ? nothing : strip("thin-q", 0, q / ruler),
+];
+
+function barRow(row, [fate, words] = [], both, letter) {
+  const { id, raw, p, q, beyond } = row;
+  const name = id !== null ? shorten(visible(raw), 12) : beyond ? "others ∗" : "all others";
+  return html`<div class="bar-row ${fate ? "marked" : ""}" role="row">
+    <span class="mark ${fate ?? ""}" role="cell" title=${words ?? nothing} aria-label=${words ?? nothing}
+      >${fate ? FATES[fate].glyph || "◦" : ""}</span
+    >
+    <span class="token" role="rowheader" title=${id === null ? nothing : visible(raw)}>${name}</span>
+    <div class="bar ${beyond ? "beyond" : ""}" aria-hidden="true">${both ? overlaid(row) : beside(row, letter)}</div>
+    <span class="pq" role="cell"
+      >${q === null ? `${letter} ${formatProb(p)}` : `p ${formatProb(p)}  q ${formatProb(q)}`}</span
+    >
+  </div>`;
+}
+
+const barTable = (rows, marks, both, letter) =>
+  html`<div class="bars" role="table" aria-label="Probabilities">
+    ${rows.map((row) => barRow(row, marks.get(row.id), both, letter))}
+  </div>`;
+
+const key = (look, words) => html`<span class="key"><i class="swatch ${look}"></i>${explained(words)}</span>`;
+
+/** Bars of p and q and what they mean, overlaid if wanted. `marks`: token id -> [class, words]. */
 export function probabilityPicture(probs, marks, overlay) {
-  const table = probabilityBars(probs, marks, overlay);
-  return [table, key(overlay && probs.q, Boolean(probs.q), table)];
+  const both = overlay && probs.q;
+  const rows = ruled(probs, marks, both);
+  const keys = both
+    ? [key("min", "both, min(p, q)"), key("over-q", "q − p, overconfident"), key("over-p", "p − q, residual")]
+    : [key("ink", "target p"), probs.q ? key("thin-q", "draft q") : nothing];
+  const alone = rows.some(({ beyond }) => beyond) ? html`<span class="key">∗ own scale</span>` : nothing;
+  return html`${barTable(rows, marks, both, "p")}
+    <p class="legend">${keys}${alone}</p>`;
+}
+
+/** Bars of what was drafted alone, before the target has run. */
+export function draftPicture(probs, marks) {
+  const order = [...probs.q.keys()].sort((a, b) => probs.q[b] - probs.q[a]);
+  const drafted = {
+    ids: order.map((i) => probs.ids[i]),
+    raw: order.map((i) => probs.raw[i]),
+    p: order.map((i) => probs.q[i]),
+    rest_p: probs.rest_q,
+  };
+  return html`${barTable(ruled(drafted, marks, false), marks, false, "q")}
+    <p class="legend">${key("thin-q", "draft q")}</p>`;
 }
 
 export function overlapLine(probs, first) {
   const alpha = overlap(probs);
-  if (alpha === null) return null;
-  return h(
-    "p.sum",
-    h("b", drawn(explained(`α = Σ min(p, q) = ${formatProb(alpha)}`))),
-    ` · each hatched area sums to ${formatProb(1 - alpha)}${first ? "" : ", after earlier rejections"}`,
-  );
+  if (alpha === null) return nothing;
+  const rest = ` · each hatched area sums to ${formatProb(1 - alpha)}${first ? "" : ", after earlier rejections"}`;
+  return html`<p class="sum"><b>${explained(`α = Σ min(p, q) = ${formatProb(alpha)}`)}</b>${rest}</p>`;
 }

@@ -1,6 +1,5 @@
 // Tables of plain text.
 
-import { drawn } from "../base/templates.js";
 import { html, nothing } from "../vendor/lit-html.js";
 
 /** `rows` of cells, texts or templates, of which the one at `first` heads its row, or made by `tableRow`; `above` is a
@@ -36,14 +35,12 @@ export const tableRow = (cells, first, look) => html`
 export const scrollable = (label, content) =>
   html`<div class="table" tabindex="0" role="group" aria-label=${label}>${content}</div>`;
 
-/** The same, closed until it is opened, as nodes. */
+/** The same, closed until it is opened. */
 export const foldedTable = (caption, heads, rows) =>
-  drawn(
-    html`<details>
-      <summary>${caption}</summary>
-      ${scrollable(caption, table(heads, rows))}
-    </details>`,
-  );
+  html`<details>
+    <summary>${caption}</summary>
+    ${scrollable(caption, table(heads, rows))}
+  </details>`;
 
 /** A table that each of its heads sorts: `heads` are [column, words], `falls(column)` says whether the largest comes
  *  first, `repaint` is called when another order is wanted. */

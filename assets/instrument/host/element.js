@@ -8,7 +8,7 @@ import { h, remark } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { earlyDeltas, fetchRest, hostCan } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
-import { draftLane, fold, isFinished, isInside, newStore, ofServers, referenceLane } from "../base/store.js";
+import { draftLane, fold, isFinished, isInside, newStore, ofServers } from "../base/store.js";
 import { Transport } from "../base/transport.js";
 import { Calculator } from "../decide/calculator.js";
 import { DecisionView } from "../decision/decision.js";
@@ -464,7 +464,6 @@ export class Instrument extends HTMLElement {
     }
     const longest = longestGap(this.store, now);
     for (const view of this.lanes) view.paint(this.store, now, this.cursor.at, longest, this.cursor.untold);
-    for (const view of this.lanes) view.compare(referenceLane(this.store), now);
   }
 
   /** The engine does something for this reader already. */

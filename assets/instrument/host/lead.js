@@ -1,32 +1,36 @@
 // What the page says first: whether it is live, what ran, what it is doing, one sentence, and what that rests on.
 
-import { h, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { DOORS, doorNow } from "./doors.js";
 import { settingsChanged } from "./page.js";
 import { draftLane } from "../base/store.js";
 import { queueWords } from "../base/task.js";
 import { demoWords, provenance } from "../run/provenance.js";
 import { basisWords, sentence } from "../run/sentence.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 import { teaching } from "./teach.js";
 
 /** A teacher's link leaves nothing but Run. */
 const nothingYet = () => `Nothing has run yet. Press Run${teaching() ? "." : ", or load a saved run."}`;
 
+const CHOSEN = "The run that the page opens with was chosen because it gains";
+const DOING = {
+  starting: "starting",
+  running: "decoding",
+  stepping: "waiting for the next step",
+  solo: "timing whole solo runs",
+};
+
 export class Lead {
   /** `below` runs and plays, below the headline; `tools` are at the end of the first line. */
   constructor(below, ...tools) {
-    this.badge = h("span.badge");
-    this.demo = h("span.demo");
     this.what = h("span.what");
-    this.doing = h("span");
-    this.changed = h("span.badge.changed", { role: "status", hidden: true });
-    this.sentence = h("h2", { "aria-live": "off" });
-    this.basis = h("p.note.basis");
-    this.empty = h("p.empty", nothingYet());
+    this.empty = h("p.empty");
     this.aim = h("p.aim");
-    const facts = h("span.facts", this.badge, " ", this.demo, " ", this.doing, this.changed);
-    const foot = h("div.lead-foot", facts, this.basis, below);
-    this.root = h("header.lead", this.sentence, foot);
+    this.sentence = h("h2", { "aria-live": "off" });
+    this.facts = h("span.facts");
+    this.basis = h("p.note.basis");
+    this.root = h("header.lead", this.sentence, h("div.lead-foot", this.facts, this.basis, below));
     this.tools = h("div.tools-line", tools);
     this.top = h("div.meta", this.aim, this.tools);
   }
@@ -39,42 +43,45 @@ export class Lead {
 
   /** In words, where the pictures' numbers come from. */
   get origin() {
-    return `${this.badge.textContent} · ${this.what.textContent} · Draftscope`;
+    return `${this.badge} · ${this.what.title} · Draftscope`;
   }
 
   /** `state` is the engine's, `place` the one in its queue, `measuring` what must be measured before the run begins.
    *  While a run is `awaiting` its beginning, the old is greyed. */
   paintStatus(store, transport, state, { place, awaiting, measuring }) {
-    setText(this.aim, DOORS[doorNow()]);
-    this.root.classList.toggle("stale", Boolean(awaiting));
     const lead = draftLane(store) || store.lanes[0];
+    const start = lead?.start;
     const recorded = store.source === "recorded";
-    const stepping = state === "stepping" && !recorded;
-    this.badge.hidden = !lead;
-    this.badge.className = recorded ? "badge recorded" : "badge";
-    this.badge.title = recorded ? "The run that the page opens with was chosen because it gains" : "";
-    const slowed = !recorded && transport.playing && transport.slow > 1 ? `live, slowed ${transport.slow}×` : "live";
-    setText(this.badge, recorded ? "recorded" : stepping ? "live · stepping" : slowed);
-    setText(this.demo, lead && lead.start ? demoWords(lead.start) : "");
-    setText(this.what, lead && lead.start ? provenance(lead.start) : "");
-    this.what.title = this.what.textContent;
-    const words = {
-      starting: "starting",
-      running: recorded ? "" : "decoding",
-      stepping: "waiting for the next step",
-      solo: "timing whole solo runs",
-    };
-    const doing = queueWords({ state, place, measuring }) || words[state];
-    setText(this.doing, doing ? `· ${doing}${awaiting && !measuring ? " …" : ""}` : "");
-    const other = state && state !== "done" ? [] : settingsChanged(lead?.start);
-    this.changed.hidden = !other.length;
-    setText(this.changed, other.length ? `changed: ${other.join(", ")}; press Run` : "");
-    if (lead) return;
-    setText(this.empty, doing ? `${doing}${measuring ? "" : " …"}` : nothingYet());
+    const doing =
+      queueWords({ state, place, measuring }) || (recorded && state === "running" ? "" : (DOING[state] ?? ""));
+    const changed = state && state !== "done" ? [] : settingsChanged(start);
+    this.badge = badgeWords(recorded, state, transport);
+    this.what.title = start ? provenance(start) : "";
+    this.root.classList.toggle("stale", Boolean(awaiting));
+    render(DOORS[doorNow()], this.aim);
+    render(this.what.title, this.what);
+    render(doing ? `${doing}${measuring ? "" : " …"}` : nothingYet(), this.empty);
+    const facts = html`
+      <span class="badge ${recorded ? "recorded" : ""}" title=${recorded ? CHOSEN : nothing} ?hidden=${!lead}
+        >${this.badge}</span
+      >
+      <span class="demo">${start ? demoWords(start) : ""}</span>
+      <span class="doing">${doing && `· ${doing}${awaiting && !measuring ? " …" : ""}`}</span
+      ><span class="badge changed" role="status" ?hidden=${!changed.length}
+        >${changed.length ? `changed: ${changed.join(", ")}; press Run` : ""}</span
+      >
+    `;
+    render(facts, this.facts);
   }
 
   paintSentence(store, { now, whole, frozen }, soloState) {
-    setText(this.sentence, sentence(store, now, whole) + (frozen && !whole ? " Stopped here." : ""));
-    setText(this.basis, basisWords(store, now, whole, soloState));
+    render(sentence(store, now, whole) + (frozen && !whole ? " Stopped here." : ""), this.sentence);
+    render(basisWords(store, now, whole, soloState), this.basis);
   }
+}
+
+function badgeWords(recorded, state, { playing, slow }) {
+  if (recorded) return "recorded";
+  if (state === "stepping") return "live · stepping";
+  return playing && slow > 1 ? `live, slowed ${slow}×` : "live";
 }

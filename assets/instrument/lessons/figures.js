@@ -1,10 +1,10 @@
 // Two pictures that only lessons show, folded from the run like everything else: forwards by rows, and when tokens
 // arrive.
 
-import { h, s } from "../base/dom.js";
 import { counted, formatMs, median } from "../base/format.js";
 import { draftLane, plainLane } from "../base/store.js";
 import { foldedTable } from "../draw/tables.js";
+import { html, svg } from "../vendor/lit-html.js";
 
 /** Rows of a forward -> {n, ms}: how many of the run's forwards had so many, and their median time. */
 export function byRows(store) {
@@ -20,19 +20,15 @@ export function byRows(store) {
 export function rowBars(store) {
   const seen = [...byRows(store)].filter(([, { n }]) => n > 1);
   const most = Math.max(...seen.map(([, { ms }]) => ms));
-  return h(
-    "div.rowbars",
-    { role: "table", "aria-label": "A target forward by its rows, median" },
-    seen.map(([rows, { n, ms }]) =>
-      h(
-        "div",
-        { role: "row" },
-        h("span", { role: "rowheader" }, counted(rows, "row")),
-        h("div", { role: "cell", "aria-hidden": "true" }, h("i", { style: { width: `${(100 * ms) / most}%` } })),
-        h("span", { role: "cell" }, `${formatMs(ms)}, median of ${n}`),
-      ),
-    ),
-  );
+  const bar = ([rows, { n, ms }]) =>
+    html`<div role="row">
+      <span role="rowheader">${counted(rows, "row")}</span>
+      <div role="cell" aria-hidden="true"><i style="width: ${(100 * ms) / most}%"></i></div>
+      <span role="cell">${`${formatMs(ms)}, median of ${n}`}</span>
+    </div>`;
+  return html`<div class="rowbars" role="table" aria-label="A target forward by its rows, median">
+    ${seen.map(bar)}
+  </div>`;
 }
 
 /** When each token of a lane reaches the reader: as its round ends, or `paced`, spread until the next round ends. */
@@ -62,34 +58,25 @@ export function arrivalPicture(store) {
       ([, name, times]) => `${name}: ${counted(times.length, "token")}, median gap ${formatMs(median(gapsOf(times)))}`,
     )
     .join("; ");
-  return h(
-    "div",
-    h(
-      "div.arrivals",
-      { role: "img", "aria-label": `When each token arrives, from 0 to ${formatMs(end)}. ${words}` },
-      rows.flatMap(([kind, name, times]) => [
-        h("span", name),
-        s(
-          "svg",
-          { viewBox: `0 0 ${WIDE} 22`, preserveAspectRatio: "none" },
-          s("path.rule", { d: `M0 22H${WIDE}` }),
-          s("path", { class: kind, d: times.map((at) => `M${((WIDE * at) / end).toFixed(1)} 2v20`).join("") }),
-        ),
-      ]),
-      h("span"),
-      h("p.ends", h("span", "0"), h("span", formatMs(end))),
-    ),
-    foldedTable(
-      "The gaps as a table",
-      ["", "tokens", "median gap", "largest gap"],
-      rows.map(([, name, times]) => [
-        name,
-        times.length,
-        formatMs(median(gapsOf(times))),
-        formatMs(Math.max(...gapsOf(times))),
-      ]),
-    ),
-  );
+  const cells = ([, name, times]) => [
+    name,
+    times.length,
+    formatMs(median(gapsOf(times))),
+    formatMs(Math.max(...gapsOf(times))),
+  ];
+  const ticks = ([look, name, times]) =>
+    html`<span>${name}</span>
+      <svg viewBox="0 0 ${WIDE} 22" preserveAspectRatio="none">
+        <path class="rule" d="M0 22H${WIDE}"></path>
+        <path class=${look} d=${times.map((at) => `M${((WIDE * at) / end).toFixed(1)} 2v20`).join("")}></path>
+      </svg>`;
+  return html`<div>
+    <div class="arrivals" role="img" aria-label="When each token arrives, from 0 to ${formatMs(end)}. ${words}">
+      ${rows.map(ticks)}<span></span>
+      <p class="ends"><span>0</span><span>${formatMs(end)}</span></p>
+    </div>
+    ${foldedTable("The gaps as a table", ["", "tokens", "median gap", "largest gap"], rows.map(cells))}
+  </div>`;
 }
 
 /**
@@ -120,36 +107,28 @@ export function copyPicture(lane) {
   const copies = copiesOf(lane);
   const prompt = lane.start.prompt_tokens;
   const x = (at) => (WIDE * at) / (prompt + lane.tokens.length);
-  const arc = ({ from, at, accepted }) =>
-    s("path", {
-      class: accepted ? "accepted" : "rejected",
-      "stroke-width": 1 + accepted / 2,
-      d: `M${x(at)} ${TALL - 8}A${(x(at) - x(from)) / 2} ${Math.min(TALL - 12, (x(at) - x(from)) / 2)} 0 0 0 ${x(from)} ${TALL - 8}`,
-    });
+  const arc = ({ from, at, accepted }) => {
+    const wide = (x(at) - x(from)) / 2;
+    const d = `M${x(at)} ${TALL - 8}A${wide} ${Math.min(TALL - 12, wide)} 0 0 0 ${x(from)} ${TALL - 8}`;
+    return svg`<path class=${accepted ? "accepted" : "rejected"} stroke-width=${1 + accepted / 2} d=${d}></path>`;
+  };
   const words = `${counted(copies.length, "draft")} copied, ${copies.filter((c) => c.accepted).length} of them with at least one token accepted`;
-  return h(
-    "div.copies",
-    s(
-      "svg",
-      {
-        viewBox: `0 0 ${WIDE} ${TALL}`,
-        preserveAspectRatio: "none",
-        role: "img",
-        "aria-label": `Arcs from each copied draft to its source. ${words}`,
-      },
-      s("path.prompt", { d: `M0 ${TALL - 4}H${x(prompt)}` }),
-      s("path.written", { d: `M${x(prompt)} ${TALL - 4}H${WIDE}` }),
-      copies.map(arc),
-    ),
-    h(
-      "p.ends",
-      h("span", `prompt, ${counted(prompt, "token")}`),
-      h("span", `${counted(lane.tokens.length, "token")} of output`),
-    ),
-    foldedTable(
-      "The arcs as a table",
-      ["round", "at token", "copied from", "matched", "drafted", "accepted"],
-      copies.map((c) => [c.round.index + 1, c.at, c.from, c.length, c.round.drafted, c.accepted]),
-    ),
-  );
+  const heads = ["round", "at token", "copied from", "matched", "drafted", "accepted"];
+  const cells = (c) => [c.round.index + 1, c.at, c.from, c.length, c.round.drafted, c.accepted];
+  return html`<div class="copies">
+    <svg
+      viewBox="0 0 ${WIDE} ${TALL}"
+      preserveAspectRatio="none"
+      role="img"
+      aria-label="Arcs from each copied draft to its source. ${words}"
+    >
+      <path class="prompt" d="M0 ${TALL - 4}H${x(prompt)}"></path>
+      <path class="written" d="M${x(prompt)} ${TALL - 4}H${WIDE}"></path>
+      ${copies.map(arc)}
+    </svg>
+    <p class="ends">
+      <span>prompt, ${counted(prompt, "token")}</span><span>${counted(lane.tokens.length, "token")} of output</span>
+    </p>
+    ${foldedTable("The arcs as a table", heads, copies.map(cells))}
+  </div>`;
 }

@@ -2,16 +2,19 @@
 // ended (tests/programs/record_museum.py).
 
 import { fromAddress, setInAddress } from "../base/address.js";
-import { button, h, remark } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { formatProb, visible } from "../base/format.js";
 import { callServer } from "../base/host.js";
-import { drawn } from "../base/templates.js";
+import { smallButton } from "../base/templates.js";
 import { shareBars } from "../draw/shares.js";
 import { scrollable, table } from "../draw/tables.js";
 import { betRows, resultOf, resultWords } from "../servers/audit.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 
 const WHAT =
   "Each of these servers ran, and looked right: the text is fluent, greedy texts are identical, the speed is as it should be. Here each is a small server of our own with the wrong mechanism. The audit of “Servers” convicts it, and finds no difference once it is mended. “draftscope museum” does all this again.";
+const ENTRANCE =
+  "Four servers that wrote fluent text of a wrong distribution, or lied about it: the mechanism, a picture, what convicts each, and the mend.";
 const OFF = 0.01; // a reported probability that far off is marked
 const SIDES = { wrong: "As it was", mended: "Mended" };
 
@@ -19,32 +22,29 @@ export class MuseumView {
   /** `enter(words)` opens the door of Learn, with words of the address. */
   constructor(enter) {
     this.enter = enter;
-    this.entrance = h(
-      "section",
-      { "aria-label": "Museum" },
-      h("h3", "A museum of real bugs"),
-      h(
-        "p.note",
-        "Four servers that wrote fluent text of a wrong distribution, or lied about it: the mechanism, a picture, what convicts each, and the mend.",
-      ),
-      h(
-        "div.controls",
-        button("Open the museum", () => this.open()),
-      ),
-    );
-    this.title = h("h2", { tabindex: "-1" }, "Real bugs of speculative decoding");
-    this.halls = h("div.halls");
-    this.root = h(
-      "div.learn.museum",
-      { hidden: true },
-      h(
-        "header.card-head.wrap",
-        this.title,
-        button("Back to Learn", () => this.close()),
-      ),
-      remark(WHAT),
-      this.halls,
-    );
+    this.entrance = h("section", { "aria-label": "Museum" });
+    const entrance = html`
+      <h3>A museum of real bugs</h3>
+      <p class="note">${ENTRANCE}</p>
+      <div class="controls">${smallButton("Open the museum", () => this.open())}</div>
+    `;
+    render(entrance, this.entrance);
+    this.root = h("div.learn.museum", { hidden: true });
+    this.draw(null);
+  }
+
+  draw(record) {
+    const view = html`
+      <header class="card-head wrap">
+        <h2 tabindex="-1">Real bugs of speculative decoding</h2>
+        ${smallButton("Back to Learn", () => this.close())}
+      </header>
+      <p class="sum">${WHAT}</p>
+      <div class="halls">
+        ${record ? [...record.exhibits.map(exhibitOf), othersOf(record.not_reproduced)] : nothing}
+      </div>
+    `;
+    render(view, this.root);
   }
 
   /** Whether the address leads here. */
@@ -54,7 +54,7 @@ export class MuseumView {
 
   open() {
     this.enter({ museum: 1 });
-    this.title.focus({ preventScroll: true });
+    this.root.querySelector("h2").focus({ preventScroll: true });
   }
 
   close() {
@@ -69,25 +69,24 @@ export class MuseumView {
     if (!this.wanted || this.requested) return;
     this.requested = true;
     const record = await callServer("museum", {});
-    if (record) this.halls.replaceChildren(...record.exhibits.map(exhibitOf), othersOf(record.not_reproduced));
+    if (record) this.draw(record);
     else this.requested = false;
   }
 }
 
 function exhibitOf(exhibit) {
   const { number, link, program, title, story, rebuilt, picture } = exhibit;
-  return h(
-    "section.card.exhibit",
-    { "aria-label": number },
-    h("h3", title),
-    h("p.note", h("a", { href: link, target: "_blank", rel: "noopener" }, number), ` · ${program} · here: ${rebuilt}`),
-    h("p", story),
-    remark(captionOf(picture)),
-    h(
-      "div.twofold",
-      Object.entries(SIDES).map(([side, words]) => sideOf(words, exhibit[side], picture, side)),
-    ),
-  );
+  return html`<section class="card exhibit" aria-label=${number}>
+    <h3>${title}</h3>
+    <p class="note">
+      <a href=${link} target="_blank" rel="noopener">${number}</a>${` · ${program} · here: ${rebuilt}`}
+    </p>
+    <p>${story}</p>
+    <p class="sum">${captionOf(picture)}</p>
+    <div class="twofold">
+      ${Object.entries(SIDES).map(([side, words]) => sideOf(words, exhibit[side], picture, side))}
+    </div>
+  </section>`;
 }
 
 const captionOf = ({ kind, prompt, draws }) =>
@@ -98,17 +97,15 @@ const captionOf = ({ kind, prompt, draws }) =>
 /** The picture and the audit of one side. */
 function sideOf(words, audit, picture, side) {
   const result = resultOf(audit, false);
-  return h(
-    "div.audit",
-    { "data-result": result },
-    h("h4", words),
-    shareBars(`${words}: the target's and this server's`, rowsOf(picture, side), "the target's"),
-    picture.kind === "written" && h("p.note", distanceWords(picture, side)),
-    h("p.verdict", resultWords(audit, result)),
-    h("p.verdict-sentence", audit.verdict),
-    h("p.note", `Evidence in nats; a difference is clear from ${audit.needed.toFixed(1)} on.`),
-    h("div.bets", drawn(betRows(audit))),
-  );
+  return html`<div class="audit" data-result=${result}>
+    <h4>${words}</h4>
+    ${shareBars(`${words}: the target's and this server's`, rowsOf(picture, side), "the target's")}
+    ${picture.kind === "written" ? html`<p class="note">${distanceWords(picture, side)}</p>` : nothing}
+    <p class="verdict">${resultWords(audit, result)}</p>
+    <p class="verdict-sentence">${audit.verdict}</p>
+    <p class="note">Evidence in nats; a difference is clear from ${audit.needed.toFixed(1)} on.</p>
+    <div class="bets">${betRows(audit)}</div>
+  </div>`;
 }
 
 const rowsOf = ({ kind, rows, draws }, side) =>
@@ -123,9 +120,7 @@ const distanceWords = ({ variation, chance }, side) =>
   `Total variation of all tokens ${formatProb(variation[side])}; draws from the target itself have about ${formatProb(chance)}.`;
 
 const othersOf = (others) =>
-  h(
-    "section",
-    { "aria-label": "Not reproduced" },
-    h("h3", "Not reproduced here"),
-    drawn(scrollable("Not reproduced", table(["number or program", "what it is"], others))),
-  );
+  html`<section aria-label="Not reproduced">
+    <h3>Not reproduced here</h3>
+    ${scrollable("Not reproduced", table(["number or program", "what it is"], others))}
+  </section>`;

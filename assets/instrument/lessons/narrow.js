@@ -7,7 +7,7 @@ import { laneTitle } from "../run/titles.js";
 
 const ROWS_MOST = 12;
 
-/** What a step shows, as {guesses, bars, rows}; at most one of them has something. */
+/** What a step shows, as {guesses, bars, rows}; at most one of them has something. `figure` is where its own stands. */
 export function narrowPicture(show, store, cursor, figure) {
   if (figure) return ofFigure(figure);
   if (/tree|decision|scale/.test(show) && cursor.round) return { guesses: guessesAt(cursor.round, cursor.known()) };
@@ -48,15 +48,13 @@ function barsOf(lanes) {
 }
 
 function ofFigure(figure) {
-  const box = document.createElement("div");
-  box.append(figure.cloneNode(true)); // so that the figure itself is looked for, too
-  const bars = Array.from(box.querySelectorAll(".rowbars [role=row]"), (row) => ({
-    name: row.firstChild.textContent,
-    value: row.lastChild.textContent,
+  const bars = Array.from(figure.querySelectorAll(".rowbars [role=row]"), (row) => ({
+    name: row.firstElementChild.textContent,
+    value: row.lastElementChild.textContent,
     part: Number.parseFloat(row.querySelector("i").style.width) / 100,
   }));
   if (bars.length) return { bars };
-  const rows = Array.from(box.querySelector("table")?.rows ?? [], (row) =>
+  const rows = Array.from(figure.querySelector("table")?.rows ?? [], (row) =>
     Array.from(row.cells, (cell) => cell.textContent),
   );
   return { rows: rows.slice(0, ROWS_MOST) };

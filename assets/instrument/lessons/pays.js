@@ -1,13 +1,12 @@
 // Where drafting pays and where it does not: the same lanes on two texts, and the same text with the costs of a larger
 // pair, side by side, from one recording.
 
-import { h, remark } from "../base/dom.js";
 import { formatFigure, formatMs, formatProb, shorten } from "../base/format.js";
 import { costsOf } from "../base/numbers.js";
 import { draftLane, draftTotals, plainLane, speculates } from "../base/store.js";
-import { drawn } from "../base/templates.js";
 import { scrollable, table } from "../draw/tables.js";
 import { ballastOf, laneTitle } from "../run/titles.js";
+import { html } from "../vendor/lit-html.js";
 
 /** What a race was of: its prompt, its target, and the costs that its target was given. */
 const raceOf = ({ start }) => JSON.stringify([start.prompt, start.models[0].name, start.models[0].ballast || ""]);
@@ -33,37 +32,34 @@ export const paysOf = (races) =>
     }),
   );
 
+const HEADS = ["lane", "accepted / drafted", "tokens per round", "plain round", "c", "× plain"];
+const COSTS =
+  "c: median draft step / median plain round. × plain: tokens per millisecond of whole lanes, without reading the prompt, recorded in one race for each row's text and target.";
+const BALLAST =
+  "With ballast, each forward also reads and multiplies weights of the named model's size. Nothing is done with the result, so the tokens are this pair's own.";
+
 /** A table of the drafting lanes of these races; `first` names a race in its first column. */
-export function paysPicture(races, first = ["text", textName]) {
-  const [heading, nameOf] = first;
+export function paysPicture(races, [heading, nameOf] = ["text", textName]) {
+  const cells =
+    (race) =>
+    ({ lane, accepted, costs }) => [
+      nameOf(race),
+      laneTitle(lane),
+      formatProb(accepted),
+      formatFigure(costs.tau),
+      formatMs(costs.one),
+      formatProb(costs.c),
+      html`<b>${formatFigure(costs.measured)}×</b>`,
+    ];
   const rows = races.flatMap((race) =>
     paysOf([race])
       .filter(({ costs }) => costs)
-      .map((row) => [nameOf(race), row]),
+      .map(cells(race)),
   );
-  return h(
-    "div.worth",
-    drawn(
-      scrollable(
-        "Where it pays",
-        table(
-          [heading, "lane", "accepted / drafted", "tokens per round", "plain round", "c", "× plain"],
-          rows.map(([name, { lane, accepted, costs }]) => [
-            name,
-            laneTitle(lane),
-            formatProb(accepted),
-            formatFigure(costs.tau),
-            formatMs(costs.one),
-            formatProb(costs.c),
-            h("b", `${formatFigure(costs.measured)}×`),
-          ]),
-        ),
-      ),
-    ),
-    remark(
-      "c: median draft step / median plain round. × plain: tokens per millisecond of whole lanes, without reading the prompt, recorded in one race for each row's text and target.",
-    ),
-  );
+  return html`<div class="worth">
+    ${scrollable("Where it pays", table([heading, ...HEADS], rows))}
+    <p class="sum">${COSTS}</p>
+  </div>`;
 }
 
 /** The lanes of `large`, a race with ballast, beside the same drafters' lanes of the race `small` without it. */
@@ -71,11 +67,8 @@ export function largePicture(small, large) {
   const drafters = large.lanes.map((lane) => lane.start.drafter);
   const same = { ...small, lanes: small.lanes.filter((lane) => drafters.includes(lane.start.drafter)) };
   const nameOf = (race) => ballastOf({ start: draftLane(race).start }) || "this pair as it is";
-  return h(
-    "div",
-    paysPicture([same, large], ["costs of", nameOf]),
-    remark(
-      "With ballast, each forward also reads and multiplies weights of the named model's size. Nothing is done with the result, so the tokens are this pair's own.",
-    ),
-  );
+  return html`<div>
+    ${paysPicture([same, large], ["costs of", nameOf])}
+    <p class="sum">${BALLAST}</p>
+  </div>`;
 }

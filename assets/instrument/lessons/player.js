@@ -5,9 +5,11 @@
 
 import { given } from "../base/given.js";
 import { setInAddress } from "../base/address.js";
-import { button, h, remark, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { askHost, hostCan, requestLesson } from "../base/host.js";
 import { fold, newStore } from "../base/store.js";
+import { smallButton } from "../base/templates.js";
+import { html, keyed, nothing, render } from "../vendor/lit-html.js";
 import { LESSONS } from "./lessons.js";
 import { drawing } from "./drawings.js";
 import { narrowPicture } from "./narrow.js";
@@ -19,62 +21,40 @@ export class LessonPlayer {
   constructor(host, ...scenes) {
     this.host = host;
     this.all = LESSONS.filter((lesson) => given.lessonNames.includes(lesson.trace));
-    this.menu = h(
-      "div.learn",
-      h("h2", { tabindex: "-1" }, "How can guessing make exact text faster?"),
-      this.all.length
-        ? h(
-            "ol.path",
-            { "aria-label": "Lessons" },
-            this.all.map((lesson, i) => this.stop(lesson, i + 1)),
-          )
-        : remark("No lesson is recorded here."),
-      given.classes &&
-        h(
-          "p.sum",
-          h("a", { href: "class" }, "Start a class"),
-          ": everybody predicts real rounds on a phone, and you reveal them here.",
-        ),
-      ...scenes,
-      h("h3", "Glossary"),
-      glossary(),
-    );
-    this.title = h("h3", { tabindex: "-1" });
-    this.words = h("div.lesson-words", { "aria-live": "polite" });
-    this.definition = h("p.note.definition");
-    this.place = h("span.note");
-    this.back = button("Back", () => this.go(this.at - 1));
-    this.next = button("Next", () => this.go(this.at + 1));
-    this.next.classList.add("leading");
-    this.panel = h(
-      "section.card.lesson",
-      { "aria-label": "Lesson", hidden: true },
-      h(
-        "header.card-head",
-        this.title,
-        h(
-          "div.controls",
-          button("All lessons", () => this.leave()),
-        ),
-      ),
-      this.words,
-      this.definition,
-      h("div.controls", this.back, this.next, this.place),
-    );
+    this.menu = h("div.learn");
+    const path = html`<ol class="path" aria-label="Lessons">
+      ${this.all.map((lesson, i) => this.stop(lesson, i + 1))}
+    </ol>`;
+    const menu = html`
+      <h2 tabindex="-1">How can guessing make exact text faster?</h2>
+      ${this.all.length ? path : html`<p class="sum">No lesson is recorded here.</p>`}
+      ${
+        given.classes
+          ? html`<p class="sum">
+              <a href="class">Start a class</a>: everybody predicts real rounds on a phone, and you reveal them here.
+            </p>`
+          : nothing
+      }
+      ${scenes}
+      <h3>Glossary</h3>
+      ${glossary()}
+    `;
+    render(menu, this.menu);
+    this.panel = h("section.card.lesson", { "aria-label": "Lesson", hidden: true });
   }
 
   /** A lesson on the path: what it shows, its name, what it is about. */
   stop(lesson, number) {
-    return h(
-      "li",
-      h(
-        "button",
-        { type: "button", on: { click: () => this.start(number) } },
-        drawing(lesson),
-        h("b", `${number} ${lesson.title}`),
-        h("span.note", lesson.about),
-      ),
-    );
+    return html`<li>
+      <button type="button" @click=${() => this.start(number)}>
+        ${drawing(lesson)}<b>${number} ${lesson.title}</b><span class="note">${lesson.about}</span>
+      </button>
+    </li>`;
+  }
+
+  /** Its place on the path, from 1. */
+  get number() {
+    return this.all.indexOf(this.lesson) + 1;
   }
 
   /** The name of the recording that is shown. */
@@ -104,55 +84,79 @@ export class LessonPlayer {
     this.steps = [...this.lesson.steps(store).filter(Boolean), { ...this.lesson.last, question: true }];
     this.store = store;
     this.panel.hidden = false;
-    setInAddress({ lesson: this.all.indexOf(this.lesson) + 1 });
+    setInAddress({ lesson: this.number });
     this.go(0);
-    this.title.focus({ preventScroll: true });
+    this.panel.querySelector("h3").focus({ preventScroll: true });
   }
 
   go(at) {
     this.at = Math.max(0, Math.min(at, this.steps.length - 1));
     const step = this.steps[this.at];
-    const number = this.all.indexOf(this.lesson) + 1;
-    setText(this.title, `Lesson ${number} of ${this.all.length}: ${this.lesson.title}`);
-    setText(this.place, `${this.at + 1} of ${this.steps.length}`);
-    setText(this.definition, "");
-    this.back.disabled = this.at === 0;
-    this.next.disabled = this.at + 1 === this.steps.length;
-    this.host.main.dataset.show = step.show || "none";
-    this.host.cursor.hiding = false;
-    this.host.transport.pause();
-    this.host.unfold.set("Resample", /trial/.test(step.show));
-    if (step.act) step.act(this.host, this.store);
-    const figure = step.figure ? step.figure(this.store, this.host) : null;
-    const words = step.question ? this.ending() : [this.said(step.say)];
-    this.words.replaceChildren(...words, ...(figure ? [figure] : []));
-    this.host.presenting.show({
-      title: this.title.textContent,
+    const { host, store } = this;
+    this.defined = "";
+    host.main.dataset.show = step.show || "none";
+    host.cursor.hiding = false;
+    host.transport.pause();
+    host.unfold.set("Resample", /trial/.test(step.show));
+    if (step.act) step.act(host, store);
+    this.figure = step.figure ? step.figure(store, host) : nothing;
+    this.paint();
+    const words = this.panel.querySelector(".lesson-words");
+    host.presenting.show({
+      title: this.panel.querySelector("h3").textContent,
       at: this.at,
       of: this.steps.length,
-      words: words[0].textContent,
-      ...narrowPicture(step.show, this.store, this.host.cursor, figure),
+      words: words.firstElementChild.textContent,
+      ...narrowPicture(step.show, store, host.cursor, step.figure && words),
     });
-    this.host.request();
+    host.request();
+  }
+
+  /** The words of another step are other elements, so that they are read aloud as a whole. */
+  paint() {
+    const { steps, at, lesson, number } = this;
+    const step = steps[at];
+    const view = html`
+      <header class="card-head">
+        <h3 tabindex="-1">${`Lesson ${number} of ${this.all.length}: ${lesson.title}`}</h3>
+        <div class="controls">${smallButton("All lessons", () => this.leave())}</div>
+      </header>
+      <div class="lesson-words" aria-live="polite">
+        ${keyed(step, html`${step.question ? this.ending() : this.said(step.say)}${this.figure}`)}
+      </div>
+      <p class="note definition">${this.defined}</p>
+      <div class="controls">
+        ${smallButton("Back", () => this.go(at - 1), at === 0)}
+        <button
+          class="small leading"
+          type="button"
+          ?disabled=${at + 1 === steps.length}
+          @click=${() => this.go(at + 1)}
+        >
+          Next
+        </button>
+        <span class="note">${`${at + 1} of ${steps.length}`}</span>
+      </div>
+    `;
+    render(view, this.panel);
   }
 
   /** The question, its answer under a cover, what to try, and the next lesson. */
   ending() {
     const { question, answer, attempt } = this.lesson;
-    const number = this.all.indexOf(this.lesson) + 1;
-    const controls = hostCan("set");
-    return [
-      h("p", h("b", "Question. "), ...this.parts(question(this.store))),
-      h("details", h("summary", "Answer"), this.said(answer(this.store))),
-      h("p", h("b", "Try it. "), ...this.parts(attempt.words)),
-      h(
-        "div.controls",
-        controls ? button("Set the controls", () => this.attempt(attempt.controls)) : null,
-        number < this.all.length
-          ? button(`Next lesson: ${this.all[number].title}`, () => this.start(number + 1))
-          : null,
-      ),
-    ];
+    const next = this.all[this.number];
+    return html`
+      <p><b>Question.</b> ${this.parts(question(this.store))}</p>
+      <details>
+        <summary>Answer</summary>
+        ${this.said(answer(this.store))}
+      </details>
+      <p><b>Try it.</b> ${this.parts(attempt.words)}</p>
+      <div class="controls">
+        ${hostCan("set") ? smallButton("Set the controls", () => this.attempt(attempt.controls)) : nothing}
+        ${next ? smallButton(`Next lesson: ${next.title}`, () => this.start(this.number + 1)) : nothing}
+      </div>
+    `;
   }
 
   attempt(controls) {
@@ -179,10 +183,10 @@ export class LessonPlayer {
     setInAddress({ lesson: null });
   }
 
-  // Words: strings, elements, and terms in double brackets, defined where they are pointed at.
+  // Words: strings, templates, and terms in double brackets, defined where they are pointed at.
 
   said(say) {
-    return h("p", this.parts(say));
+    return html`<p>${this.parts(say)}</p>`;
   }
 
   parts(say) {
@@ -196,12 +200,20 @@ export class LessonPlayer {
   }
 
   term(text) {
-    const [name, shown] = text.split("|");
-    const tell = () => setText(this.definition, `${name}: ${defineTerm(name)}`);
-    return h(
-      "button.term",
-      { type: "button", title: defineTerm(name), on: { mouseenter: tell, focus: tell, click: tell } },
-      shown || name,
-    );
+    const [name, shown = name] = text.split("|");
+    const meaning = defineTerm(name);
+    const tell = () => {
+      this.defined = `${name}: ${meaning}`;
+      this.paint();
+    };
+    return html`<button
+      class="term"
+      type="button"
+      title=${meaning}
+      @mouseenter=${tell}
+      @focus=${tell}
+      @click=${tell}
+      .textContent=${shown}
+    ></button>`;
   }
 }

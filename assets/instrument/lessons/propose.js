@@ -1,14 +1,13 @@
 // Two pictures of proposing that only lessons show: one round's proposal of every drafter on one ruler, and what was
 // prepared while the target verified. Folded from the run like everything else.
 
-import { h, remark, s } from "../base/dom.js";
 import { counted, formatFigure, formatMs, median } from "../base/format.js";
 import { costsOf, draftForwards, sum } from "../base/numbers.js";
 import { plainLane } from "../base/store.js";
-import { drawn } from "../base/templates.js";
 import { foldedTable, scrollable, table } from "../draw/tables.js";
 import { proposeParts, scaleRow } from "../round/scale.js";
 import { laneTitle } from "../run/titles.js";
+import { html, svg } from "../vendor/lit-html.js";
 
 const proposing = (round) => sum(round.timings.propose);
 
@@ -37,36 +36,32 @@ export function proposePicture(store, host) {
   };
   const words = ({ round, ms, steps }) =>
     `${formatMs(ms)} for ${counted(round.drafted, "token")}: ${counted(steps.length, "forward")}, ${formatMs(sum(steps))} and other drafting work`;
-  return h(
-    "div.scale-body",
-    drawn([
-      scaleRow(
-        "plain, one token",
-        [{ ms: one, kind: "verify", words: "target, 1 token" }],
-        ruler,
-        `${formatMs(one)}: a pass of the target over one token, median of ${rounds.length}`,
-      ),
-      all.map((at) => scaleRow(laneTitle(at.lane), proposeParts(at.round), ruler, words(at), open(at))),
-    ]),
-    remark(
-      "For each lane the recorded round whose drafting took the median time, all on the same scale. Click a block to open its round.",
-    ),
-    foldedTable(
-      "The drafts as a table",
-      ["lane", "round", "drafted", "forwards", "forward time", "other", "total", "/ plain forward"],
-      all.map(({ lane, round, ms, steps }) => [
-        laneTitle(lane),
-        round.index + 1,
-        round.drafted,
-        steps.length,
-        formatMs(sum(steps)),
-        formatMs(ms - sum(steps)),
-        formatMs(ms),
-        formatFigure(ms / one),
-      ]),
-    ),
+  const first = scaleRow(
+    "plain, one token",
+    [{ ms: one, kind: "verify", words: "target, 1 token" }],
+    ruler,
+    `${formatMs(one)}: a pass of the target over one token, median of ${rounds.length}`,
   );
+  const cells = ({ lane, round, ms, steps }) => [
+    laneTitle(lane),
+    round.index + 1,
+    round.drafted,
+    steps.length,
+    formatMs(sum(steps)),
+    formatMs(ms - sum(steps)),
+    formatMs(ms),
+    formatFigure(ms / one),
+  ];
+  const heads = ["lane", "round", "drafted", "forwards", "forward time", "other", "total", "/ plain forward"];
+  return html`<div class="scale-body">
+    ${first} ${all.map((at) => scaleRow(laneTitle(at.lane), proposeParts(at.round), ruler, words(at), open(at)))}
+    <p class="sum">${PROPOSED}</p>
+    ${foldedTable("The drafts as a table", heads, all.map(cells))}
+  </div>`;
 }
+
+const PROPOSED =
+  "For each lane the recorded round whose drafting took the median time, all on the same scale. Click a block to open its round.";
 
 /**
  * Of a chain, place by place: how many rounds reached it (everything before it was accepted), and how many accepted it.
@@ -94,7 +89,7 @@ export function worthPicture(store) {
   const deepest = Math.max(...lanes.map(({ places }) => places.length));
   const cell = (at) =>
     at
-      ? [h("i.share", { style: { width: `${(44 * at.accepted) / at.reached}px` } }), `${at.accepted} of ${at.reached}`]
+      ? html`<i class="share" style="width: ${(44 * at.accepted) / at.reached}px"></i>${at.accepted} of ${at.reached}`
       : "not reached";
   const head = [
     "lane",
@@ -105,19 +100,20 @@ export function worthPicture(store) {
   ];
   const row = ({ lane, places, costs }) => [
     laneTitle(lane),
-    h("b", `${formatFigure(costs.measured)}×`),
+    html`<b>${formatFigure(costs.measured)}×</b>`,
     formatFigure(costs.tau),
     formatFigure(costs.per * costs.c),
     ...Array.from({ length: deepest }, (_, k) => cell(places[k])),
   ];
-  return h(
-    "div.worth",
-    drawn(scrollable("What each drafter gained", table(head, lanes.filter(({ costs }) => costs).map(row)))),
-    remark(
-      "A position is reached if all draft tokens before it were accepted; rounds cut by a limit are excluded. Drafting: draft steps per round times the median step. × plain: tokens per millisecond of whole lanes, without reading the prompt.",
-    ),
-  );
+  const rows = lanes.filter(({ costs }) => costs).map(row);
+  return html`<div class="worth">
+    ${scrollable("What each drafter gained", table(head, rows))}
+    <p class="sum">${WORTH}</p>
+  </div>`;
 }
+
+const WORTH =
+  "A position is reached if all draft tokens before it were accepted; rounds cut by a limit are excluded. Drafting: draft steps per round times the median step. × plain: tokens per millisecond of whole lanes, without reading the prompt.";
 
 // Prepared while the target verified.
 
@@ -138,50 +134,40 @@ export function prefetchPicture(lane) {
   const busiest = Math.max(...all.map(({ note }) => note.busy_ms));
   const step = WIDE / all.length;
   const box = (i, from, tall, look) =>
-    s("rect", { class: look, x: i * step + step * 0.18, width: step * 0.64, y: from, height: Math.max(0, tall) });
+    svg`<rect class=${look} x=${i * step + step * 0.18} width=${step * 0.64} y=${from} height=${Math.max(0, tall)}></rect>`;
   const column = ({ note, propose }, i) => [
     box(i, UP - (UP * propose) / most, (UP * propose) / most, note.hit ? "hit" : "miss"),
     box(i, UP + 4, ((DOWN - 4) * note.busy_ms) / busiest, "busy"),
     box(i, UP + 4, ((DOWN - 4) * Math.min(note.waited_ms, note.busy_ms)) / busiest, "waited"),
   ];
   const hits = all.filter(({ note }) => note.hit).length;
-  const key = (look, text) => h("span.key", h("i", { class: look }), text);
-  return h(
-    "div.prefetch",
-    s(
-      "svg",
-      {
-        viewBox: `0 0 ${WIDE} ${UP + DOWN}`,
-        preserveAspectRatio: "none",
-        role: "img",
-        "aria-label": `${counted(all.length, "round")} drafted ahead; ${hits} hits`,
-      },
-      s("path.line", { d: `M0 ${UP + 1}H${WIDE}` }),
-      all.flatMap(column),
-    ),
-    h(
-      "p.ends",
-      h("span", `up: time of the next draft, at most ${formatMs(most)}`),
-      h("span", `down: drafting ahead, at most ${formatMs(busiest)}`),
-    ),
-    h(
-      "p.legend",
-      key("hit", "hit: already drafted"),
-      key("miss", "miss: drafted again"),
-      key("busy", "while the target verified"),
-      key("waited", "target waited"),
-    ),
-    foldedTable(
-      "The rounds as a table",
-      ["round", "drafted for", "result", "drafting ahead", "target waited", "next draft"],
-      all.map(({ round, note, propose }) => [
-        round.index + 1,
-        counted(note.outcomes, "outcome"),
-        note.hit ? "hit" : "miss",
-        formatMs(note.busy_ms),
-        formatMs(note.waited_ms),
-        formatMs(propose),
-      ]),
-    ),
-  );
+  const key = (look, words) => html`<span class="key"><i class=${look}></i>${words}</span>`;
+  const heads = ["round", "drafted for", "result", "drafting ahead", "target waited", "next draft"];
+  const cells = ({ round, note, propose }) => [
+    round.index + 1,
+    counted(note.outcomes, "outcome"),
+    note.hit ? "hit" : "miss",
+    formatMs(note.busy_ms),
+    formatMs(note.waited_ms),
+    formatMs(propose),
+  ];
+  return html`<div class="prefetch">
+    <svg
+      viewBox="0 0 ${WIDE} ${UP + DOWN}"
+      preserveAspectRatio="none"
+      role="img"
+      aria-label="${counted(all.length, "round")} drafted ahead; ${hits} hits"
+    >
+      <path class="line" d="M0 ${UP + 1}H${WIDE}"></path>
+      ${all.map(column)}
+    </svg>
+    <p class="ends">
+      <span>up: time of the next draft, at most ${formatMs(most)}</span
+      ><span>down: drafting ahead, at most ${formatMs(busiest)}</span>
+    </p>
+    <p class="legend">
+      ${key("hit", "hit: already drafted")}${key("miss", "miss: drafted again")}${key("busy", "while the target verified")}${key("waited", "target waited")}
+    </p>
+    ${foldedTable("The rounds as a table", heads, all.map(cells))}
+  </div>`;
 }

@@ -2,11 +2,12 @@
 // recorded run, and at every batch size, folded from the sweep's whole runs (tests/programs/record_sweep.py).
 // Both against plain.
 
-import { h, remark, s } from "../base/dom.js";
+import { s } from "../base/dom.js";
 import { counted, formatFigure, median } from "../base/format.js";
 import { draftLane, plainLane } from "../base/store.js";
 import { axes, polyline } from "../draw/chart.js";
 import { foldedTable } from "../draw/tables.js";
+import { html } from "../vendor/lit-html.js";
 
 /** At each length that both lanes reached: plain's milliseconds over the drafting lane's, prompts included. */
 export function byLength(store) {
@@ -83,7 +84,7 @@ function chart({ series, places, at, axis, label }) {
       name ? s("text.caption", { x: x(end.x) + 8, y: ends[i] }, name) : null,
     ];
   };
-  return h("div.curve.sweep", svg(label, series.flatMap(line)));
+  return html`<div class="curve sweep">${svg(label, series.flatMap(line))}</div>`;
 }
 
 /** Speed against plain at each answer length. */
@@ -92,25 +93,24 @@ export function lengthPicture(store) {
   const most = points[points.length - 1].x;
   const { start } = draftLane(store);
   const places = [1, ...[0.25, 0.5, 0.75, 1].map((share) => Math.round(most * share))];
-  return h(
-    "div",
-    chart({
-      series: [{ name: "", points }],
-      places: [...new Set(places)],
-      at: (x) => x / most,
-      axis: "tokens of output",
-      label: `Speed against plain decoding by answer length: ${belowWords(points, "token")}`,
-    }),
-    remark(
-      `Time of plain decoding / time of this lane for that many tokens, reading its prompt of ${start.prompt_tokens} tokens included; one recorded run of each, ${start.device}, ${counted(start.threads, "thread")}, ${start.created.slice(0, 10)}.`,
-    ),
-    foldedTable(
-      "The lengths as a table",
-      ["tokens", "× plain"],
-      points.map((p) => [p.x, `${formatFigure(p.y)}×`]),
-    ),
-  );
+  const picture = chart({
+    series: [{ name: "", points }],
+    places: [...new Set(places)],
+    at: (x) => x / most,
+    axis: "tokens of output",
+    label: `Speed against plain decoding by answer length: ${belowWords(points, "token")}`,
+  });
+  const how = `Time of plain decoding / time of this lane for that many tokens, reading its prompt of ${start.prompt_tokens} tokens included; one recorded run of each, ${start.device}, ${counted(start.threads, "thread")}, ${start.created.slice(0, 10)}.`;
+  const rows = points.map((p) => [p.x, `${formatFigure(p.y)}×`]);
+  return shown(picture, how, foldedTable("The lengths as a table", ["tokens", "× plain"], rows));
 }
+
+const shown = (picture, how, rows) =>
+  html`<div>
+    ${picture}
+    <p class="sum">${how}</p>
+    ${rows}
+  </div>`;
 
 /** Speed against plain at each batch size. */
 export function batchPicture(store) {
@@ -123,20 +123,15 @@ export function batchPicture(store) {
   const rows = series.flatMap(({ name, points }) =>
     points.map((p) => [`${name}, batch ${p.x}`, `${formatFigure(p.y)}×`, p.all.map(formatFigure).join(", ")]),
   );
-  return h(
-    "div",
-    chart({
-      series,
-      places: batches,
-      at: (x) => 0.02 + 0.96 * rank(x),
-      axis: "batch size",
-      label: `Speed against plain decoding by batch: ${series.map(({ name, points }) => `${name} ${belowWords(points, "batch")}`).join("; ")}`,
-    }),
-    remark(
-      `Whole runs, ${run.tokens} tokens for each continuation of one prompt at T ${run.temperature}: seconds of plain decoding / seconds of the drafter in the same repeat; median of ${repeats}, lines from minimum to maximum. Measured on ${machine}.`,
-    ),
-    foldedTable("The batches as a table", ["", "× plain", "all repeats"], rows),
-  );
+  const picture = chart({
+    series,
+    places: batches,
+    at: (x) => 0.02 + 0.96 * rank(x),
+    axis: "batch size",
+    label: `Speed against plain decoding by batch: ${series.map(({ name, points }) => `${name} ${belowWords(points, "batch")}`).join("; ")}`,
+  });
+  const how = `Whole runs, ${run.tokens} tokens for each continuation of one prompt at T ${run.temperature}: seconds of plain decoding / seconds of the drafter in the same repeat; median of ${repeats}, lines from minimum to maximum. Measured on ${machine}.`;
+  return shown(picture, how, foldedTable("The batches as a table", ["", "× plain", "all repeats"], rows));
 }
 
 /** What the target's forward took at one batch: {plain, drafting, rows of each}; medians of the runs. */

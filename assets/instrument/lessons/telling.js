@@ -1,11 +1,12 @@
 // What all lessons tell with: words for what a recording holds, and moves of the page's own cursor.
 
-import { h } from "../base/dom.js";
 import { formatFigure, formatProb, visible } from "../base/format.js";
 import { beatsOf } from "../base/stages.js";
 import { nodeOf } from "../base/store.js";
+import { html } from "../vendor/lit-html.js";
 
-export const token = (raw) => h("code", visible(raw));
+export const code = (words) => html`<code>${words}</code>`;
+export const token = (raw) => code(visible(raw));
 export const listed = (raws) => raws.flatMap((raw, i) => (i ? [" ", token(raw)] : [token(raw)]));
 export const equals = (x) => formatProb(x).replace(/^(?![<>])/, "= "); // "= .81", but "<.001"
 export const times = (x) => `${formatFigure(x)} times`;

@@ -1,8 +1,8 @@
 // The terms that lessons explain, and the glossary. Those of metrics come from the engine's glossary, with the page.
 
-import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { SYMBOLS } from "../base/symbols.js";
+import { html } from "../vendor/lit-html.js";
 
 const TERMS = {
   target: "the large model; its distribution p is what the output must follow",
@@ -41,8 +41,10 @@ export const LESSON_TERMS = Object.keys(TERMS);
 export function glossary() {
   const terms = Object.keys(TERMS).filter((name) => defineTerm(name));
   const words = [...Object.entries(SYMBOLS), ...terms.sort().map((name) => [name, defineTerm(name)])];
-  return h(
-    "dl.glossary",
-    words.map(([name, meaning]) => h("div", h("dt", name), h("dd", meaning))),
-  );
+  const entry = ([name, meaning]) =>
+    html`<div>
+      <dt>${name}</dt>
+      <dd>${meaning}</dd>
+    </div>`;
+  return html`<dl class="glossary">${words.map(entry)}</dl>`;
 }

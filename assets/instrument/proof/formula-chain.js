@@ -2,83 +2,62 @@
 //
 // S = tau / (gamma c + v + o), tau = (1 - alpha^(gamma + 1)) / (1 - alpha).
 
-import { h, s, setText } from "../base/dom.js";
+import { s } from "../base/dom.js";
 import { counted, formatFigure, formatProb } from "../base/format.js";
 import { alphaOf, breakEven, chainSpeed, chainTau, longestChain, verifyAt } from "../base/numbers.js";
 import { polyline } from "../draw/chart.js";
-import { nothing, render } from "../vendor/lit-html.js";
-import { formulaReset, formulaTable, measuredPoint, slider, speedAxes } from "./formula-parts.js";
+import { html, nothing } from "../vendor/lit-html.js";
+import { costSlider, measuredPoint, speedAxes } from "./formula-parts.js";
 
 const MOST = 16; // longest chain drawn
+const MOST_ALPHA = 0.99;
+const FORMULA =
+  "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v by tokens read at once was measured on this machine, and the curve ends where it was; o is this run's.";
+const NO_DRAFT = "No round of this run had a draft, so there is no cost of verifying one.";
 
-export class ChainFormula {
-  constructor() {
-    this.sliders = {
-      alpha: slider("α, acceptance per draft token", 0, 0.99, "any", () => this.draw()),
-      gamma: slider("γ, drafted per round", 1, MOST, 1, () => this.draw()),
-      c: slider("c, draft step / plain round", 0, 1, "any", () => this.draw()),
-    };
-    this.words = h("p.sum");
-    this.picture = h("div.curve");
-    this.table = h("div");
-    const note = h(
-      "p.note",
-      "τ = (1 − α^(γ+1)) / (1 − α),  S = τ / (γc + v + o). v by tokens read at once was measured on this machine, and the curve ends where it was; o is this run's.",
-    );
-    this.known = h("p.note");
-    this.controls = [
-      note,
-      this.known,
-      ...Object.values(this.sliders).map((x) => x.root),
-      formulaReset(() => this.measured()),
-      this.words,
-    ];
-    this.shown = [this.picture, this.table];
-  }
+export function chainModel(costs) {
+  const longest = Math.max(1, Math.min(MOST, longestChain(costs)));
+  const measured = {
+    alpha: Math.min(MOST_ALPHA, alphaOf(costs.tau, Math.max(costs.drafted, 0.01))),
+    gamma: Math.max(1, Math.min(longest, Math.round(costs.drafted))),
+    c: costs.drafted ? (costs.c * costs.per) / costs.drafted : 0,
+  };
+  return {
+    notes: html`<p class="note">${FORMULA}</p>
+      <p class="note">${knownWords(costs)}</p>`,
+    sliders: [
+      { name: "alpha", label: "α, acceptance per draft token", most: MOST_ALPHA },
+      { name: "gamma", label: "γ, drafted per round", least: 1, most: longest, step: 1 },
+      costSlider(measured.c),
+    ],
+    measured,
+    modelled: (set) => modelled(set, costs, longest),
+  };
+}
 
-  paint(costs) {
-    this.costs = costs;
-    this.longest = Math.max(1, Math.min(MOST, longestChain(costs)));
-    this.sliders.gamma.upTo(this.longest);
-    setText(this.known, knownWords(costs));
-    this.measured();
-  }
-
-  measured() {
-    const { costs } = this;
-    const gamma = Math.max(1, Math.min(this.longest, Math.round(costs.drafted)));
-    this.sliders.alpha.set(alphaOf(costs.tau, Math.max(costs.drafted, 0.01)));
-    this.sliders.gamma.set(gamma);
-    this.sliders.c.setWidening(costs.drafted ? (costs.c * costs.per) / costs.drafted : 0);
-    this.draw();
-  }
-
-  /** No chain was measured: there is nothing to draw. */
-  nothing() {
-    this.words.textContent = "No round of this run had a draft, so there is no cost of verifying one.";
-    this.picture.replaceChildren();
-    render(nothing, this.table);
-  }
-
-  draw() {
-    const [alpha, gamma, c] = ["alpha", "gamma", "c"].map((name) => this.sliders[name].value());
-    const speed = (g) => chainSpeed(alpha, g, c, this.costs);
-    const curve = Array.from({ length: this.longest }, (_, i) => ({
-      x: i + 1,
-      y: speed(i + 1),
-      tau: chainTau(alpha, i + 1),
-    })).filter((at) => Number.isFinite(at.y));
-    if (!curve.length) return this.nothing();
-    const best = curve.reduce((a, b) => (b.y > a.y ? b : a));
-    const even = breakEven(gamma, c, this.costs);
-    this.words.replaceChildren(
-      h("b", `Modelled: τ ${formatFigure(chainTau(alpha, gamma))}, S ${formatFigure(speed(gamma))}`),
-      ` · best γ ${best.y > 1 ? `${best.x}${best.x === this.longest && best.x > 1 ? ", the longest that was measured" : ""}, S ${formatFigure(best.y)}` : "0: plain decoding"} · at γ ${gamma} it is faster than plain ${even >= 0.9999 ? "at no α" : `above α ${formatProb(even)}`}.${noiseWords(gamma, this.costs)}`,
-    );
-    this.picture.replaceChildren(chart(curve, gamma, best, this.costs));
-    const row = ({ x, tau, y }) => [x, formatFigure(tau), formatFigure(y)];
-    render(formulaTable("Speedup by γ", ["γ", "τ, modelled", "S, modelled"], curve.map(row)), this.table);
-  }
+function modelled({ alpha, gamma, c }, costs, longest) {
+  const speed = (g) => chainSpeed(alpha, g, c, costs);
+  const curve = Array.from({ length: longest }, (_, i) => ({
+    x: i + 1,
+    y: speed(i + 1),
+    tau: chainTau(alpha, i + 1),
+  })).filter((at) => Number.isFinite(at.y));
+  if (!curve.length) return { words: NO_DRAFT, picture: nothing };
+  const best = curve.reduce((a, b) => (b.y > a.y ? b : a));
+  const even = breakEven(gamma, c, costs);
+  const end = best.x === longest && best.x > 1 ? ", the longest that was measured" : "";
+  const bestWords = best.y > 1 ? `${best.x}${end}, S ${formatFigure(best.y)}` : "0: plain decoding";
+  const evenWords = even >= 0.9999 ? "at no α" : `above α ${formatProb(even)}`;
+  const rest = ` · best γ ${bestWords} · at γ ${gamma} it is faster than plain ${evenWords}.${noiseWords(gamma, costs)}`;
+  return {
+    words: html`<b>Modelled: τ ${formatFigure(chainTau(alpha, gamma))}, S ${formatFigure(speed(gamma))}</b>${rest}`,
+    picture: chart(curve, gamma, best, costs),
+    rows: {
+      label: "Speedup by γ",
+      heads: ["γ", "τ, modelled", "S, modelled"],
+      cells: curve.map(({ x, tau, y }) => [x, formatFigure(tau), formatFigure(y)]),
+    },
+  };
 }
 
 /** Where v by rows comes from, and how far it goes. */

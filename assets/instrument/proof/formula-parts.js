@@ -1,59 +1,11 @@
-// What both faces of the formula card are made of: sliders, a table, axes, and the measured point.
+// What the models of the formula card share: the slider of a draft's cost, axes, and the measured point.
 
-import { button, h, s, setText } from "../base/dom.js";
-import { formatFigure, formatProb } from "../base/format.js";
+import { s } from "../base/dom.js";
+import { formatFigure } from "../base/format.js";
 import { axes } from "../draw/chart.js";
-import { scrollable, table } from "../draw/tables.js";
-import { html } from "../vendor/lit-html.js";
 
-export const formulaReset = (act) => button("As measured", act);
-
-export const formulaTable = (label, heads, rows) =>
-  html`<details>
-    <summary>The curve as a table</summary>
-    ${scrollable(label, table(heads, rows))}
-  </details>`;
-
-export function slider(label, min, max, step, changed) {
-  const value = h("output");
-  const input = h("input", {
-    type: "range",
-    min: String(min),
-    max: String(max),
-    step: String(step),
-    "aria-label": label,
-  });
-  const say = () =>
-    setText(
-      value,
-      step === 1
-        ? input.value
-        : Number(input.max) > 1
-          ? formatFigure(Number(input.value))
-          : formatProb(Number(input.value)),
-    );
-  input.addEventListener("input", () => {
-    say();
-    changed();
-  });
-  return {
-    root: h("label.slider", h("span", label), value, input),
-    value: () => Number(input.value),
-    set: (x) => {
-      input.value = String(x);
-      say();
-    },
-    upTo: (x) => {
-      input.max = String(x);
-    },
-    /** As `set`; a value above the range widens it, for the browser would cut it to the largest. */
-    setWidening: (x) => {
-      input.max = String(Math.max(1, Math.ceil(x)));
-      input.value = String(x);
-      say();
-    },
-  };
-}
+/** Its range grows with a cost above 1. */
+export const costSlider = (c) => ({ name: "c", label: "c, draft step / plain round", most: Math.max(1, Math.ceil(c)) });
 
 const BOX = { width: 560, height: 240, left: 44, right: 14, top: 12, bottom: 44 };
 

@@ -3,63 +3,41 @@
 // A tree has no single alpha and no gamma: tau is whatever its rounds wrote. S = tau / (L c + v + o), L the draft
 // forwards of a round, v the target's forward over all its nodes; all three costs are this run's medians.
 
-import { h, s, setText } from "../base/dom.js";
+import { s } from "../base/dom.js";
 import { formatCost, formatFigure } from "../base/format.js";
-import { render } from "../vendor/lit-html.js";
-import { formulaReset, formulaTable, measuredPoint, slider, speedAxes } from "./formula-parts.js";
+import { html } from "../vendor/lit-html.js";
+import { costSlider, measuredPoint, speedAxes } from "./formula-parts.js";
 
-export class TreeFormula {
-  constructor() {
-    this.sliders = {
-      tau: slider("τ, tokens per round", 1, 2, "any", () => this.draw()),
-      c: slider("c, draft step / plain round", 0, 1, "any", () => this.draw()),
-    };
-    this.shape = h("p.note");
-    this.words = h("p.sum");
-    this.picture = h("div.curve");
-    this.table = h("div");
-    const note = h(
-      "div",
-      h("p.note", "S = τ / (Lc + v + o), L draft steps per round. v and o are this run's; only this tree is modelled."),
-      this.shape,
-    );
-    this.controls = [
-      note,
-      ...Object.values(this.sliders).map((x) => x.root),
-      formulaReset(() => this.measured()),
-      this.words,
-    ];
-    this.shown = [this.picture, this.table];
-  }
+const FORMULA = "S = τ / (Lc + v + o), L draft steps per round. v and o are this run's; only this tree is modelled.";
 
-  paint(costs, lane) {
-    this.costs = costs;
-    this.deepest = Math.max(...lane.rounds.map((r) => r.depth));
-    setText(this.shape, treeWords(lane, costs));
-    this.sliders.tau.upTo(this.deepest + 1);
-    this.measured();
-  }
+export function treeModel(costs, lane) {
+  const most = Math.max(...lane.rounds.map((round) => round.depth)) + 1;
+  return {
+    notes: html`<div>
+      <p class="note">${FORMULA}</p>
+      <p class="note">${treeWords(lane, costs)}</p>
+    </div>`,
+    sliders: [{ name: "tau", label: "τ, tokens per round", least: 1, most }, costSlider(costs.c)],
+    measured: { tau: costs.tau, c: costs.c },
+    modelled: (set) => modelled(set, costs, most),
+  };
+}
 
-  measured() {
-    this.sliders.tau.set(this.costs.tau);
-    this.sliders.c.setWidening(this.costs.c);
-    this.draw();
-  }
-
-  draw() {
-    const { costs } = this;
-    const [tau, c] = ["tau", "c"].map((name) => this.sliders[name].value());
-    const cost = treeCost(c, costs);
-    this.words.replaceChildren(
-      h("b", `Modelled: S ${formatFigure(tau / cost)}`),
-      ` = ${formatFigure(tau)} / (${formatFigure(costs.per)} × ${formatCost(c)} + ${formatFigure(costs.v)} + ${formatCost(costs.o)}) · a round costs ${formatFigure(cost)} plain rounds, so it is faster than plain above τ ${formatFigure(cost)}${cost > this.deepest + 1 ? ", which this tree cannot reach" : ""}.`,
-    );
-    this.picture.replaceChildren(chart(cost, tau, this.deepest + 1, costs));
-    const whole = Array.from({ length: this.deepest + 1 }, (_, i) => [`${i + 1}, modelled`, (i + 1) / cost]);
-    const rows = [...whole, [`${formatFigure(costs.tau)}, measured`, costs.measured]];
-    const cells = rows.map(([name, at]) => [name, `${formatFigure(at)}×`]);
-    render(formulaTable("Speedup by τ", ["τ", "S"], cells), this.table);
-  }
+function modelled({ tau, c }, costs, most) {
+  const cost = treeCost(c, costs);
+  const times = `${formatFigure(costs.per)} × ${formatCost(c)} + ${formatFigure(costs.v)} + ${formatCost(costs.o)}`;
+  const rest = ` = ${formatFigure(tau)} / (${times}) · a round costs ${formatFigure(cost)} plain rounds, so it is faster than plain above τ ${formatFigure(cost)}${cost > most ? ", which this tree cannot reach" : ""}.`;
+  const whole = Array.from({ length: most }, (_, i) => [`${i + 1}, modelled`, (i + 1) / cost]);
+  const rows = [...whole, [`${formatFigure(costs.tau)}, measured`, costs.measured]];
+  return {
+    words: html`<b>Modelled: S ${formatFigure(tau / cost)}</b>${rest}`,
+    picture: chart(cost, tau, most, costs),
+    rows: {
+      label: "Speedup by τ",
+      heads: ["τ", "S"],
+      cells: rows.map(([name, speed]) => [name, `${formatFigure(speed)}×`]),
+    },
+  };
 }
 
 /** What a round of the tree costs, in plain rounds, with another draft forward. */

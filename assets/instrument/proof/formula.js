@@ -1,14 +1,18 @@
-// The formula card: what a chain's speedup would be at another acceptance, length or draft cost. Modelled, and it says
-// so; the measured point of this run is on the same axes. Trees have a model of their own (formula-tree.js).
+// The formula card: what a run's speedup would be at another acceptance, length or draft cost. Modelled, and it says so;
+// the measured point of this run is on the same axes. Chains and trees have a model each (formula-chain.js,
+// formula-tree.js): {notes, sliders, measured, modelled(set)}.
 
 import { h } from "../base/dom.js";
+import { formatFigure, formatProb } from "../base/format.js";
 import { isChain } from "../base/numbers.js";
-import { ChainFormula } from "./formula-chain.js";
-import { TreeFormula } from "./formula-tree.js";
+import { smallButton } from "../base/templates.js";
+import { scrollable, table } from "../draw/tables.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
+import { chainModel } from "./formula-chain.js";
+import { treeModel } from "./formula-tree.js";
 
 export class FormulaCard {
   constructor() {
-    this.faces = { chain: new ChainFormula(), tree: new TreeFormula() };
     this.controls = h("div.formula-face");
     this.shown = h("div.formula-side");
     this.root = h(
@@ -18,14 +22,44 @@ export class FormulaCard {
     );
   }
 
-  /** New measurements put the sliders on them, unless a reader has moved one. */
+  /** New measurements put the sliders on them. */
   paint(costs, lane) {
-    const fresh = JSON.stringify(costs);
-    if (fresh === this.stamp) return;
-    this.stamp = fresh;
-    this.face = this.faces[isChain(lane) ? "chain" : "tree"];
-    this.controls.replaceChildren(...this.face.controls);
-    this.shown.replaceChildren(...this.face.shown);
-    this.face.paint(costs, lane);
+    const known = JSON.stringify(costs);
+    if (known === this.known) return;
+    this.known = known;
+    this.model = isChain(lane) ? chainModel(costs) : treeModel(costs, lane);
+    this.put(this.model.measured);
+  }
+
+  put(set) {
+    const { notes, sliders, measured, modelled } = this.model;
+    const { words, picture, rows } = modelled(set);
+    const move = (change) => this.put({ ...set, ...change });
+    const controls = html`
+      ${notes} ${sliders.map((one) => slider(one, set[one.name], move))}
+      ${smallButton("As measured", () => this.put(measured))}
+      <p class="sum">${words}</p>
+    `;
+    render(controls, this.controls);
+    render(
+      html`<div class="curve">${picture}</div>
+        ${rows ? rowsTable(rows) : nothing}`,
+      this.shown,
+    );
   }
 }
+
+function slider({ name, label, least = 0, most = 1, step = "any" }, value, move) {
+  const words = step === 1 ? value : most > 1 ? formatFigure(value) : formatProb(value);
+  const input = ({ target }) => move({ [name]: Number(target.value) });
+  return html`<label class="slider">
+    <span>${label}</span><output>${words}</output>
+    <input type="range" min=${least} max=${most} step=${step} aria-label=${label} .value=${value} @input=${input} />
+  </label>`;
+}
+
+const rowsTable = ({ label, heads, cells }) =>
+  html`<details>
+    <summary>The curve as a table</summary>
+    ${scrollable(label, table(heads, cells))}
+  </details>`;

@@ -1,10 +1,12 @@
 // The tree of another lane beside the reader's, at the same place of both texts: for a fork and what it left, or two
 // drafters in one run.
 
-import { button, cardHead, h, setText } from "../base/dom.js";
+import { button, h } from "../base/dom.js";
 import { beatOf, knownAt } from "../base/stages.js";
 import { speculates } from "../base/store.js";
+import { smallButton } from "../base/templates.js";
 import { laneTitle } from "../run/titles.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 import { TreeView, currentItem, itemWords, itemsOf } from "./tree.js";
 
 const FIRST_NODE = { slot: null, key: null };
@@ -47,22 +49,17 @@ export class BesideView {
     this.chosen = FIRST_NODE;
     this.button = button("Other lane beside", () => this.toggle());
     this.button.title = "The tree of another lane, at the same place of the text (key B)";
-    this.title = h("h3");
-    this.what = h("p.note", { role: "status" });
-    this.go = button("Go there", () => select(this.at.lane, this.at.round.index), { class: "small" });
+    this.go = () => select(this.at.lane, this.at.round.index);
     const open = (slot, key) => {
       this.chosen = { slot, key };
       repaint();
     };
     this.tree = new TreeView({ open, repaint });
-    this.line = h("p.note.item-line");
-    const head = cardHead(this.title, this.what, h("div.controls", this.go));
-    this.root = h("section.card.other-lane", { hidden: true }, head);
+    this.root = h("section.card.other-lane", { hidden: true });
   }
 
   toggle() {
     this.on = !this.on;
-    if (!this.tree.root.isConnected) this.root.append(this.tree.root, this.line);
     this.repaint();
   }
 
@@ -77,13 +74,25 @@ export class BesideView {
     const late = round && round.end > now;
     if (round !== this.at?.round) this.chosen = FIRST_NODE;
     this.at = { lane, round };
-    setText(this.title, `${laneTitle(lane)}${round ? ` · round ${round.index + 1} of ${lane.rounds.length}` : ""}`);
-    setText(this.what, late ? `${words}: not written yet at this time` : words);
-    this.go.hidden = !round;
-    this.tree.root.hidden = this.line.hidden = !round || late;
-    if (this.tree.root.hidden) return;
-    const seen = knownAt(round, known.result ? Infinity : beatOf(round, known.verified ? "verify" : "draft"));
-    this.tree.paint(lane, round, seen, this.chosen, narrow, tall, colours);
-    setText(this.line, itemWords(currentItem(itemsOf(lane, round, seen), this.chosen)));
+    const there = round && !late;
+    const seen = there && knownAt(round, known.result ? Infinity : beatOf(round, known.verified ? "verify" : "draft"));
+    const line = there && itemWords(currentItem(itemsOf(lane, round, seen), this.chosen));
+    const view = html`
+      <header class="card-head">
+        <div class="head-text">
+          <h3>${laneTitle(lane)}${round ? ` · round ${round.index + 1} of ${lane.rounds.length}` : ""}</h3>
+          <p class="note" role="status">${words}${late ? ": not written yet at this time" : ""}</p>
+        </div>
+        <div class="controls">${round ? smallButton("Go there", this.go) : nothing}</div>
+      </header>
+      ${
+        there
+          ? html`${this.tree.root}
+              <p class="note item-line">${line}</p>`
+          : nothing
+      }
+    `;
+    render(view, this.root);
+    if (there) this.tree.paint(lane, round, seen, this.chosen, narrow, tall, colours);
   }
 }

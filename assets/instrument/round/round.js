@@ -1,6 +1,6 @@
 // The card of the selected round: which stage it is shown at, and its three faces: tree, attention mask, table.
 
-import { button, cardHead, h, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { CUT_WORDS, FATES } from "../base/fates.js";
 import { formatProb } from "../base/format.js";
 import { isChain } from "../base/numbers.js";
@@ -18,52 +18,30 @@ const STAGE_WORDS = { draft: "Draft", verify: "Verify", accept: "Accept", commit
 const SHORTEST = 236;
 const AROUND = 652; // of a window: what stands above and below the tree on the first screen
 
-const square = (text, label, act) => button(text, act, { class: "small square", "aria-label": label });
-const joined = (label, ...buttons) => h("div.joined", { role: "group", "aria-label": label }, ...buttons);
+const square = (sign, label, act, disabled = false) =>
+  html`<button class="small square" type="button" aria-label=${label} ?disabled=${disabled} @click=${act}>
+    ${sign}
+  </button>`;
+
+const toggle = (words, pressed, act, disabled = false) =>
+  html`<button class="small" type="button" aria-pressed=${pressed} ?disabled=${disabled} @click=${act}>
+    ${words}
+  </button>`;
+
+const joined = (label, buttons) => html`<div class="joined" role="group" aria-label=${label}>${buttons}</div>`;
 
 export class RoundView {
   /** `above` stands between head and tree, which leaves it its room; `other` with the buttons below. */
   constructor(actions, above, other) {
     this.above = above;
+    this.other = other;
     this.actions = actions; // { open(slot, key), step(by), stage(by), toStage(name), hide(), showAll(), repaint() }
     this.face = "tree";
-    this.title = h("h3");
-    this.what = h("p.note");
-    this.back = square("◀", "Previous round", () => actions.step(-1));
-    this.on = square("▶", "Next round", () => actions.step(1));
-    const face = ([name, text]) => [name, button(text, () => this.show(name))];
-    this.faces = new Map(Object.entries(FACES).map(face));
-    const stage = (name) => [name, button(STAGE_WORDS[name], () => actions.toStage(name))];
-    this.stages = new Map(STAGES.map(stage));
-    this.hide = button("Hide the result", () => actions.hide());
-    this.whole = button("Show the whole round", () => actions.showAll());
+    this.items = [];
     this.tree = new TreeView(actions);
     this.mask = new MaskFace((key) => this.openKey(key));
-    this.table = h("div.node-table", { tabindex: "0", role: "group", "aria-label": "Rows of this round" });
-    this.legend = h("p.legend");
-    this.line = h("p.note.item-line");
-    this.notes = h("p.note.notes", { hidden: true });
-    const views = h("div.faces", this.tree.root, this.mask.root, this.table);
-    this.root = h(
-      "section.card.tree",
-      cardHead(this.title, this.what, this.stepper()),
-      above,
-      views,
-      this.line,
-      this.notes,
-      h("div.round-foot", this.legend, h("div.controls", this.hide, this.whole, other, this.views())),
-    );
-  }
-
-  views() {
-    return joined("Views of this round", ...this.faces.values());
-  }
-
-  stepper() {
-    const back = square("‹", "One stage back", () => this.actions.stage(-1));
-    const on = square("›", "One stage forward", () => this.actions.stage(1));
-    const stages = joined("Stages of this round", back, ...this.stages.values(), on);
-    return h("div.controls.stepper", this.back, this.on, stages);
+    this.root = h("section.card.tree");
+    this.draw(null, {}, {});
   }
 
   show(face) {
@@ -79,57 +57,87 @@ export class RoundView {
   /** `hiding` and `partial` say how much of the round its reader sees. */
   paint(selection, known, narrow, { hiding, partial }, colours) {
     const round = selection && selection.lane.rounds[selection.round];
-    this.head(selection, round, known, hiding);
-    this.whole.classList.toggle("idle", !partial);
     this.root.classList.toggle("blank", !round);
+    if (round) this.items = itemsOf(selection.lane, round, known);
+    this.tree.root.hidden = this.face !== "tree";
+    this.mask.root.hidden = this.face !== "mask";
+    this.draw(selection, known, { hiding, partial });
     if (!round) return;
-    const lane = selection.lane;
-    this.items = itemsOf(lane, round, known);
-    const item = currentItem(this.items, selection);
-    for (const [face, view] of [
-      ["tree", this.tree.root],
-      ["mask", this.mask.root],
-      ["table", this.table],
-    ])
-      view.hidden = face !== this.face;
     this.tall = !colours.tall
       ? Math.max(SHORTEST, window.innerHeight - AROUND - this.above.offsetHeight)
-      : isChain(lane)
+      : isChain(selection.lane)
         ? colours.flat
         : colours.tall;
-    if (this.face === "tree") this.tree.paint(lane, round, known, selection, narrow, this.tall, colours);
+    if (this.face === "tree") this.tree.paint(selection.lane, round, known, selection, narrow, this.tall, colours);
     else if (this.face === "mask")
       this.mask.paint(
         this.items,
         known.drafted ? round.nodes : [],
-        item,
+        currentItem(this.items, selection),
         { width: this.root.clientWidth - 32, height: Math.max(260, this.tall) },
         colours,
       );
-    else this.list(item);
-    setText(this.line, itemWords(item));
-    const notes = known.result ? annotationWords(round) : "";
-    this.notes.hidden = !notes;
-    setText(this.notes, notes);
-    this.fates(known.result ? verifiedLegend(round) : "");
   }
 
-  head(selection, round, known, hiding) {
-    setText(
-      this.title,
-      round
-        ? `Round ${round.index + 1}${selection.lane.end ? ` of ${selection.lane.rounds.length}` : ""}`
-        : "The round",
+  /** Everything but tree and mask, which draw themselves. */
+  draw(selection, known, { hiding, partial }) {
+    const round = selection?.lane.rounds[selection.round];
+    const { hide, showAll } = this.actions;
+    const item = round && currentItem(this.items, selection);
+    const notes = round && known.result ? annotationWords(round) : "";
+    const faces = Object.entries(FACES).map(([face, words]) =>
+      toggle(words, face === this.face, () => this.show(face)),
     );
-    setText(this.what, round ? roundWords(round, known) : "nothing decoded yet at this time");
-    this.back.disabled = !round || selection.round === 0;
-    this.on.disabled = !round || selection.round + 1 >= selection.lane.rounds.length;
-    for (const [face, toggle] of this.faces) toggle.setAttribute("aria-pressed", String(face === this.face));
-    for (const [stage, toggle] of this.stages) {
-      toggle.setAttribute("aria-pressed", String(Boolean(round) && known.stage === stage));
-      toggle.disabled = !round || (stage === "draft" && !round.nodes.length);
-    }
-    this.hide.setAttribute("aria-pressed", String(hiding));
+    const view = html`
+      <header class="card-head">
+        <div class="head-text">
+          <h3>${titleOf(selection, round)}</h3>
+          <p class="note">${round ? roundWords(round, known) : "nothing decoded yet at this time"}</p>
+        </div>
+        <div class="controls stepper">${this.stepper(selection, round, known)}</div>
+      </header>
+      ${this.above}
+      <div class="faces">
+        ${this.tree.root}${this.mask.root}
+        <div
+          class="node-table"
+          tabindex="0"
+          role="group"
+          aria-label="Rows of this round"
+          ?hidden=${this.face !== "table"}
+        >
+          ${round && this.face === "table" ? this.list(item) : nothing}
+        </div>
+      </div>
+      <p class="note item-line">${round ? itemWords(item) : ""}</p>
+      <p class="note notes" ?hidden=${!notes}>${notes}</p>
+      <div class="round-foot">
+        <p class="legend">${round ? this.fates(known.result ? verifiedLegend(round) : "") : nothing}</p>
+        <div class="controls">
+          ${toggle("Hide the result", Boolean(hiding), hide)}
+          <button class="small ${partial ? "" : "idle"}" type="button" @click=${showAll}>Show the whole round</button>
+          ${this.other} ${joined("Views of this round", faces)}
+        </div>
+      </div>
+    `;
+    render(view, this.root);
+  }
+
+  stepper(selection, round, known) {
+    const { step, stage, toStage } = this.actions;
+    const stages = STAGES.map((name) => {
+      const barred = !round || (name === "draft" && !round.nodes.length);
+      return toggle(STAGE_WORDS[name], Boolean(round) && known.stage === name, () => toStage(name), barred);
+    });
+    return [
+      square("◀", "Previous round", () => step(-1), !round || selection.round === 0),
+      square("▶", "Next round", () => step(1), !round || selection.round + 1 >= selection.lane.rounds.length),
+      joined("Stages of this round", [
+        square("‹", "One stage back", () => stage(-1)),
+        stages,
+        square("›", "One stage forward", () => stage(1)),
+      ]),
+    ];
   }
 
   /** The glyphs that this round uses, so that the legend explains what is seen and nothing else. */
@@ -141,12 +149,11 @@ export class RoundView {
       html`<span class="key"
         ><span class="glyph ${fate}" aria-hidden="true">${FATES[fate].glyph}</span> ${FATES[fate].word}</span
       >`;
-    const view = html`
+    return html`
       ${present.map(key)}
       <span class="key">${explained("p of the target, q of the draft")}</span>
       ${test ? html`<span class="key test">${explained(test)}</span>` : nothing}
     `;
-    render(view, this.legend);
   }
 
   list(chosen) {
@@ -164,9 +171,12 @@ export class RoundView {
     ];
     const heads = ["row", "token", "parent row", "depth", "drafted by", "p", "q", "fate"];
     const rows = this.items.map((item, i) => tableRow(cells(item, i), 1, item === chosen ? "sel" : ""));
-    render(table(heads.map(explained), rows), this.table);
+    return table(heads.map(explained), rows);
   }
 }
+
+const titleOf = (selection, round) =>
+  round ? `Round ${round.index + 1}${selection.lane.end ? ` of ${selection.lane.rounds.length}` : ""}` : "The round";
 
 function roundWords(round, known) {
   if (!round.nodes.length) return known.committed ? "no draft: the target's own token" : "no draft";

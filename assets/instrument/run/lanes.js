@@ -3,9 +3,10 @@
 // Text panes have a fixed height and scroll inside. Tokens are spans made once and hidden until their round has ended
 // on the lane's clock, so a lane's text never runs ahead of it.
 
-import { h, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { formatFigure, formatProb } from "../base/format.js";
-import { isServer, speculates, stateAt } from "../base/store.js";
+import { isServer, referenceLane, speculates, stateAt } from "../base/store.js";
+import { html, render } from "../vendor/lit-html.js";
 import { footText, servedText } from "./foot.js";
 import { Heartbeat } from "./heartbeat.js";
 import { partingBadge, partingOf, partingWords } from "./parting.js";
@@ -19,38 +20,12 @@ export class LaneView {
     this.lane = lane;
     this.spans = [];
     this.shown = 0;
-    this.name = h("h3.lane-name");
-    this.rate = h("span.rate");
-    this.caveats = h("span.badge.caveat", { hidden: true });
-    this.parting = h("span.badge.caveat.parting", { hidden: true });
-    this.prompt = h("span.prompt");
-    this.turn = h("span.turn", { hidden: true }, "\n\nanswer: ");
-    this.given = h("span.given");
-    this.forced = h("span.forced", { title: "forced: chosen by you" });
     this.text = h("span");
-    this.pane = h(
-      "div.pane",
-      { tabindex: "0", role: "group" },
-      this.prompt,
-      this.turn,
-      this.given,
-      this.forced,
-      this.text,
-    );
+    this.pane = h("div.pane", { tabindex: "0", role: "group" });
+    this.showPrompt();
     this.heartbeat = new Heartbeat();
-    this.foot = h("p.foot");
     new ResizeObserver(() => this.toEnd()).observe(this.pane);
-    this.root = h(
-      "section.card.lane",
-      h(
-        "header.card-head",
-        this.name,
-        h("p.rate-line", this.rate, h("span.unit", " tokens/s")),
-        h("p", this.caveats, this.parting),
-      ),
-      this.pane,
-      h("div.lane-foot", this.foot, this.heartbeat.root),
-    );
+    this.root = h("section.card.lane");
     this.pane.addEventListener("click", (event) => {
       const span = event.target.closest("[data-i]");
       if (span) select(this.lane, this.lane.tokens[Number(span.dataset.i)].round);
@@ -63,20 +38,23 @@ export class LaneView {
     const lane = this.lane;
     const state = stateAt(lane, now);
     const title = laneTitle(lane);
-    setText(this.name, title);
     this.root.classList.toggle("plain", !speculates(lane) && !isServer(lane) && !lane.start?.fork);
     this.pane.setAttribute("aria-label", `Text of the lane ${title}`);
-    if (lane.start && !this.prompt.textContent) this.showPrompt(lane.start);
+    if (lane.start !== this.start) this.showPrompt();
+    const view = html`
+      ${head(title, laneSpeed(lane, store, now), caveatsOf(lane), shownParting(lane, referenceLane(store), now))}
+      ${this.pane}
+      <div class="lane-foot">
+        <p class="foot">${isServer(lane) ? servedText(lane, state, now) : footText(lane, state, now)}</p>
+        ${this.heartbeat.root}
+      </div>
+    `;
+    render(view, this.root);
     this.make();
     this.reveal(state.tokens);
     this.cover(covered);
     this.heartbeat.paint(lane, now, longest);
     this.mark(selection && selection.lane === lane ? lane.rounds[selection.round] : null);
-    setText(this.rate, formatFigure(laneSpeed(lane, store, now)));
-    const caveats = caveatsOf(lane);
-    this.caveats.hidden = !caveats.length;
-    setText(this.caveats, caveats.join(" · "));
-    setText(this.foot, isServer(lane) ? servedText(lane, state, now) : footText(lane, state, now));
     this.nameProbabilities();
   }
 
@@ -89,23 +67,18 @@ export class LaneView {
       span.title = `p ${formatProb(forced.p[i])} under ${forced.target} here`;
   }
 
-  /** The badge of a greedy lane that writes other tokens than plain decoding, once both have shown them. */
-  compare(plain, now) {
-    const shown = plain ? Math.min(stateAt(this.lane, now).tokens, stateAt(plain, now).tokens) : 0;
-    const parting = partingOf(this.lane, plain, shown);
-    this.parting.hidden = !parting;
-    setText(this.parting, parting ? partingBadge(parting) : "");
-    this.parting.title = parting ? partingWords(parting) : "";
-  }
-
   /** The prompt's end, and what was given to a fork: tokens of the lane that it left, and perhaps a forced one. */
-  showPrompt({ prompt, fork, rendered }) {
-    this.turn.hidden = !rendered; // a chat model answers; others go on with the text
-    const given = this.lane.given;
-    setText(this.given, (fork && fork.forced ? given.slice(0, -1) : given).join(""));
-    setText(this.forced, fork && fork.forced ? given[given.length - 1] : "");
-    const cut = prompt.length > PROMPT_SHOWN;
-    this.prompt.textContent = cut ? "… " + prompt.slice(-PROMPT_SHOWN) : prompt;
+  showPrompt() {
+    const { start, given = [] } = this.lane;
+    this.start = start;
+    const { prompt = "", fork, rendered } = start || {};
+    const [left, forced] = fork?.forced ? [given.slice(0, -1), given.at(-1)] : [given, ""];
+    const shown = prompt.length > PROMPT_SHOWN ? `… ${prompt.slice(-PROMPT_SHOWN)}` : prompt;
+    const answer = rendered ? "\n\nanswer: " : ""; // a chat model answers; others go on with the text
+    const view = html`<span class="prompt">${shown}</span><span class="turn">${answer}</span
+      ><span class="given">${left.join("")}</span
+      ><span class="forced" title="forced: chosen by you">${forced}</span>${this.text}`;
+    render(view, this.pane);
   }
 
   make() {
@@ -148,3 +121,22 @@ export class LaneView {
     for (const span of this.marked) span.classList.add("sel");
   }
 }
+
+/** Where a greedy lane wrote another token than plain decoding, once both have shown it. */
+function shownParting(lane, plain, now) {
+  const shown = plain ? Math.min(stateAt(lane, now).tokens, stateAt(plain, now).tokens) : 0;
+  return partingOf(lane, plain, shown);
+}
+
+const head = (title, speed, caveats, parting) => html`
+  <header class="card-head">
+    <h3 class="lane-name">${title}</h3>
+    <p class="rate-line"><span class="rate">${formatFigure(speed)}</span><span class="unit"> tokens/s</span></p>
+    <p>
+      <span class="badge caveat" ?hidden=${!caveats.length}>${caveats.join(" · ")}</span
+      ><span class="badge caveat parting" ?hidden=${!parting} title=${parting ? partingWords(parting) : ""}
+        >${parting ? partingBadge(parting) : ""}</span
+      >
+    </p>
+  </header>
+`;

@@ -1,53 +1,55 @@
 // A server that records itself (engine/inside): a prompt is written there and its rounds are drawn as they come, or the
 // rounds of an earlier request are opened. Both are shown as a run, the former also as one lane of a race.
 
-import { button, h, remark } from "../base/dom.js";
 import { askHost } from "../base/host.js";
+import { choice, smallButton } from "../base/templates.js";
+import { html, nothing } from "../vendor/lit-html.js";
 
 const WHAT =
   "draftscope-vllm runs in this server and sends of every round what was drafted, p, q, the random numbers and the verdicts. The prompt and the sampling settings are this page's.";
-const NONE = "No request is recorded yet.";
+const NONE = html`<span class="note">No request is recorded yet.</span>`;
 
-export class InsideCard {
-  /** `recorded` are the names of earlier requests, the newest first; `others` are the other servers. */
-  constructor(name, recorded, others, again, close) {
-    this.name = name;
-    this.write = button("Write the prompt and watch", () => this.watch(), { class: "small strong" });
-    this.beside = h(
-      "select",
-      { "aria-label": "Race it beside" },
-      h("option", { value: "" }, "no other server"),
-      others.map((other) => h("option", { value: other }, other)),
-    );
-    this.list = h(
-      "select.recorded",
-      { "aria-label": "Recorded requests" },
-      recorded.map((request) => h("option", { value: request }, request)),
-    );
-    this.open = button("Open", () => this.ask(this.list.value));
-    this.again = button("Look again", again);
-    const earlier = recorded.length ? [this.list, this.open] : [h("span.note", NONE)];
-    this.root = h(
-      "section.audit",
-      h("header.card-head.wrap", h("h2", `Inside ${name}`), h("div.controls", button("Close", close))),
-      remark(WHAT),
-      h("div.controls", this.write, others.length ? h("label.stated", "beside ", this.beside) : null),
-      h("div.controls", h("span.note", "earlier requests:"), earlier, this.again),
-    );
-  }
+/** `card`: {name, recorded: the names of earlier requests, the newest first, others: the other servers}, which keeps
+ *  what is chosen in it. */
+export function insideCard(card, busy, again, close) {
+  const { name, recorded, others } = card;
+  const beside = choice(
+    "Race it beside",
+    [["", "no other server"], ...others.map((other) => [other, other])],
+    card.beside ?? "",
+    (other) => (card.beside = other),
+  );
+  const ask = (request) => askHost("race", { kind: "inside", names: [name], request });
+  const earlier = html`
+    ${choice(
+      "Recorded requests",
+      recorded.map((request) => [request, request]),
+      card.request ?? recorded[0],
+      (request) => (card.request = request),
+    )}
+    ${smallButton("Open", () => ask(card.request ?? recorded[0]), busy)}
+  `;
+  return html`<section class="audit">
+    <header class="card-head wrap">
+      <h2>Inside ${name}</h2>
+      <div class="controls">${smallButton("Close", close)}</div>
+    </header>
+    <p class="sum">${WHAT}</p>
+    <div class="controls">
+      <button class="small strong" type="button" ?disabled=${busy} @click=${() => watch(card, ask)}>
+        Write the prompt and watch
+      </button>
+      ${others.length ? html`<label class="stated">beside ${beside}</label>` : nothing}
+    </div>
+    <div class="controls">
+      <span class="note">earlier requests:</span>
+      ${recorded.length ? earlier : NONE} ${smallButton("Look again", again, busy)}
+    </div>
+  </section>`;
+}
 
-  paint(busy) {
-    for (const control of [this.write, this.open, this.again]) control.disabled = busy;
-  }
-
-  /** Alone, or as the second lane of a race whose other lane gets the prompt at the same moment. */
-  watch() {
-    const { name } = this;
-    if (this.beside.value) askHost("race", { kind: "race", names: [this.beside.value, name], inside: [name] });
-    else this.ask("");
-  }
-
-  ask(request) {
-    askHost("race", { kind: "inside", names: [this.name], request });
-  }
+/** Alone, or as the second lane of a race whose other lane gets the prompt at the same moment. */
+function watch({ name, beside }, ask) {
+  if (beside) askHost("race", { kind: "race", names: [beside, name], inside: [name] });
+  else ask("");
 }

@@ -7,7 +7,7 @@ import { askHost, callServer, hostCan, pressStop, say } from "../base/host.js";
 import { checkbox, choice, smallButton } from "../base/templates.js";
 import { html, nothing, render, repeat } from "../vendor/lit-html.js";
 import { auditCard } from "./audit.js";
-import { InsideCard } from "./inside.js";
+import { insideCard } from "./inside.js";
 import { readCurve } from "./curve.js";
 import { LoadCard } from "./load.js";
 
@@ -29,7 +29,7 @@ export class ServersView {
     this.left = new Set(); // names that do not race
     this.here = new Set(); // of LOCAL_LANES: they race
     this.audits = new Map(); // name -> {audit, answer}
-    this.inside = null; // the card of a server that records itself
+    this.inside = null; // {name, recorded, others}: a server that records itself
     this.loaded = null; // {curve, answer}: a load test; the answer is null where a file was opened
     this.loadCard = new LoadCard(pressStop, () => this.set({ loaded: null }), repaint);
     this.most = USUAL;
@@ -181,7 +181,6 @@ export class ServersView {
 
   cards(busy) {
     const { inside, loaded } = this;
-    inside?.paint(busy);
     const audit = ([name, { audit: latest, answer }]) => {
       const running = answer.state !== "done";
       return auditCard(
@@ -192,7 +191,16 @@ export class ServersView {
       );
     };
     return html`
-      ${inside ? inside.root : nothing}
+      ${
+        inside
+          ? insideCard(
+              inside,
+              busy,
+              () => this.look(inside.name),
+              () => this.set({ inside: null }),
+            )
+          : nothing
+      }
       ${loaded ? this.loadCard.template(loaded.curve, loaded.answer, this.loading) : nothing}
       ${repeat(this.audits, ([name]) => name, audit)}
     `;
@@ -236,10 +244,8 @@ export class ServersView {
     const reply = await callServer("servers", { inside: name });
     if (!reply) return;
     if (reply.note) say(reply.note);
-    const close = () => this.set({ inside: null });
     const others = reply.servers.map((server) => server.name).filter((other) => other !== name);
-    const inside = reply.recorded ? new InsideCard(name, reply.recorded, others, () => this.look(name), close) : null;
-    this.set({ inside });
+    this.set({ inside: reply.recorded ? { name, recorded: reply.recorded, others } : null });
   }
 
   /** Many requests at once, to each server in turn. */

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
+
+from markupsafe import Markup
 
 from draftscope.base.machine import machine_words
 from draftscope.claims.experiments import Experiment
 from draftscope_app.page import notes
 from draftscope_app.page.claims.view import OPEN, SHORT
+from draftscope_app.reports.render import render
 
 Values = Mapping[str, Any]  # what `draftscope claims --save` writes
 SLOWER = 1.25  # times the expected duration: then it is said
@@ -32,18 +34,19 @@ def chart_of(experiment: Experiment, saved: Values) -> Values | None:
     return entry["chart"] if entry is not None else None
 
 
-def about(experiment: Experiment, saved: Values) -> str:
+def about(experiment: Experiment, saved: Values) -> Markup:
     """All that is said beside the chart of shipped results."""
     return _about(experiment, saved, _missing(experiment), "Measured on")
 
 
-def about_local(experiment: Experiment, result: LocalResult, saved: Values) -> str:
+def about_local(experiment: Experiment, result: LocalResult, saved: Values) -> Markup:
     """The same for what was measured here; the shipped verdict comes last, to compare."""
     missing = "The commands ran here, but their results hold too few texts for a chart: texts that loop do not count."
     claim = _claim(experiment, saved)
-    took = "".join(map(notes.muted, (f"It took {duration(result.seconds)}.", *result.notes)))
-    shipped = f'<p class="ds-muted">The shipped result: {claim}</p>' if claim else ""
-    return _about(experiment, result.values, missing, "Measured here") + took + shipped
+    more = [f"It took {duration(result.seconds)}.", *result.notes]
+    if claim:
+        more.append(Markup("The shipped result: {}").format(claim))
+    return _about(experiment, result.values, missing, "Measured here", more)
 
 
 def how_long(experiment: Experiment, most: float) -> str:
@@ -55,14 +58,15 @@ def how_long(experiment: Experiment, most: float) -> str:
     )
 
 
-def progress(experiment: Experiment, at: int, spent: float, most: float) -> str:
+def progress(experiment: Experiment, at: int, spent: float, most: float) -> Markup:
     """While it runs: `at` is the index of the command that runs now, `spent` are the seconds of all."""
     many = f" {at + 1} of {len(experiment.commands)}" if len(experiment.commands) > 1 else ""
     expected = experiment.expected_s
     left = f"about {duration(expected - spent)} left" if spent < expected else "almost done"
     if spent > SLOWER * expected:
         left = f"slower than on two idle cores; it is stopped after {duration(most)}"
-    shown = f"Running command{many}: {duration(spent)} so far, {left}. <code>{escape(experiment.commands[at])}</code>"
+    said = f"Running command{many}: {duration(spent)} so far, {left}."
+    shown = Markup("{} <code>{}</code>").format(said, experiment.commands[at])
     return notes.progress(shown, min(spent / expected, 0.97))
 
 
@@ -75,24 +79,27 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if rest else f"{minutes} min"
 
 
-def _about(experiment: Experiment, saved: Values, missing: str, where: str) -> str:
+def _about(experiment: Experiment, saved: Values, missing: str, where: str, more: Sequence[str] = ()) -> Markup:
     chart, claim = chart_of(experiment, saved), _claim(experiment, saved)
-    sentences = f"<p>{escape(chart['note'] if chart else missing)}</p>" + (f"<p>{claim}</p>" if claim else "")
-    measured = notes.muted(f"{where}: {machine_words(saved['machine'])}.") if chart or claim else ""
-    commands = "".join(f"<li><code>{escape(command)}</code></li>" for command in experiment.commands)
-    return f'<p class="ds-question">{escape(experiment.question)}</p>{sentences}{measured}<ul>{commands}</ul>'
+    return render(
+        "experiment",
+        question=experiment.question,
+        note=chart["note"] if chart else missing,
+        claim=claim,
+        where=f"{where}: {machine_words(saved['machine'])}." if chart or claim else "",
+        commands=experiment.commands,
+        more=more,
+    )
 
 
-def _claim(experiment: Experiment, saved: Values) -> str:
-    """The verdict on its claim; empty without one."""
+def _claim(experiment: Experiment, saved: Values) -> Markup | None:
+    """The verdict on its claim, if there is one."""
     claim = next((entry for entry in saved["claims"] if entry["number"] == experiment.number), None)
     if claim is None or claim["verdict"] in OPEN:
-        return ""
+        return None
     verdict = SHORT.get(claim["verdict"], claim["verdict"])
-    return (
-        f"Claim {claim['number']}, “{escape(claim['sentence'])}”: <strong>{escape(verdict)}</strong>. "
-        f"{escape(claim['measured'])}"
-    )
+    line = Markup("Claim {}, “{}”: <strong>{}</strong>. {}")
+    return line.format(claim["number"], claim["sentence"], verdict, claim["measured"])
 
 
 def _missing(experiment: Experiment) -> str:

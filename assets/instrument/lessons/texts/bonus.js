@@ -1,9 +1,8 @@
 // Lesson: why gamma drafted tokens give gamma + 1 distributions.
 
-import { h } from "../../base/dom.js";
 import { counted } from "../../base/format.js";
 import { draftLane, slotRaw } from "../../base/store.js";
-import { atStage, equals, token } from "../telling.js";
+import { atStage, code, equals, token } from "../telling.js";
 
 const wholeChain = (lane) =>
   lane.rounds.find((r) => r.last.kind === "bonus" && !r.cut && r.nodes.length === r.depth && r.depth > 1);
@@ -23,7 +22,7 @@ function steps(store) {
     act: at(node.parent),
     say: [
       `Row ${i + 1} read `,
-      i ? token(round.nodes[i - 1].raw) : h("code", before),
+      i ? token(round.nodes[i - 1].raw) : code(before),
       i ? "" : ", the last token of the text",
       ". Its [[distribution]] of the next token verified ",
       token(node.raw),

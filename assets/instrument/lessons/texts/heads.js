@@ -2,10 +2,10 @@
 
 import { counted, formatFigure, formatMs, formatProb, median } from "../../base/format.js";
 import { costsOf, draftForwards, sum } from "../../base/numbers.js";
-import { h } from "../../base/dom.js";
 import { plainLane } from "../../base/store.js";
 import { textName, textsOf } from "../pays.js";
 import { laneTitle } from "../../run/titles.js";
+import { html } from "../../vendor/lit-html.js";
 import { byPlace, proposalsOf, proposePicture, worthPicture } from "../propose.js";
 import { atStage, drafting, times } from "../telling.js";
 
@@ -47,10 +47,13 @@ function ownRaces(store) {
 
 /** What the heads gained on each text. */
 const worths = (store) =>
-  h(
-    "div",
-    ownRaces(store).flatMap((race) => [h("h4", `Text: ${textName(race)}`), worthPicture(race)]),
-  );
+  html`<div>
+    ${ownRaces(store).map(
+      (race) =>
+        html`<h4>Text: ${textName(race)}</h4>
+          ${worthPicture(race)}`,
+    )}
+  </div>`;
 
 /** What a forward of the heads costs of a plain round, from the cheapest to the dearest. */
 function headCosts(race) {

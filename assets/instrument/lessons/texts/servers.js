@@ -1,9 +1,8 @@
 // Lesson: what a server counts, what is seen from here, and what only its target's probabilities show.
 
-import { h } from "../../base/dom.js";
 import { counted, formatFigure, formatProb } from "../../base/format.js";
-import { drawn } from "../../base/templates.js";
 import { auditCard } from "../../servers/audit.js";
+import { html } from "../../vendor/lit-html.js";
 import { atEnd, token } from "../telling.js";
 
 const nats = (x) => `${formatFigure(Math.abs(x))} nats ${x < 0 ? "below" : "above"}`;
@@ -32,10 +31,7 @@ function atStrangest(host, lane) {
 
 /** The cards of the recorded audits, as the Servers view shows them. */
 const auditCards = (store) =>
-  h(
-    "div.audits",
-    store.audits.map((audit) => drawn(auditCard(audit, { state: "done" }, false))),
-  );
+  html`<div class="audits">${store.audits.map((audit) => auditCard(audit, { state: "done" }, false))}</div>`;
 
 function steps(store) {
   const { plain, lane, audit } = pairOf(store);
