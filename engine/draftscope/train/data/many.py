@@ -171,8 +171,8 @@ def rows_that_fit(network: Any, columns: int) -> int:
     """How many rows of so many columns the free memory of the network's device takes."""
     config, on_gpu = network.config, network.device.type == "cuda"
     width: int = network.model.layers[0].self_attn.head_dim
-    column = 2 * config.num_hidden_layers * config.num_key_value_heads * width * network.dtype.itemsize  # bytes
-    size = SHARE * torch.cuda.mem_get_info(network.device)[0] if on_gpu else CPU_BYTES
+    column: int = 2 * config.num_hidden_layers * config.num_key_value_heads * width * network.dtype.itemsize  # bytes
+    size: float = SHARE * torch.cuda.mem_get_info(network.device)[0] if on_gpu else CPU_BYTES
     return max(1, min(MAX_ROWS, int(size) // (columns * column)))
 
 
