@@ -15,6 +15,7 @@ import pytest
 
 from draftscope.advise.question import Asked
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.progress import Progress
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine import sessions
 from draftscope_app.engine.admission import Admission
@@ -297,7 +298,7 @@ def found_again(page: RunListeners, session: str, work: AnyJob) -> AsyncIterator
 def answer_of(work: AnyJob, update: Any) -> tuple[list[int], str]:
     """The numbers of the events, and the state, in an update of the page's card."""
     if isinstance(work, AdviseJob):
-        number = re.findall(r"(\d+) prompts so far", update[0])
+        number = re.findall(r"look (\d+);", update[3])
         return list(map(int, number)), "queued" if update[2]["interactive"] else "done"
     answer = json.loads(update)[work.kind]
     return [event["number"] for event in answer["ev"]], answer["state"]
@@ -312,7 +313,7 @@ def test_a_measurement_is_found_again(page: RunListeners, engine: Tape, work: An
     )  # it was stopped before there was a report
 
     def event(answer: Answer, number: int) -> None:
-        engine.event(answer, number, stage="acceptance", done=number, left_s=1.0)
+        engine.event(answer, number, so_far=f"look {number}")
 
     async def reload() -> None:
         assert await nothing_to_find(page, "before", MINE)
@@ -382,14 +383,14 @@ def test_a_card_says_what_must_be_measured_first(page: RunListeners, engine: Tap
     async def read() -> list[str]:
         answer, updates = asked(page, "a", WORK[0])
         engine._say(answer, state="running")
-        engine._say(answer, measuring="what a round costs here: 40%, about 15 s left")
+        engine._say(answer, progress=Progress("what a round costs here", 0.4, 15.0))
         first = json.loads(await anext(updates))["compare"]
         engine._say(answer)
         second = json.loads(await anext(updates))["compare"]
         engine.end(answer)
         return [first["measuring"], second["measuring"]]
 
-    assert asyncio.run(read()) == ["what a round costs here: 40%, about 15 s left", ""]
+    assert asyncio.run(read()) == ["what a round costs here, 40%, about 15 s left", ""]
 
 
 def test_what_must_be_measured_first_is_in_the_deltas_until_the_run_has_begun(page: RunListeners, engine: Tape) -> None:
@@ -398,11 +399,11 @@ def test_what_must_be_measured_first_is_in_the_deltas_until_the_run_has_begun(pa
     async def read() -> list[str]:
         answer, deltas = begin(page, engine, "a")
         engine._say(answer, state="running")
-        engine._say(answer, measuring="what a round costs here: 40%, about 15 s left")
+        engine._say(answer, progress=Progress("what a round costs here", 0.4, 15.0))
         first = json.loads(await anext(deltas))
         engine.event(answer, 1)
         second = json.loads(await anext(deltas))
         engine.end(answer)
         return [first["measuring"], second["measuring"]]
 
-    assert asyncio.run(read()) == ["what a round costs here: 40%, about 15 s left", ""]
+    assert asyncio.run(read()) == ["what a round costs here, 40%, about 15 s left", ""]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +72,11 @@ class AdviceListeners:
 
     def show(self, answer: Answer, part: Part) -> list[Any]:
         """Progress, and at the end the answer, or why there is none."""
-        event = json.loads(answer.lines[-1]) if answer.lines else {}
+        events = [json.loads(line) for line in answer.lines]
         if not answer.over:
-            events = [json.loads(line) for line in answer.lines if line]
-            seconds = answer.job.wish.question.seconds if isinstance(answer.job, AdviseJob) else 0.0
-            text = view.progress(event, seconds) if event.get("stage") else view.waiting(part.place)
             note = notes.muted(answer.note) if answer.note else ""
-            return self._shown(text + note, view.partial(events), running=True)
-        if report := event.get("report"):
+            return self._shown(_progress(part) + note, view.partial(events), running=True)
+        if report := events[-1].get("report") if events else None:
             return self._shown(view.measured(report), view.answer(report), answer=(report, _saved(report)))
         return self._shown(notes.refused(str(answer.note)) if answer.refused else view.stopped(), UNDECIDED)
 
@@ -94,6 +92,13 @@ class AdviceListeners:
         save = gr.update(value=file, visible=file is not None)
         buttons = [gr.update(interactive=not running), gr.update(interactive=running)]
         return [progress, *buttons, verdict, save, report, gr.update(visible=False)]
+
+
+def _progress(part: Part) -> str:
+    if part.standing in ("queued", "waiting"):
+        return view.waiting(part.place)
+    words = escape(f"Measuring {part.measuring}".rstrip())
+    return notes.progress(f"{words}.", part.progress.share or None if part.progress else None)
 
 
 def _saved(report: view.Report) -> str:
