@@ -71,9 +71,8 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
     standing = [shared.defaults[name] for name in names]
     query = f"Draftscope.query({json.dumps(names)}, values, {json.dumps(standing)})"
     settings.attach(widgets, shared.defaults, query)
-    runs = RunListeners(shared, widgets)
-    resumed = runs.attach(query)
-    tasks.attach(shared, widgets, runs, resumed)
+    resumed = RunListeners(shared, widgets).attach(query)
+    tasks.attach(shared, widgets, resumed)
     FileListeners(shared, widgets).attach()
     AdviceListeners(shared, widgets.advice, widgets.verdict).attach(resumed)
     widgets.hardware.attach()
