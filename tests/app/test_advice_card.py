@@ -21,8 +21,8 @@ from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import AdviseJob, DrafterChoice, EngineStatus, Update
 from draftscope_app.engine.work import Work, steps_of
 from draftscope_app.page import bundle, notes
-from draftscope_app.page.advice import view, wanted
-from draftscope_app.page.advice.listener import AdviceListeners
+from draftscope_app.page.advice import view
+from draftscope_app.page.tasks.advise import AdviceListeners, job, offered
 from draftscope_app.reports.advice_page import page
 
 EVIL = "<script>alert('x')</script>"
@@ -39,7 +39,7 @@ VALUES: dict[str, Any] = {
 
 
 def asked(**changes: Any) -> Asked:
-    return wanted.job(VALUES | changes, KNOWN, Limits()).wish
+    return job(VALUES | changes, KNOWN, Limits()).wish
 
 
 def advice(seconds: float = 1.0) -> AdviseJob:
@@ -75,13 +75,13 @@ def test_own_prompts_are_lines_and_count_once() -> None:
 
 def test_a_chat_model_is_asked_questions() -> None:
     for kind in ("code", "all"):
-        found = wanted.job(VALUES | {"kind": kind}, KNOWN, Limits(), chat=True).wish
+        found = job(VALUES | {"kind": kind}, KNOWN, Limits(), chat=True).wish
         assert found.prompts["code"] == bundle.presets(chat=True)["code"]
         assert asked(kind=kind).prompts["code"] == bundle.presets()["code"] != found.prompts["code"]
 
 
 def test_drafters_that_cannot_be_compared_are_not_offered() -> None:
-    assert wanted.offered(KNOWN) == [("Draft model, chain", "draft")]
+    assert offered(KNOWN) == [("Draft model, chain", "draft")]
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,11 @@ from draftscope_app.engine.jobs import (
 )
 from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.sessions import Visitors
-from draftscope_app.page.advice.listener import AdviceListeners
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.page.shared import Shared
+from draftscope_app.page.tasks.advise import AdviceListeners
 from draftscope_app.page.tasks.task import InstrumentTask, Task, TaskListeners
 from tests.support.runs import job
 

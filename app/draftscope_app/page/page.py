@@ -16,8 +16,6 @@ from draftscope.trace.events import AnyEvent
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import bundle, controls, host, opening
-from draftscope_app.page.advice.listener import AdviceListeners
-from draftscope_app.page.experiments.listener import ExperimentListeners
 from draftscope_app.page.layout import Widgets, lay_out
 from draftscope_app.page.listeners import settings, tasks
 from draftscope_app.page.listeners.engine import EngineListeners
@@ -26,6 +24,8 @@ from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.runs.feed import recording
 from draftscope_app.page.servers import KnownServers
 from draftscope_app.page.shared import Shared
+from draftscope_app.page.tasks.advise import AdviceListeners
+from draftscope_app.page.tasks.experiment import ExperimentListeners
 
 UPLOADS_S = 3600  # how long an uploaded file is kept, and how often old ones are deleted
 
