@@ -22,8 +22,10 @@ from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.answers import Answer, Log
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import (
+    NOBODY,
     AdviseJob,
     AnyJob,
+    Asker,
     AuditJob,
     CheckJob,
     Command,
@@ -57,8 +59,8 @@ class Tape:
     def __len__(self) -> int:
         return len(self.runs)
 
-    def run(self, job: AnyJob, log: Log | None = None) -> Answer:
-        return self.runs.setdefault(job.id, Answer(self, job, log))  # type: ignore[arg-type]
+    def run(self, job: AnyJob, log: Log | None = None, asker: Asker = NOBODY) -> Answer:
+        return self.runs.setdefault(job.id, Answer(self, job, log, asker))  # type: ignore[arg-type]
 
     def send(self, command: Command) -> None:
         if isinstance(command, Stop):

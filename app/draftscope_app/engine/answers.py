@@ -15,7 +15,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.progress import Progress
 from draftscope_app.engine import log
-from draftscope_app.engine.jobs import AnyJob, Command, EngineStatus, State, Step, Stop, Update
+from draftscope_app.engine.jobs import NOBODY, AnyJob, Asker, Command, EngineStatus, State, Step, Stop, Update
 from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.turns import turns_before
 
@@ -46,8 +46,8 @@ class Engine(Protocol):
     def changed(self) -> Notice:
         """Given whenever `status`, the number of jobs, or anything about a job has changed."""
 
-    def run(self, job: AnyJob, log: Log | None = None) -> Answer:
-        """Takes a job into the queue. Its events are added to the `log`, or to one of its own."""
+    def run(self, job: AnyJob, log: Log | None = None, asker: Asker = NOBODY) -> Answer:
+        """Takes a job of `asker` into the queue. Its events are added to the `log`, or to one of its own."""
 
     def send(self, command: Command) -> None:
         """Passes a command on; never waits for the engine."""
@@ -98,8 +98,8 @@ class Log:
 class Answer:
     """What has come of a job so far, and two commands: `step` and `stop`."""
 
-    def __init__(self, engine: Engine, job: AnyJob, log: Log | None = None) -> None:
-        self.job, self.log = job, log if log is not None else Log(job.id)
+    def __init__(self, engine: Engine, job: AnyJob, log: Log | None = None, asker: Asker = NOBODY) -> None:
+        self.job, self.asker, self.log = job, asker, log if log is not None else Log(job.id)
         self.start = len(self.log.lines)  # of a fork: its events follow those of the run that it joins
         self.state: State = "queued"
         self.note: str | None = None  # the latest sentence about it
@@ -231,4 +231,4 @@ def later(seconds: float, act: Callable[[], object]) -> None:
 def place_of(answer: Answer, answers: Mapping[str, Answer]) -> int:
     """How many turns come before the first one of `answer`; `answers` are those that are here, in order of arrival."""
     waiting = {name: one for name, one in answers.items() if one is answer or one.state in ("queued", "running")}
-    return turns_before(answer.job.id, {name: one.job.asker for name, one in waiting.items()})
+    return turns_before(answer.job.id, {name: one.asker for name, one in waiting.items()})

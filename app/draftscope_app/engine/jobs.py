@@ -47,7 +47,6 @@ class Job(BaseModel):
     id: str
     prompt: str = ""
     lanes: dict[str, Settings] = {}
-    asker: Asker = NOBODY
 
 
 class RunJob(Job):
@@ -128,6 +127,7 @@ AnyJob = RunJob | RaceJob | InsideJob | CompareJob | CheckJob | AdviseJob | Audi
 @dataclass(frozen=True)
 class Start:
     job: AnyJob
+    asker: Asker = NOBODY
 
 
 @dataclass(frozen=True)
