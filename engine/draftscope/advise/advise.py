@@ -304,6 +304,7 @@ def _at_other_temperatures(
         other = replace(question, temperature=temperature)
         cases = [replace(case, temperature=temperature) for case in texts]
         yield Advised(so_far=f"{sentences.so_far([chosen])}; now at temperature {temperature:g}")
+        yield _now(PROOF, question, until)
         again, _ = yield from _until_clear(engine, other, foreseen, chosen.tokens, cases, until, watch)
         tried += [AtTemperature(temperature, decide([run]).verdict, run.ratio) for run in again if run.has_enough_runs]
     return tried
