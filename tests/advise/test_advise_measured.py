@@ -13,7 +13,7 @@ import pytest
 
 import draftscope
 from draftscope.advise import proof
-from draftscope.advise.advise import _head_of, _without_loops, advise, advising
+from draftscope.advise.advise import ACCEPTANCE, PROOF, _head_of, _without_loops, advise, advising
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.fitted import fitted, noise
@@ -21,10 +21,10 @@ from draftscope.advise.model import Predicted, round_cost
 from draftscope.advise.observed import Observed
 from draftscope.advise.probe import Probed, able, probe
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.report import Stage
 from draftscope.advise.verdict import AdviceDecision, Measured, Verdict
 from draftscope.base.cores import Company
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.progress import Progress
 from draftscope.base.prompts import Prompt, shipped
 from draftscope.base.steps import Cancelled
 from draftscope.decode.engine import DecodingEngine
@@ -149,9 +149,11 @@ def test_a_smaller_size_never_costs_more_than_a_larger_one() -> None:
 
 def test_it_says_how_far_it_is_and_can_be_stopped(pair: DecodingEngine) -> None:
     question = Question(length=12, seconds=1.0, temperature=1.0)
-    said = list(advising(pair, question, TEXTS, ["ngram"]))
-    assert list(dict.fromkeys(each.stage for each in said)) == list(Stage)
-    assert said[0].left_s is None and all(each.left_s is not None and each.left_s <= 1 for each in said[1:])
+    now = [each for each in advising(pair, question, TEXTS, ["ngram"]) if isinstance(each, Progress)]
+    chosen = [each for each in now if each.doing in (ACCEPTANCE, PROOF)]
+    assert list(dict.fromkeys(each.doing for each in chosen)) == [ACCEPTANCE, PROOF]
+    assert all(each.seconds_left is not None and each.seconds_left <= 1 for each in chosen)
+    assert chosen[0].share < chosen[-1].share < 1
     calls = 0
 
     def watch() -> None:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from draftscope.advise.question import Asked, Objective, Question
-from draftscope.advise.report import Advised, Stage
+from draftscope.advise.report import Advised
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.progress import Progress
 from draftscope.base.steps import said
 from draftscope.decode.engine import DecodingEngine
+from draftscope_app.engine.answers import Answer, Part
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.jobs import AdviseJob, DrafterChoice, Update
+from draftscope_app.engine.jobs import AdviseJob, DrafterChoice, EngineStatus, Update
 from draftscope_app.engine.work import Work, steps_of
 from draftscope_app.page import bundle, notes
-from draftscope_app.page.advice import view, wanted
+from draftscope_app.page.advice import view
+from draftscope_app.page.tasks.advise import AdviceListeners, job, offered
 from draftscope_app.reports.advice_page import page
 
 EVIL = "<script>alert('x')</script>"
@@ -35,7 +39,7 @@ VALUES: dict[str, Any] = {
 
 
 def asked(**changes: Any) -> Asked:
-    return wanted.job(VALUES | changes, KNOWN, Limits()).wish
+    return job(VALUES | changes, KNOWN, Limits()).wish
 
 
 def advice(seconds: float = 1.0) -> AdviseJob:
@@ -45,9 +49,13 @@ def advice(seconds: float = 1.0) -> AdviseJob:
 
 
 @pytest.fixture(scope="module")
-def events(pair: DecodingEngine) -> list[dict[str, Any]]:
-    told = said(steps_of(pair, advice()))
-    return [json.loads(event.model_dump_json(exclude_none=True)) for event in told]
+def told(pair: DecodingEngine) -> list[Any]:
+    return list(said(steps_of(pair, advice())))
+
+
+@pytest.fixture(scope="module")
+def events(told: list[Any]) -> list[dict[str, Any]]:
+    return [json.loads(event.model_dump_json(exclude_none=True)) for event in told if isinstance(event, Advised)]
 
 
 # What is asked.
@@ -67,13 +75,13 @@ def test_own_prompts_are_lines_and_count_once() -> None:
 
 def test_a_chat_model_is_asked_questions() -> None:
     for kind in ("code", "all"):
-        found = wanted.job(VALUES | {"kind": kind}, KNOWN, Limits(), chat=True).wish
+        found = job(VALUES | {"kind": kind}, KNOWN, Limits(), chat=True).wish
         assert found.prompts["code"] == bundle.presets(chat=True)["code"]
         assert asked(kind=kind).prompts["code"] == bundle.presets()["code"] != found.prompts["code"]
 
 
 def test_drafters_that_cannot_be_compared_are_not_offered() -> None:
-    assert wanted.offered(KNOWN) == [("Draft model, chain", "draft")]
+    assert offered(KNOWN) == [("Draft model, chain", "draft")]
 
 
 @pytest.mark.parametrize(
@@ -103,32 +111,48 @@ def test_a_wrong_value_is_one_sentence(changes: dict[str, Any], words: str) -> N
 # What is told.
 
 
-def test_every_stage_is_told_and_the_report_comes_last(events: list[dict[str, Any]]) -> None:
-    stages = [event["stage"] for event in events[:-1]]
-    assert list(dict.fromkeys(stages)) == ["costs", "acceptance", "proof"] == list(view.STAGES)
+def test_every_stage_is_told_and_the_report_comes_last(told: list[Any], events: list[dict[str, Any]]) -> None:
+    stages = dict.fromkeys(now.doing for now in told if isinstance(now, Progress))
+    assert list(stages)[-2:] == ["acceptance on these prompts", "whole runs, in turn with plain decoding"]
     assert [bool(event.get("report")) for event in events] == [False] * (len(events) - 1) + [True]
-    for event in events[:-1]:
-        assert "<progress" in view.progress(event, 1.0) and "nothing is decided yet" in view.partial([event])
+    assert all("nothing is decided yet" in view.partial([event]) for event in events[:-1])
     assert "1.20x so far; nothing is decided yet." in view.partial([{"so_far": "1.20x so far"}])
 
 
-def test_costs_that_take_longer_than_the_chosen_seconds_have_their_own_time_and_share() -> None:
-    shown = view.progress({"stage": "costs", "done": 25, "left_s": 320.0}, 20.0)
-    assert "About 300 s left, then the 20 s that were chosen." in shown and 'value="0.250"' in shown
+def test_the_card_says_how_far_it_is_and_shows_every_look_at_the_runs() -> None:
+    """It showed the latest interval alone: of an advice's events only the last one was kept."""
+    answer = Answer(SimpleNamespace(status=EngineStatus("ready")), advice())  # type: ignore[arg-type]
+    card: Any = AdviceListeners(SimpleNamespace(), SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
+
+    def shown(place: int = 0) -> tuple[str, str]:
+        part = Part(0, [], answer.standing, place, answer.progress, None)
+        progress, _, _, verdict, *_ = card.show(answer, part)
+        return progress, verdict
+
+    assert "2 runs before it" in shown(2)[0]
+    answer.take(Update("r", state="running"))
+    answer.take(Update("r", progress=Progress("acceptance on <these> prompts", 0.25, 30.0)))
+    assert "Measuring acceptance on &lt;these&gt; prompts, 25%, about 30 s left." in shown()[0]
+    assert 'value="0.250"' in shown()[0] and "ds-closing" not in shown()[1]
+    for by in (0.3, 0.1):
+        ratio = {"median": 1.2, "low": 1.2 - by, "high": 1.2 + by}
+        answer.take(Update("r", line=Advised(so_far="1.20x so far", ratio=ratio).model_dump_json(exclude_none=True)))
+    assert re.findall(r"width: ([\d.]+)%", shown()[1]) == ["100.0", "33.3"]
+    assert "<progress aria" in shown()[0]  # until it is said again how far it is
 
 
 def test_the_interval_closes_as_runs_come_in(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     def advising(*_: Any, **__: Any) -> Iterator[Advised]:
         ratio = {"median": 1.2, "low": 1.1, "high": 1.3}
-        yield Advised(stage=Stage.PROOF, done=4, left_s=1.0, so_far="1.20x so far", ratio=ratio)
+        yield Advised(so_far="1.20x so far", ratio=ratio)
 
     monkeypatch.setattr("draftscope.advise.advise.advising", advising)
     told = next(iter(said(steps_of(pair, advice()))))
     assert told.ratio == {"median": 1.2, "low": 1.1, "high": 1.3}
     wide, narrow = ({"ratio": {"median": 1.2, "low": 1.2 - by, "high": 1.2 + by}} for by in (0.3, 0.1))
-    shown = view.partial([{"stage": "costs"}, wide, narrow])
+    shown = view.partial([{}, wide, narrow])
     assert re.findall(r"width: ([\d.]+)%", shown) == ["100.0", "33.3"] and "latest 1.10 to 1.30" in shown
-    assert 'left: 16.7%">1<' in shown and "ds-closing" not in view.partial([{"stage": "costs"}])
+    assert 'left: 16.7%">1<' in shown and "ds-closing" not in view.partial([{}])
 
 
 def test_it_lets_others_go_first_and_ends_when_it_is_stopped(pair: DecodingEngine) -> None:

@@ -11,8 +11,7 @@ import pytest
 from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.planned import TypedValues, planned
 from draftscope.advise.question import Question
-from draftscope_app.page.advice import wanted
-from draftscope_app.page.advice.listener import AdviceListeners
+from draftscope_app.page.tasks.advise import AdviceListeners, alpha_override, draft_cost_factor
 from draftscope_app.reports.advice_map import ACCEPTANCE, LENGTH, MACHINES, MAPS, READERS, THIS_MACHINE, drawn, what_if
 from draftscope_app.reports.advice_page import page
 from tests.conftest import made_calibration
@@ -153,9 +152,9 @@ def test_where_nothing_is_known_there_is_a_sentence(report: dict[str, Any]) -> N
     ("value", "expected"), [(0, None), (0.5, 0.5), (1, None), (-0.5, None), ("x", None), (None, None)]
 )
 def test_anything_may_be_sent_as_an_acceptance(value: Any, expected: float | None) -> None:
-    assert wanted.alpha_override(value) == expected
+    assert alpha_override(value) == expected
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0.5, 0.5), (9, 3.0), (0.01, 0.1), (float("nan"), 1.0), ("x", 1.0)])
 def test_anything_may_be_sent_as_a_factor(value: Any, expected: float) -> None:
-    assert wanted.draft_cost_factor(value) == expected
+    assert draft_cost_factor(value) == expected

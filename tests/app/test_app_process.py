@@ -131,10 +131,10 @@ def test_a_visitors_races_go_in_order_and_before_solo_runs(engine: EngineProcess
 
 def test_a_short_run_of_another_visitor_does_not_wait_for_the_end_of_a_long_one(engine: EngineProcess) -> None:
     """They were decoded in order of arrival, each to its end."""
-    long = Seen(engine.run(job(tokens=480, asker=Asker("10.0.0.1"))))
-    calls = [Seen(engine.run(job(tokens=480, asker=Asker("10.0.0.1")))) for _ in range(8)]
+    long = Seen(engine.run(job(tokens=480), asker=Asker("10.0.0.1")))
+    calls = [Seen(engine.run(job(tokens=480), asker=Asker("10.0.0.1"))) for _ in range(8)]
     long.until(lambda s: len(s.rounds("speculative")) >= 2)
-    short = Seen(engine.run(job(tokens=4, asker=Asker("10.0.0.2", "page"))))
+    short = Seen(engine.run(job(tokens=4), asker=Asker("10.0.0.2", "page")))
     assert engine.place(short.answer) == 1
     assert set(short.done().ends.values()) <= {"length", "eos"}
     assert all("done" not in seen.states for seen in (long, *calls))

@@ -20,9 +20,8 @@ from draftscope.claims.evidence import SavedResults
 from draftscope.claims.experiments import EXPERIMENTS, find
 from draftscope_app.engine import commands
 from draftscope_app.page import notes
-from draftscope_app.page.experiments import listener, view
-from draftscope_app.page.experiments.form import ExperimentForm, form
-from draftscope_app.page.experiments.listener import ExperimentListeners
+from draftscope_app.page.experiments import view
+from draftscope_app.page.tasks.experiment import MAX_S, ExperimentForm, ExperimentListeners, experiment_form
 from draftscope_app.reports.experiment_plot import figure
 from tests.claims.test_claims import row
 
@@ -154,7 +153,7 @@ def ran(listeners: ExperimentListeners, name: str, then: Any = None) -> list[lis
 def made(lets_run: bool) -> ExperimentForm:
     async def inside() -> ExperimentForm:  # Gradio opens an event loop of its own where none is running
         with gr.Blocks():
-            return form(lets_run)
+            return experiment_form(lets_run)
 
     return asyncio.run(inside())
 
@@ -172,7 +171,7 @@ def listeners(own_form: ExperimentForm) -> ExperimentListeners:
 def test_every_experiment_that_can_be_run_says_how_long_it_takes() -> None:
     for experiment in EXPERIMENTS:
         if all(map(commands.runnable, experiment.commands)):
-            assert 10 <= experiment.expected_s < listener.MAX_S
+            assert 10 <= experiment.expected_s < MAX_S
 
 
 def test_progress_says_how_much_is_left() -> None:

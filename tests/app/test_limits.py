@@ -41,7 +41,7 @@ class NoEngine:
     def __len__(self) -> int:
         return 0
 
-    def run(self, job: AnyJob, log: Any = None) -> Any:
+    def run(self, job: AnyJob, *_: Any) -> Any:
         raise AssertionError(job)
 
 

@@ -15,14 +15,17 @@ import pytest
 
 from draftscope.advise.question import Asked
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.progress import Progress
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine import sessions
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.answers import Answer, Log
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import (
+    NOBODY,
     AdviseJob,
     AnyJob,
+    Asker,
     AuditJob,
     CheckJob,
     Command,
@@ -34,11 +37,11 @@ from draftscope_app.engine.jobs import (
 )
 from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.sessions import Visitors
-from draftscope_app.page.advice.listener import AdviceListeners
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.page.shared import Shared
+from draftscope_app.page.tasks.advise import AdviceListeners
 from draftscope_app.page.tasks.task import InstrumentTask, Task, TaskListeners
 from tests.support.runs import job
 
@@ -56,8 +59,8 @@ class Tape:
     def __len__(self) -> int:
         return len(self.runs)
 
-    def run(self, job: AnyJob, log: Log | None = None) -> Answer:
-        return self.runs.setdefault(job.id, Answer(self, job, log))  # type: ignore[arg-type]
+    def run(self, job: AnyJob, log: Log | None = None, asker: Asker = NOBODY) -> Answer:
+        return self.runs.setdefault(job.id, Answer(self, job, log, asker))  # type: ignore[arg-type]
 
     def send(self, command: Command) -> None:
         if isinstance(command, Stop):
@@ -297,7 +300,7 @@ def found_again(page: RunListeners, session: str, work: AnyJob) -> AsyncIterator
 def answer_of(work: AnyJob, update: Any) -> tuple[list[int], str]:
     """The numbers of the events, and the state, in an update of the page's card."""
     if isinstance(work, AdviseJob):
-        number = re.findall(r"(\d+) prompts so far", update[0])
+        number = re.findall(r"look (\d+);", update[3])
         return list(map(int, number)), "queued" if update[2]["interactive"] else "done"
     answer = json.loads(update)[work.kind]
     return [event["number"] for event in answer["ev"]], answer["state"]
@@ -312,7 +315,7 @@ def test_a_measurement_is_found_again(page: RunListeners, engine: Tape, work: An
     )  # it was stopped before there was a report
 
     def event(answer: Answer, number: int) -> None:
-        engine.event(answer, number, stage="acceptance", done=number, left_s=1.0)
+        engine.event(answer, number, so_far=f"look {number}")
 
     async def reload() -> None:
         assert await nothing_to_find(page, "before", MINE)
@@ -382,14 +385,14 @@ def test_a_card_says_what_must_be_measured_first(page: RunListeners, engine: Tap
     async def read() -> list[str]:
         answer, updates = asked(page, "a", WORK[0])
         engine._say(answer, state="running")
-        engine._say(answer, measuring="what a round costs here: 40%, about 15 s left")
+        engine._say(answer, progress=Progress("what a round costs here", 0.4, 15.0))
         first = json.loads(await anext(updates))["compare"]
         engine._say(answer)
         second = json.loads(await anext(updates))["compare"]
         engine.end(answer)
         return [first["measuring"], second["measuring"]]
 
-    assert asyncio.run(read()) == ["what a round costs here: 40%, about 15 s left", ""]
+    assert asyncio.run(read()) == ["what a round costs here, 40%, about 15 s left", ""]
 
 
 def test_what_must_be_measured_first_is_in_the_deltas_until_the_run_has_begun(page: RunListeners, engine: Tape) -> None:
@@ -398,11 +401,11 @@ def test_what_must_be_measured_first_is_in_the_deltas_until_the_run_has_begun(pa
     async def read() -> list[str]:
         answer, deltas = begin(page, engine, "a")
         engine._say(answer, state="running")
-        engine._say(answer, measuring="what a round costs here: 40%, about 15 s left")
+        engine._say(answer, progress=Progress("what a round costs here", 0.4, 15.0))
         first = json.loads(await anext(deltas))
         engine.event(answer, 1)
         second = json.loads(await anext(deltas))
         engine.end(answer)
         return [first["measuring"], second["measuring"]]
 
-    assert asyncio.run(read()) == ["what a round costs here: 40%, about 15 s left", ""]
+    assert asyncio.run(read()) == ["what a round costs here, 40%, about 15 s left", ""]

@@ -12,10 +12,13 @@ import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.config import Environment, Limits
-from draftscope_app.engine.jobs import AuditJob, DrafterChoice, EngineStatus, InsideJob, LoadJob, RaceJob
+from draftscope_app.engine.jobs import AnyJob, AuditJob, DrafterChoice, EngineStatus, InsideJob, LoadJob, RaceJob
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import controls, page
-from draftscope_app.page.servers import KnownServers, ServersRequest, job, listed
+from draftscope_app.page.servers import KnownServers, PageValues, ServersRequest, listed
+from draftscope_app.page.tasks import race
+from draftscope_app.page.tasks.audit import AuditRequest
+from draftscope_app.page.tasks.load import LoadRequest
 from tests.inside.server import recorded_by
 
 LISTED = (("plain", "http://gpu:8000"), ("fast", "http://127.0.0.1:8001/v1"))
@@ -95,28 +98,38 @@ def test_on_ones_own_machine_loopback_and_listed_addresses_are_added() -> None:
      {"kind": "load", "names": ["a"], "most": 65}, {"kind": "load", "names": ["a"], "most": 0}],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(sent: Any) -> None:
-    with pytest.raises(DraftscopeError, match="cannot be read"):
-        ServersRequest.of(sent)
+    values = PageValues(KnownServers(LISTED), controls.defaults(), None, 512)
+    for read in (race.job, lambda sent, page: AuditRequest.of(sent).job(page), lambda sent, page: LoadRequest.of(sent)):
+        with pytest.raises(DraftscopeError, match="cannot be read"):
+            read(sent, values)
+
+
+REQUESTS: dict[str, type[ServersRequest]] = {"audit": AuditRequest, "load": LoadRequest}
+
+
+def job(sent: Any, values: PageValues) -> AnyJob:
+    """As the page's listeners make it."""
+    kind = REQUESTS.get(sent["kind"])
+    return kind.of(sent).job(values) if kind else race.job(sent, values)
 
 
 def test_a_request_becomes_a_job_with_the_pages_settings() -> None:
-    known, values = KnownServers(LISTED), controls.defaults() | {"prompt": "a", "temperature": 0.5, "drafter": "ngram"}
-    asked = ServersRequest.of({"kind": "race", "names": ["fast", "plain"]})
-    made = job(asked, known, values, None, 512)
+    chosen = controls.defaults() | {"prompt": "a", "temperature": 0.5, "drafter": "ngram"}
+    values = PageValues(KnownServers(LISTED), chosen, None, 512)
+    made = job({"kind": "race", "names": ["fast", "plain"]}, values)
     both = {"fast": "http://127.0.0.1:8001", "plain": "http://gpu:8000"}
     assert isinstance(made, RaceJob) and list(made.lanes) == ["fast", "plain"] and made.urls == both
     assert {settings.temperature for settings in made.lanes.values()} == {0.5}
-    watched = job(ServersRequest.of(asked.model_dump() | {"inside": ["fast"]}), known, values, None, 512)
+    watched = job({"kind": "race", "names": ["fast", "plain"], "inside": ["fast"]}, values)
     assert isinstance(watched, RaceJob) and (made.inside, watched.inside) == ((), ("fast",))
-    audit = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": "plain"}), known, values, None, 512)
+    audit = job({"kind": "audit", "names": ["fast"], "against": "plain"}, values)
     assert isinstance(audit, AuditJob) and list(audit.urls.items()) == list(both.items()) and not audit.is_run
-    alone = job(ServersRequest.of({"kind": "audit", "names": ["fast"], "against": ""}), known, values, None, 512)
+    alone = job({"kind": "audit", "names": ["fast"], "against": ""}, values)
     assert isinstance(alone, AuditJob) and alone.urls == {"fast": "http://127.0.0.1:8001"}
-    asked = ServersRequest.of({"kind": "load", "names": ["fast", "plain"], "most": 6})
-    load = job(asked, known, values, None, 512)
+    load = job({"kind": "load", "names": ["fast", "plain"], "most": 6}, values)
     assert isinstance(load, LoadJob) and load.points == (1, 2, 4, 6) and load.prompt == "a" and not load.is_run
-    asked = ServersRequest.of({"kind": "inside", "names": ["fast", "plain"], "request": "cmpl-1"})
-    inside = job(asked, KnownServers(LISTED, can_add=True), values, None, 512)
+    mine = replace(values, known=KnownServers(LISTED, can_add=True))
+    inside = job({"kind": "inside", "names": ["fast"], "request": "cmpl-1"}, mine)
     assert isinstance(inside, InsideJob) and inside.is_run and inside.request == "cmpl-1"
     assert list(inside.lanes) == list(inside.urls) == ["fast"]
     for wrong, words in (
@@ -127,7 +140,7 @@ def test_a_request_becomes_a_job_with_the_pages_settings() -> None:
         ({"kind": "audit", "names": ["fast"], "against": "fast"}, "against itself"),
     ):
         with pytest.raises(DraftscopeError, match=words):
-            job(ServersRequest.of(wrong), known, values, None, 512)
+            job(wrong, values)
 
 
 def test_lanes_of_a_race_may_be_decoded_here() -> None:
@@ -135,8 +148,8 @@ def test_lanes_of_a_race_may_be_decoded_here() -> None:
     drafter = DrafterChoice("ngram", "n-grams", True, True, "", ("gamma",))
 
     def made(here: list[str], chosen: DrafterChoice = drafter, **more: Any) -> RaceJob:
-        asked = ServersRequest.of({"kind": "race", "names": ["fast"], "here": here} | more)
-        race = job(asked, known, values | {"drafter": chosen.name}, chosen, 512)
+        page = PageValues(known, values | {"drafter": chosen.name}, chosen, 512)
+        race = job({"kind": "race", "names": ["fast"], "here": here} | more, page)
         assert isinstance(race, RaceJob)
         return race
 

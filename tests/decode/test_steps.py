@@ -147,7 +147,7 @@ def test_what_is_measured_before_a_run_is_said_with_its_share_and_the_time_left(
             update = work.advance()
             if update is not None:
                 answer.take(update)
-                said += [answer.measuring]
+                said += [answer.progress.words if answer.progress else ""]
         told.append(said)
     first, second = told
     measuring = [words for words in first if words]

@@ -26,7 +26,8 @@ from draftscope.measure.joint import along, exact_joint
 from draftscope.verify.sampling import Sampling
 from draftscope_app.engine.jobs import DrafterChoice
 from draftscope_app.page.controls import defaults
-from draftscope_app.page.tasks import compare as tasks
+from draftscope_app.page.tasks import check as check_task
+from draftscope_app.page.tasks import compare as compare_task
 
 SHORT = {"max_new_tokens": 8, "seed": 2}
 
@@ -205,36 +206,36 @@ def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
         choice("plain"), choice("draft", "gamma", "rule"), choice("ngram", "gamma", "ngram"), choice("typed", "typed"),
         choice("mamba", "gamma", available=False),
     ]  # fmt: skip
-    job = tasks.comparison(defaults() | {"prompt": "x", "gamma": 6, "drafter": "plain"}, known, 2048)
+    job = compare_task.job(defaults() | {"prompt": "x", "gamma": 6, "drafter": "plain"}, known, 2048)
     assert list(job.lanes) == ["plain", "draft", "ngram"]
     assert job.lanes["ngram"].model_dump()["gamma"] == 6
     assert "rule" not in job.lanes["ngram"].model_dump()
-    assert job.repeats == tasks.REPEATS
-    assert tasks.about_comparison(job)["lanes"] == 3
-    typed = tasks.comparison(defaults() | {"prompt": "x", "typed": "and"}, known, 2048)
+    assert job.repeats == compare_task.REPEATS
+    assert compare_task.about(job)["lanes"] == 3
+    typed = compare_task.job(defaults() | {"prompt": "x", "typed": "and"}, known, 2048)
     assert list(typed.lanes)[-1] == "typed"
     with pytest.raises(DraftscopeError, match="no drafter to compare"):
-        tasks.comparison(defaults() | {"prompt": "x"}, [], 2048)
+        compare_task.job(defaults() | {"prompt": "x"}, [], 2048)
     with pytest.raises(DraftscopeError, match="The prompt is empty"):  # of which every lane would be refused alone
-        tasks.comparison(defaults() | {"prompt": " "}, known, 2048)
+        compare_task.job(defaults() | {"prompt": " "}, known, 2048)
 
 
 def test_drafters_for_another_tokenizer_are_compared_only_without_a_draft_of_the_same() -> None:
     through_text = [replace(choice(name, "gamma"), through_text=True) for name in ("slem", "made-up")]
     others = [choice("plain"), *through_text]
     controls = defaults() | {"prompt": "x"}
-    assert list(tasks.comparison(controls, others, 2048).lanes) == ["plain", "slem", "made-up"]
-    job = tasks.comparison(controls, [*others, choice("draft", "gamma")], 2048)
+    assert list(compare_task.job(controls, others, 2048).lanes) == ["plain", "slem", "made-up"]
+    job = compare_task.job(controls, [*others, choice("draft", "gamma")], 2048)
     assert list(job.lanes) == ["plain", "draft"]
 
 
 def test_the_shown_runs_drafter_and_rule_are_checked(pair: DecodingEngine) -> None:
     events = pair.decode("abc", rule="lenient", lenience=0.3, temperature=1.0, max_new_tokens=4, seed=9).events
-    job = tasks.check(events)
-    assert tasks.about_check(job)["settings"] == {
+    job = check_task.job(events)
+    assert check_task.about(job)["settings"] == {
         "drafter": "draft", "rule": "lenient", "lenience": 0.3, "agreement": 3, "draft_length": "fixed",
         "confidence": 0.4, "seed": 9,
     }  # fmt: skip
-    assert job.samples == tasks.SAMPLES
+    assert job.samples == check_task.SAMPLES
     with pytest.raises(DraftscopeError, match="Nothing was drafted"):
-        tasks.check(pair.decode("abc", "plain", max_new_tokens=2).events)
+        check_task.job(pair.decode("abc", "plain", max_new_tokens=2).events)

@@ -90,7 +90,8 @@ def texts(server: Server, tokens: int) -> list[RacePrompt]:
 def ask(server: Server, prompt: RacePrompt, tokens: int = ANSWER) -> Answer:
     """One whole answer; raises `ServerError` for one that failed."""
     plan = Race([prompt], Request((0,), tokens, ignore_eos=True))
-    answer = answered(Lane("", server), plan, prompt, 0, 0)
+    heard = answered(Lane("", server), plan, prompt, 0, 0)
+    answer = next(item for item in heard if isinstance(item, Answer))
     if answer.failure:
         raise ServerError(answer.failure)
     return answer

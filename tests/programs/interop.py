@@ -28,6 +28,7 @@ from transformers.utils import logging
 import draftscope
 from draftscope.base import markdown
 from draftscope.base.assets import assets
+from draftscope.base.steps import last
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.peers import gguf as peer
@@ -127,7 +128,8 @@ def raced(engine: str, server: Server, asked: Sequence[RacePrompt]) -> Told:
     """Raises `ServerError` for an answer that failed or was not counted."""
     standing = RaceResult()
     plan = Race(asked, Request((0,), TOKENS, temperature=0.0, ignore_eos=True), repeats=1)
-    answers = list(race([Lane(engine, server)], plan, standing))
+    last(race([Lane(engine, server)], plan, standing))
+    answers = standing.answers
     if failed := next((each.failure for each in answers if each.failure), None):
         raise ServerError(failed)
     each = [found for answer in answers if (found := counts(answer)) is not None]

@@ -8,11 +8,12 @@ from itertools import takewhile
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import Cancelled, said
+from draftscope.base.steps import Cancelled, last, said
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.servers.adapter import ServerError
 from draftscope.servers.audit.plan import Plan
+from draftscope.servers.audit.progress import AuditProgress
 from draftscope.servers.field import Field, request_of
 from draftscope.servers.load import LoadPlan, LoadPoint
 from draftscope.servers.race import Race, RaceResult
@@ -83,9 +84,11 @@ def test_an_engine_of_another_tokenizer_is_left_out(pair: DecodingEngine) -> Non
 
 def test_it_audits_one_server_against_another_and_refuses_missing_ones(opened: Field) -> None:
     two = Field(opened.servers, {}, None)
-    first, *_, ended = said(two.audit(Plan(samples=8, tokens=2, seconds=20)))
+    seen: list[AuditProgress | None] = []
+    report = last(two.audit(Plan(samples=8, tokens=2, seconds=20), ["abc", "bca"]), seen.append)
+    first, *_, ended = said(seen)
     assert (first.server, first.against, first.verdict) == ("plain", "fast, a server", "")
-    assert ended.verdict and ended.created
+    assert ended.verdict == report.verdict and ended.created == report.created and report.greedy["texts"] == 2
     with pytest.raises(DraftscopeError, match=GONE):
         list(opened.audit(Plan()))
     with pytest.raises(ServerError), Field.open({"gone": GONE}):

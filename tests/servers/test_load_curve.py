@@ -14,7 +14,8 @@ from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, V
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Cancelled, Steps, last, said
 from draftscope.servers.adapter import Counted, Request
-from draftscope.servers.curve import LoadCurve, drafter_here, empty_curve, predicted_ratio, stops, stream_curve, watched
+from draftscope.servers.background import in_background
+from draftscope.servers.curve import LoadCurve, drafter_here, empty_curve, predicted_ratio, stops, stream_curve
 from draftscope.servers.field import Field
 from draftscope.servers.lanes import connect
 from draftscope.servers.load import LoadPlan, LoadPoint, load
@@ -75,7 +76,7 @@ def test_the_document_grows_point_by_point(starts: Starts) -> None:
     lanes = [starts("plain", Habits()), starts("fast", Habits(burst=4))]
     plan = LoadPlan(PROMPTS, REQUEST, (1, 2), 0.1)
     start = empty_curve(lanes, {"gone": "cannot be reached"}, plan)
-    told = list(said(stream_curve(start, watched(lanes, plan), (COSTS, "draft"))))
+    told = list(said(stream_curve(start, in_background(load(lanes, plan)), (COSTS, "draft"))))
     assert [len(each.points) for each in told] == [0, 1, 2, 3, 4]
     assert [each.over for each in told] == [False] * 4 + [True]
     last = LoadCurve.model_validate_json(told[-1].model_dump_json())
@@ -102,7 +103,7 @@ def stopping() -> LoadCurve:
         lanes, _ = connect(urls, {}, WireLimits(), opened.enter_context)
 
         def points() -> Iterator[LoadPoint]:
-            for number, point in enumerate(load(lanes, plan), 1):
+            for number, point in enumerate(said(load(lanes, plan)), 1):
                 fast.drafting = number < len(lanes) * 2  # the points of 1 and 2 requests at once
                 yield point
 
@@ -144,7 +145,7 @@ def test_a_load_that_is_stopped_ends_within_a_point(starts: Starts) -> None:
     """The point that was cut short is left out."""
     lane = starts("slow", Habits(pause=0.05))
     plan = LoadPlan(PROMPTS, REQUEST, (1,), 3600.0)
-    steps = stream_curve(empty_curve([lane], {}, plan), watched([lane], plan), None)
+    steps = stream_curve(empty_curve([lane], {}, plan), in_background(load([lane], plan)), None)
     told = list(said(islice(steps, 4)))
     steps.close()  # type: ignore[attr-defined]
     assert len(told) == 1 and not told[0].over and not told[0].points

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import said
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.servers import lanes as entries
@@ -20,7 +22,7 @@ from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import forced
 from draftscope.servers.latency import Arrival, latency, loopback_jitter
 from draftscope.servers.load import LoadPlan, load
-from draftscope.servers.race import Lane, Race, RacePrompt, RaceResult, race, same_tokenizers
+from draftscope.servers.race import Answer, Lane, Race, RacePrompt, RaceResult, race, same_tokenizers
 from draftscope.servers.summary import LaneSummary, against_target, outside, summaries
 from draftscope.trace import files
 from draftscope.trace.events import Burst, RunStart
@@ -33,9 +35,13 @@ PROMPTS = (RacePrompt("a", (1, 2, 3), " w1 w2 w3"), RacePrompt("b", (4, 5), " w4
 REQUEST = Request((0,), 12)
 
 
+def answers(lanes: list[Lane], plan: Race, standing: RaceResult) -> Iterator[Answer]:
+    return (heard for heard in race(lanes, plan, standing) if isinstance(heard, Answer))
+
+
 def run(lanes: list[Lane], plan: Race, standing: RaceResult | None = None) -> tuple[RaceResult, list[LaneSummary]]:
     standing = standing or RaceResult()
-    assert list(race(lanes, plan, standing)) == standing.answers
+    assert list(answers(lanes, plan, standing)) == standing.answers
     return standing, summaries(lanes, plan, standing, {})
 
 
@@ -79,7 +85,7 @@ def test_a_lane_that_fails_is_named_and_the_other_goes_on(starts: Starts, wrong:
     lanes = [starts("good", Habits()), starts("bad", bad)]
     plan = Race(PROMPTS, REQUEST, repeats=2)
     standing = RaceResult()
-    running = race(lanes, plan, standing)
+    running = answers(lanes, plan, standing)
     first = [next(running), next(running)]
     bad.wrong = wrong  # while the race runs
     rest = list(running)
@@ -187,7 +193,7 @@ def test_sampled_text_of_the_target_has_its_expected_log_probability(pair: Decod
 @pytest.mark.parametrize("rate", [None, 60.0])
 def test_load_at_each_concurrency(starts: Starts, rate: float | None) -> None:
     lanes = [starts("plain", Habits(pause=0.01)), starts("fast", Habits(burst=4, pause=0.01))]
-    points = list(load(lanes, LoadPlan(PROMPTS, REQUEST, (1, 4), 0.6, rate, ttft=10.0)))
+    points = list(said(load(lanes, LoadPlan(PROMPTS, REQUEST, (1, 4), 0.6, rate, ttft=10.0))))
     assert [(each.concurrency, each.lane) for each in points] == [(1, "plain"), (1, "fast"), (4, "fast"), (4, "plain")]
     by = {(each.lane, each.concurrency): each for each in points}
     assert all(each.finished and not each.failed for each in points)
@@ -200,7 +206,7 @@ def test_load_at_each_concurrency(starts: Starts, rate: float | None) -> None:
 
 def test_a_server_that_dies_under_load_gives_a_point_with_its_sentence(starts: Starts) -> None:
     lanes = [starts("bad", Habits(wrong="closes")), starts("good", Habits())]
-    points = {each.lane: each for each in load(lanes, LoadPlan(PROMPTS, REQUEST, (2,), 0.3))}
+    points = {each.lane: each for each in said(load(lanes, LoadPlan(PROMPTS, REQUEST, (2,), 0.3)))}
     assert points["bad"].failed and points["bad"].failure and "closed the connection" in points["bad"].failure
     assert points["good"].finished
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from draftscope.base.steps import last, said
 from draftscope.servers.adapter import Message, Request, Server, ServerError
 from draftscope.servers.audit.audit import audit_without_weights
 from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
@@ -80,12 +81,12 @@ def test_a_race_is_counted_and_its_greedy_texts_are_equal(lanes: list[Lane], tem
     ids = lanes[0].server.render((Message("user", TEXT),))
     plan = Race([RacePrompt(TEXT, ids)], Request((0,), 48, temperature=temperature), repeats=3, jitter=0.0005)
     standing = RaceResult()
-    answers = list(race(lanes, plan, standing))
+    last(race(lanes, plan, standing))
     plain, ngram = summaries(lanes, plan, standing, {})
-    assert not standing.dropped and all(each.failure is None and each.written for each in answers)
+    assert not standing.dropped and all(each.failure is None and each.written for each in standing.answers)
     assert plain.counted is None and ngram.answers == 3
     if temperature == 0:
-        texts = {each.text for each in answers}
+        texts = {each.text for each in standing.answers}
         assert len(texts) == 1, texts
         assert ngram.counted is not None and ngram.counted.drafted and ngram.counted.accepted
         assert ngram.counted.by_position and ngram.burst is not None and ngram.burst > 1
@@ -95,14 +96,14 @@ def test_the_server_that_drafts_is_audited_against_the_plain_one(lanes: list[Lan
     plain, ngram = (lane.server for lane in lanes)
     ids = [plain.tokenize(text) for text in AUDIT_PROMPTS]
     plan = Plan(samples=40, seconds=600.0, concurrency=2)
-    found = audit_without_weights(ngram, plain, AUDIT_PROMPTS, ids, plan, decode=ngram.detokenize)
+    found = last(audit_without_weights(ngram, plain, AUDIT_PROMPTS, ids, plan, decode=ngram.detokenize))
     assert not found.different and not found.incomplete, found.verdict
     assert found.sampled is not None and found.sampled["pairs"] == 40
 
 
 def test_both_are_put_under_load(lanes: list[Lane]) -> None:
     ids = lanes[0].server.render((Message("user", TEXT),))
-    points = list(load(lanes, LoadPlan([RacePrompt(TEXT, ids)], Request((0,), 16), (1, 2), 4.0)))
+    points = list(said(load(lanes, LoadPlan([RacePrompt(TEXT, ids)], Request((0,), 16), (1, 2), 4.0))))
     assert [(each.concurrency, each.failed) for each in points] == [(1, 0), (1, 0), (2, 0), (2, 0)]
     assert all(each.finished and each.tokens_per_second for each in points)
 

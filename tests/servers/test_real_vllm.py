@@ -12,6 +12,7 @@ import pytest
 
 from draftscope import load
 from draftscope.base.assets import assets
+from draftscope.base.steps import last, said
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.servers import lanes as entries
@@ -61,7 +62,7 @@ def test_the_engine_and_both_servers_write_the_same_greedy_tokens(engine: Decodi
     assert same_tokenizers(every, None) == {}
     prompts = entries.prompts(AUDIT_PROMPTS[:2], every, engine, True, 32)
     plan, standing = Race(prompts, Request((0,), 32), repeats=1), RaceResult()
-    list(race(every, plan, standing))
+    last(race(every, plan, standing))
     rows = summaries(every, plan, standing, {})
     assert not standing.dropped and [row.answers for row in rows] == [2, 2, 2]
     assert rows[0].counted is None and rows[1].counted is not None and rows[1].counted.accepted
@@ -76,12 +77,12 @@ def test_the_audit_is_red_for_the_version_that_is_wrong_and_green_for_its_plain_
     server = next(lane.server for lane in lanes if lane.name == name)
     plan = Plan(samples=60, seconds=600.0, concurrency=2)
     ids = [engine.encode(text) for text in AUDIT_PROMPTS]
-    found = audit(server, "vllm", engine, AUDIT_PROMPTS, ids, plan, None)
+    found = last(audit(server, "vllm", engine, AUDIT_PROMPTS, ids, plan, None))
     assert found.different == (name == "drafts" and server.identity.version in WRONG_ABOVE_0), found.verdict
 
 
 def test_the_point_from_which_it_stops_drafting_is_found(engine: DecodingEngine, lanes: list[Lane]) -> None:
     prompts = entries.prompts(AUDIT_PROMPTS, lanes, engine, True, 64)
     plan = LoadPlan(prompts, Request((0,), 64, ignore_eos=True), (1, 2, 4, 8), 5.0)
-    found = stops(list(put_under_load(lanes, plan)))
+    found = stops(list(said(put_under_load(lanes, plan))))
     assert [(each.lane, each.concurrency) for each in found] == [("drafts", 4)]

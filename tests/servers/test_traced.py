@@ -133,8 +133,8 @@ def test_what_a_lane_wrote_before_it_failed_is_kept(starts: Starts) -> None:
 def test_a_cancelled_race_ends_all_lanes(starts: Starts) -> None:
     lanes = [starts("one", pause=0.05), starts("two", pause=0.05)]
     told: list[AnyEvent] = []
-    plan = Race([PROMPT], REQUEST, 3, cancelled=lambda: any(isinstance(event, Burst) for event in told))
-    for event in said(traced(Traced("r1", lanes, {}, plan))):
+    racing = traced(Traced("r1", lanes, {}, Race([PROMPT], REQUEST, 3)))
+    for event in said(stoppable(racing, lambda: any(isinstance(event, Burst) for event in told))):
         told.append(event)
     validate(told)
     assert [of(told, RunEnd, name)[0].reason for name in ("one", "two")] == ["cancelled", "cancelled"]

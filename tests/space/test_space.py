@@ -356,9 +356,9 @@ class NoEngine:
 
     silent = ""
 
-    def run(self, job: AnyJob, log: Any = None) -> Answer:
+    def run(self, job: AnyJob, log: Any, asker: Asker) -> Answer:
         self.jobs.append(job)
-        return Answer(self, job)  # type: ignore[arg-type]
+        return Answer(self, job, log, asker)  # type: ignore[arg-type]
 
     def send(self, command: Command) -> None:
         """Nobody obeys."""
@@ -397,7 +397,7 @@ def test_a_visitor_and_an_address_have_a_share_of_the_queue() -> None:
         admission.admit(RunJob(id="r6", prompt="a"), asker=another)
     admission.admit(RunJob(id="r7", prompt="a"), asker=Asker("10.0.0.2", "page"))
     second.state = "done"
-    assert admission.admit(RunJob(id="r8", prompt="a"), asker=another).job.asker == another
+    assert admission.admit(RunJob(id="r8", prompt="a"), asker=another).asker == another
 
 
 def test_a_server_that_is_ending_takes_none() -> None:

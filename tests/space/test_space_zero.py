@@ -151,8 +151,8 @@ def test_runs_wait_in_order_and_a_waiting_one_can_be_stopped(engine: ZeroEngine)
 
 def test_visitors_take_turns_run_by_run(engine: ZeroEngine) -> None:
     """They were decoded in order of arrival, whoever asked."""
-    calls = [Seen(engine.run(job(tokens=60, asker=Asker("10.0.0.1")))) for _ in range(4)]
-    mine = Seen(engine.run(job(tokens=4, asker=Asker("10.0.0.2", "page"))))
+    calls = [Seen(engine.run(job(tokens=60), asker=Asker("10.0.0.1"))) for _ in range(4)]
+    mine = Seen(engine.run(job(tokens=4), asker=Asker("10.0.0.2", "page")))
     assert engine.place(mine.answer) == 1
     mine.done()
     assert sum("done" in call.states for call in calls) <= 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine.answers import Answer
-from draftscope_app.engine.jobs import NOBODY, Asker, RunJob, Update, new_id
+from draftscope_app.engine.jobs import RunJob, Update, new_id
 
 PATIENCE_S = 120.0
 
@@ -19,7 +19,6 @@ def job(
     steps: int | None = None,
     solo: int = 0,
     prompt: str = "abc",
-    asker: Asker = NOBODY,
     **settings: Any,
 ) -> RunJob:
     common = {"max_new_tokens": tokens, "temperature": 1.0}
@@ -27,7 +26,7 @@ def job(
         "plain": Settings.of(**common, drafter="plain"),
         "speculative": Settings.of(**common | {"drafter": "draft", "gamma": 3} | settings),
     }
-    return RunJob(id=new_id(), prompt=prompt, lanes=lanes, steps=steps, solo_repeats=solo, asker=asker)
+    return RunJob(id=new_id(), prompt=prompt, lanes=lanes, steps=steps, solo_repeats=solo)
 
 
 class Seen:

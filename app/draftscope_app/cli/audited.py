@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,9 @@ from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option
 
 if TYPE_CHECKING:
-    from draftscope.servers.audit.audit import AuditReport, Watch
-    from draftscope.servers.audit.pairs import Compared
+    from draftscope.servers.audit.audit import AuditReport
     from draftscope.servers.audit.plan import Plan
-    from draftscope.servers.audit.rounds import Audited
+    from draftscope.servers.audit.progress import AuditProgress
     from draftscope.servers.inside.audit import InsideReport
 
 MAX_PROMPTS = 64
@@ -49,9 +48,8 @@ class Options(BaseModel):
 
 def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> AuditReport:
     """Audits a server. Raises `DraftscopeError` where it cannot be tested."""
-    from draftscope.servers.audit.audit import audit_servers
-    from draftscope.servers.audit.writer import refuse_without_ids
-    from draftscope.servers.programs.registry import identify
+    from draftscope.base.steps import last
+    from draftscope.servers.field import Field
 
     if "target" not in loading and chosen.plain is None:
         raise DraftscopeError(
@@ -60,16 +58,13 @@ def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Audit
         )
     texts = _read(chosen.prompts)
     plan = _plan(chosen, sampling, len(texts))
-    with ExitStack() as opened:
-        listed = [address for address in (url, chosen.plain) if address is not None]
-        server = opened.enter_context(identify(url, listed, chosen.model))
-        other = None if chosen.plain is None else opened.enter_context(identify(chosen.plain, listed, chosen.model))
-        for writer in (server, other):
-            refuse_without_ids(writer)
+    servers = {"audited": url} | ({} if chosen.plain is None else {"plain": chosen.plain})
+    with Field.open(servers, models={} if chosen.model is None else dict.fromkeys(servers, chosen.model)) as field:
+        field.refuse_unauditable()
         terminal.print_note(_cost(plan, chosen))
-        watch = opened.enter_context(_watched(plan))
-        engine = options.load(options.models(loading)[0]) if "target" in loading else None
-        return audit_servers(server, other, engine, plan, texts, chosen.chat, watch)
+        with _watched(plan) as watch:
+            engine = options.load(options.models(loading)[0]) if "target" in loading else None
+            return last(replace(field, engine=engine).audit(plan, texts, chosen.chat), watch)
 
 
 def audited_inside(url: str, chosen: Options, sampling: Given) -> InsideReport:
@@ -120,16 +115,18 @@ def _cost(plan: Plan, chosen: Options) -> str:
 
 
 @contextmanager
-def _watched(plan: Plan) -> Iterator[Watch]:
+def _watched(plan: Plan) -> Iterator[Callable[[AuditProgress | None], None]]:
     """How far the audit is and what the evidence says: a bar on a terminal's stderr, elsewhere a line each tenth."""
     with terminal.progress("samples") as bar:
         task = bar.add_task("Greedy texts", total=plan.samples)
         tenths = 0
 
-        def watch(state: Audited | Compared) -> None:
+        def watch(state: AuditProgress | None) -> None:
             nonlocal tenths
-            total, done = state.total, state.texts
-            words = f"Evidence {max(total, 0):.1f} of {math.log(1 / plan.false_alarm):.1f} nats"
+            if state is None or not state.texts:
+                return
+            done = state.texts
+            words = f"Evidence {max(state.evidence, 0):.1f} of {state.needed:.1f} nats"
             bar.update(task, completed=done, description=words)
             if bar.disable and 10 * done // plan.samples > tenths:
                 tenths = 10 * done // plan.samples

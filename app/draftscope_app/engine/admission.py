@@ -41,14 +41,14 @@ class Admission:
         self._refuse_too_many(asker, instead_of)
         if instead_of is not None:
             instead_of.stop()
-        answer = self.engine.run(job.model_copy(update={"asker": asker}), log)
+        answer = self.engine.run(job, log, asker)
         self._admitted.append(answer)
         return answer
 
     def _refuse_too_many(self, asker: Asker, instead_of: Answer | None) -> None:
         """Raises `DraftscopeError` where so many runs of this visitor, or of this address, are here already."""
         self._admitted = [one for one in self._admitted if not one.over and not one.stopped]
-        askers = [one.job.asker for one in self._admitted if one is not instead_of]
+        askers = [one.asker for one in self._admitted if one is not instead_of]
         limits = self.limits
         shares = [(askers.count(asker), limits.max_runs_visitor, "runs of yours", "visitor")]
         if asker.address:

@@ -13,8 +13,9 @@ from typing import Protocol, TypeVar
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
+from draftscope.base.progress import Progress
 from draftscope_app.engine import log
-from draftscope_app.engine.jobs import AnyJob, Command, EngineStatus, State, Step, Stop, Update
+from draftscope_app.engine.jobs import NOBODY, AnyJob, Asker, Command, EngineStatus, State, Step, Stop, Update
 from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.turns import turns_before
 
@@ -45,8 +46,8 @@ class Engine(Protocol):
     def changed(self) -> Notice:
         """Given whenever `status`, the number of jobs, or anything about a job has changed."""
 
-    def run(self, job: AnyJob, log: Log | None = None) -> Answer:
-        """Takes a job into the queue. Its events are added to the `log`, or to one of its own."""
+    def run(self, job: AnyJob, log: Log | None = None, asker: Asker = NOBODY) -> Answer:
+        """Takes a job of `asker` into the queue. Its events are added to the `log`, or to one of its own."""
 
     def send(self, command: Command) -> None:
         """Passes a command on; never waits for the engine."""
@@ -97,13 +98,13 @@ class Log:
 class Answer:
     """What has come of a job so far, and two commands: `step` and `stop`."""
 
-    def __init__(self, engine: Engine, job: AnyJob, log: Log | None = None) -> None:
-        self.job, self.log = job, log if log is not None else Log(job.id)
+    def __init__(self, engine: Engine, job: AnyJob, log: Log | None = None, asker: Asker = NOBODY) -> None:
+        self.job, self.asker, self.log = job, asker, log if log is not None else Log(job.id)
         self.start = len(self.log.lines)  # of a fork: its events follow those of the run that it joins
         self.state: State = "queued"
         self.note: str | None = None  # the latest sentence about it
         self.refused = False  # `note` says why it could not go on
-        self.measuring = ""  # before it can begin: what, how far, how long still
+        self.progress: Progress | None = None  # how far it is, where no event says it
         self.stopped = False
         self.readers = 0
         self.created = datetime.now(UTC).isoformat(timespec="seconds")
@@ -135,7 +136,7 @@ class Answer:
     def take(self, update: Update) -> None:
         """Called by the engine for each update of this job, before it gives notice."""
         if update.note is None or update.state:
-            self.measuring = update.measuring
+            self.progress = update.progress
         if update.line:
             if self.job.keeps_last:
                 self.log.replace_last(update.line)
@@ -172,30 +173,35 @@ class Answer:
 
 @dataclass(frozen=True)
 class Part:
-    """What is new of an answer: lines from the place `start` on, its standing, its place in the queue, what it measures
-    first, its note."""
+    """What is new of an answer: lines from the place `start` on, its standing, its place in the queue, how far it is,
+    its note."""
 
     start: int
     lines: list[str]
     standing: str
     place: int
-    measuring: str
+    progress: Progress | None
     note: str | None  # None: the same as before
+
+    @property
+    def measuring(self) -> str:
+        """The progress in words."""
+        return "" if self.progress is None else self.progress.words
 
 
 async def follow(engine: Engine, answer: Answer, start: int = 0, keep_s: float = 0.0) -> AsyncIterator[Part]:
     """The answer from the place `start` on, until it is over. A reader who leaves ends the job, if nobody reads it
     `keep_s` seconds later."""
 
-    def read() -> tuple[str, int, str, str | None, int]:  # in this order: none is left out
-        return answer.standing, engine.place(answer), answer.measuring, answer.note, len(answer.lines)
+    def read() -> tuple[str, int, Progress | None, str | None, int]:  # in this order: none is left out
+        return answer.standing, engine.place(answer), answer.progress, answer.note, len(answer.lines)
 
     answer.readers += 1
     said: str | None = None
     try:
-        async for standing, place, measuring, note, end in watch(engine.changed, read):
+        async for standing, place, progress, note, end in watch(engine.changed, read):
             lines = [line for line in answer.lines[start:end] if line]
-            yield Part(start, lines, standing, place, measuring, note if note != said else None)
+            yield Part(start, lines, standing, place, progress, note if note != said else None)
             start, said = end, note
             if standing == "done":
                 return
@@ -225,4 +231,4 @@ def later(seconds: float, act: Callable[[], object]) -> None:
 def place_of(answer: Answer, answers: Mapping[str, Answer]) -> int:
     """How many turns come before the first one of `answer`; `answers` are those that are here, in order of arrival."""
     waiting = {name: one for name, one in answers.items() if one is answer or one.state in ("queued", "running")}
-    return turns_before(answer.job.id, {name: one.job.asker for name, one in waiting.items()})
+    return turns_before(answer.job.id, {name: one.asker for name, one in waiting.items()})

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from draftscope.advise.question import Asked
 from draftscope.base.load_settings import LoadSettings
+from draftscope.base.progress import Progress
 from draftscope.decode.fork import ForkPoint
 from draftscope.drafters.settings import Settings
 
@@ -46,7 +47,6 @@ class Job(BaseModel):
     id: str
     prompt: str = ""
     lanes: dict[str, Settings] = {}
-    asker: Asker = NOBODY
 
 
 class RunJob(Job):
@@ -98,6 +98,7 @@ class CheckJob(Job):
 class AdviseJob(Job):
     """A question is answered; the only lane says how long an answer is."""
 
+    keeps_last = False
     kind: Literal["advise"] = "advise"
     wish: Asked
 
@@ -126,6 +127,7 @@ AnyJob = RunJob | RaceJob | InsideJob | CompareJob | CheckJob | AdviseJob | Audi
 @dataclass(frozen=True)
 class Start:
     job: AnyJob
+    asker: Asker = NOBODY
 
 
 @dataclass(frozen=True)
@@ -163,13 +165,13 @@ Command = Start | Stop | Step | Change | Quit
 class Update:
     """Something has happened to a job: an event as its line of the trace, then another state. A note is one sentence;
     an empty one takes the place of the one before, and one beside the state "done" says why it could not go on.
-    `measuring`: what must be measured before it can begin, how far that is, and how long it still takes."""
+    `progress`: how far it is, where no event says it."""
 
     id: str
     line: str = ""
     state: State | None = None
     note: str | None = None
-    measuring: str = ""
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,18 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import worker
 from draftscope_app.engine.answers import Answer, Log, place_of
 from draftscope_app.engine.beats import LOOK_S, QUIET_S, SILENT_S, Beats, Number, Watch
-from draftscope_app.engine.jobs import AnyJob, Change, Command, EngineStatus, Message, Quit, Start, Update
+from draftscope_app.engine.jobs import (
+    NOBODY,
+    AnyJob,
+    Asker,
+    Change,
+    Command,
+    EngineStatus,
+    Message,
+    Quit,
+    Start,
+    Update,
+)
 from draftscope_app.engine.notice import Notice
 
 MAX_CRASHES = 3  # in a row, each within CRASH_WINDOW_S of its start; after more there is a pause before the next start
@@ -63,14 +74,14 @@ class EngineProcess:
         self._commands: Commands = SimpleQueue()
         self._spawn()
 
-    def run(self, job: AnyJob, log: Log | None = None) -> Answer:
+    def run(self, job: AnyJob, log: Log | None = None, asker: Asker = NOBODY) -> Answer:
         """Takes a job into the queue."""
-        answer = Answer(self, job, log)
+        answer = Answer(self, job, log, asker)
         with self._lock:  # not while a crashed process is being replaced
             failed = self.status.phase == "failed"
             if not failed:
                 self._answers[job.id] = answer
-                self._commands.put(Start(job))
+                self._commands.put(Start(job, asker))
         if failed:
             self._end(answer, self.status.sentence)
         elif self.silent:

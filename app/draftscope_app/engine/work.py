@@ -47,7 +47,7 @@ class Work:
     def __init__(self, engine: DecodingEngine, job: AnyJob, look: Watch = lambda: None) -> None:
         """`look` is called now and then within a step that takes long, and may set `stopping`."""
         self.job, self.stopping = job, False
-        self._look, self._thrown, self._measuring = look, False, ""
+        self._look, self._thrown, self._words = look, False, ""
         self._steps = steps_of(engine, job, self._heed)
 
     def _heed(self) -> None:
@@ -63,9 +63,9 @@ class Work:
             return Update(self.job.id, state="done")
         except Exception as error:
             return Update(self.job.id, state="done", note=sentence_of(error))
-        before, self._measuring = self._measuring, said.words if isinstance(said, Progress) else ""
+        before, self._words = self._words, said.words if isinstance(said, Progress) else ""
         if said is None or isinstance(said, Progress):
-            return None if self._measuring == before else Update(self.job.id, measuring=self._measuring)
+            return None if self._words == before else Update(self.job.id, progress=said)
         if isinstance(said, str):
             return Update(self.job.id, state=said)
         in_steps = isinstance(self.job, RunJob) and self.job.steps is not None

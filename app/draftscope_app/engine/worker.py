@@ -44,15 +44,12 @@ class _Running:
     """A job that is here. `steps`: rounds that it may still decode; None for one that is not in steps."""
 
     job: jobs.AnyJob
+    asker: jobs.Asker
     work: Work
     steps: int | None
     touched: float
     state: jobs.State = "queued"
     noted: bool = False  # that it takes turns
-
-    @property
-    def asker(self) -> jobs.Asker:
-        return self.job.asker
 
     @property
     def ready(self) -> bool:
@@ -143,8 +140,8 @@ class _Worker:
         match command:
             case jobs.Quit():
                 raise SystemExit  # no error of a job, wherever the command was read
-            case jobs.Start(job):
-                self._begin(job)
+            case jobs.Start(job, asker):
+                self._begin(job, asker)
             case jobs.Change(load):
                 self._load(load)
             case jobs.Stop(id) if id in self._running:
@@ -157,14 +154,14 @@ class _Worker:
                 running.steps = (running.steps or 0) + 1
                 running.touched = time.monotonic()
 
-    def _begin(self, job: jobs.AnyJob) -> None:
+    def _begin(self, job: jobs.AnyJob, asker: jobs.Asker) -> None:
         if self._engine is None:
             sentence = "No models are loaded, so nothing can run; see the message about loading."
             self._pipe.send(Update(job.id, state="done", note=sentence))
             return
         steps = job.steps if isinstance(job, jobs.RunJob) else None
         work = Work(self._engine, job, self._read_commands)
-        self._running[job.id] = _Running(job, work, steps, time.monotonic())
+        self._running[job.id] = _Running(job, asker, work, steps, time.monotonic())
 
     # Whose turn it is.
 

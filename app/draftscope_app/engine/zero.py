@@ -72,9 +72,9 @@ class ZeroEngine:
 
     # Jobs.
 
-    def run(self, job: jobs.AnyJob, log: Log | None = None) -> Answer:
+    def run(self, job: jobs.AnyJob, log: Log | None = None, asker: jobs.Asker = jobs.NOBODY) -> Answer:
         """Takes a job into the queue, with the context of the visitor's request, which holds their quota."""
-        answer = Answer(self, job, log)
+        answer = Answer(self, job, log, asker)
         if self._engine is None:
             answer.take(Update(job.id, state="done", note=self.status.sentence))
             return answer
@@ -206,7 +206,7 @@ class _Waiting:
 
     @property
     def asker(self) -> jobs.Asker:
-        return self.answer.job.asker
+        return self.answer.asker
 
     @property
     def measures(self) -> bool:

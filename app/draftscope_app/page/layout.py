@@ -15,11 +15,10 @@ from draftscope_app.page.advice.form import form as advice_form
 from draftscope_app.page.advice.hardware import HardwareForm, hardware_form
 from draftscope_app.page.claims.view import drawer as claims_drawer
 from draftscope_app.page.controls import Controls
-from draftscope_app.page.experiments.form import ExperimentForm
-from draftscope_app.page.experiments.form import form as experiments_form
 from draftscope_app.page.host import ServerFunction
 from draftscope_app.page.panel import panel
 from draftscope_app.page.runs import own_models
+from draftscope_app.page.tasks.experiment import ExperimentForm, experiment_form
 
 # What the instrument asks for; the answers come as deltas.
 EVENTS = ("fork", "compare", "check", "set", "resume", "race", "audit", "loadtest")
@@ -113,7 +112,7 @@ def lay_out(
                 card = verdict()
                 gr.HTML(value=EVIDENCE, apply_default_css=False, js_on_load=None)
                 hardware = hardware_form()
-                experiments = experiments_form(lets_load)
+                experiments = experiment_form(lets_load)
                 claims_drawer()
     return Widgets(
         controls, **buttons, **top, instrument=instrument, messages=messages, compared=compared, checked=checked,

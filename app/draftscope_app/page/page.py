@@ -16,8 +16,6 @@ from draftscope.trace.events import AnyEvent
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import bundle, controls, host, opening
-from draftscope_app.page.advice.listener import AdviceListeners
-from draftscope_app.page.experiments.listener import ExperimentListeners
 from draftscope_app.page.layout import Widgets, lay_out
 from draftscope_app.page.listeners import settings, tasks
 from draftscope_app.page.listeners.engine import EngineListeners
@@ -26,6 +24,8 @@ from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.runs.feed import recording
 from draftscope_app.page.servers import KnownServers
 from draftscope_app.page.shared import Shared
+from draftscope_app.page.tasks.advise import AdviceListeners
+from draftscope_app.page.tasks.experiment import ExperimentListeners
 
 UPLOADS_S = 3600  # how long an uploaded file is kept, and how often old ones are deleted
 
@@ -71,9 +71,8 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
     standing = [shared.defaults[name] for name in names]
     query = f"Draftscope.query({json.dumps(names)}, values, {json.dumps(standing)})"
     settings.attach(widgets, shared.defaults, query)
-    runs = RunListeners(shared, widgets)
-    resumed = runs.attach(query)
-    tasks.attach(shared, widgets, runs, resumed)
+    resumed = RunListeners(shared, widgets).attach(query)
+    tasks.attach(shared, widgets, resumed)
     FileListeners(shared, widgets).attach()
     AdviceListeners(shared, widgets.advice, widgets.verdict).attach(resumed)
     widgets.hardware.attach()

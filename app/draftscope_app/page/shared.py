@@ -15,7 +15,7 @@ from draftscope_app.engine.answers import Answer, Log
 from draftscope_app.engine.jobs import AnyJob, DrafterChoice
 from draftscope_app.engine.sessions import Visitors, asker_of
 from draftscope_app.page.controls import Controls
-from draftscope_app.page.servers import KnownServers
+from draftscope_app.page.servers import KnownServers, PageValues
 
 PRIVATE: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}  # of every listener of the page
 
@@ -55,6 +55,10 @@ class Shared:
         """Ends what goes on for the visitor."""
         if active := self.visitors.of(request.session_hash).active:
             active.stop()
+
+    def page_values(self, controls: Controls) -> PageValues:
+        """What a visitor has set."""
+        return PageValues(self.servers, controls, self.drafter(controls["drafter"]), self.admission.limits.max_tokens)
 
     def drafter(self, name: str) -> DrafterChoice | None:
         return next((d for d in self.admission.engine.status.drafters if d.name == name), None)

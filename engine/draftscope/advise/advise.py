@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import chain, zip_longest
 from statistics import fmean
 from time import perf_counter
-from typing import TypeVar
 
 import torch
 from torch.nn import Module
@@ -23,7 +21,7 @@ from draftscope.advise.model import Predicted, PrefillTimes, predict, steady_rat
 from draftscope.advise.observed import Observed, conditional_alpha
 from draftscope.advise.probe import Probed, Watch, able, nobody, probe
 from draftscope.advise.question import Asked, Objective, Question
-from draftscope.advise.report import AdviceReport, Advised, Stage
+from draftscope.advise.report import AdviceReport, Advised
 from draftscope.advise.surface import Surface, surface
 from draftscope.advise.verdict import AdviceDecision, AtTemperature, Measured, Verdict, clear, decide
 from draftscope.advise.what_if import Sizes
@@ -32,7 +30,7 @@ from draftscope.base.costs import PLAIN, Calibration
 from draftscope.base.errors import DisturbedError, DraftscopeError
 from draftscope.base.progress import Progress, Watcher, unseen
 from draftscope.base.prompts import Prompt
-from draftscope.base.steps import Steps, last, mapped
+from draftscope.base.steps import Steps, last, mapped, spread
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.measure.bench.cases import cases
@@ -43,6 +41,7 @@ from draftscope.measure.bench.statistics import LOOP, repeated_4grams
 from draftscope.measure.bench.systems import Case
 from draftscope.servers.programs.program import ScheduleRange
 
+ACCEPTANCE, PROOF = "acceptance on these prompts", "whole runs, in turn with plain decoding"  # what is measured
 PROBING, SCREENING = 0.3, 0.2  # shares of the time; the proof has the rest
 MIN_PROOF = 0.1  # of the time, even if the machine was slower than foreseen
 CONTENDERS, EACH = 4, 2  # candidates that are screened, and of one drafter at most
@@ -55,8 +54,6 @@ MAX_REPEATS = 20
 TEMPERATURES = (0.0, 1.0)  # at which an answer should hold
 MAX_DOUBTS = 2  # that are said
 SHOWN_READERS = (1, 2, 4, 8, 16, 32, 64)
-
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -83,10 +80,14 @@ def advise(
     that cannot be used, a context that is too long, drafters that cannot run here, and costs that cannot be trusted.
     """
 
-    def see(now: Advised) -> None:
-        share = 1 - now.left_s / question.seconds if now.left_s is not None and now.stage is not Stage.COSTS else 0.0
-        doing = ", ".join(part for part in (now.stage and now.stage.words, now.so_far) if part)
-        watch(Progress(doing, min(max(share, 0.0), 0.99), now.left_s))
+    so_far = ""
+
+    def see(now: Advised | Progress) -> None:
+        nonlocal so_far
+        if isinstance(now, Advised):
+            so_far = now.so_far
+        else:
+            watch(replace(now, doing=", ".join(filter(None, (now.doing, so_far)))))
 
     return last(advising(engine, question, prompts, names, notes), see)
 
@@ -98,7 +99,7 @@ def advising(
     names: Sequence[str] = (),
     notes: Sequence[str] = (),
     watch: Watch = nobody,
-) -> Steps[Advised, AdviceReport]:
+) -> Steps[Advised | Progress, AdviceReport]:
     """The same step by step. A timed run is never interrupted for others: within one `watch` is called every round, and
     may raise `Cancelled`."""
     infos = able(engine, names)
@@ -130,7 +131,7 @@ def advising(
     meter = OtherCores()
     tokens = min(question.length, PROBE_TOKENS)
     probing = probe(engine, single, infos, tokens, PROBING * question.seconds, rank, watch)
-    probed, failed = yield from _counted(probing, Stage.ACCEPTANCE, until)
+    probed, failed = yield from mapped(probing, lambda _: _now(ACCEPTANCE, question, until))
     company = Company.of([meter.lap()], torch.get_num_threads() if engine.target.device.type == "cpu" else 1)
     busy = noise(company, probed[PLAIN].round_ms, calibration.round_ms(PLAIN, 0, 0, 1, context))
     keep, looping = _without_loops(probed[PLAIN])
@@ -145,28 +146,19 @@ def advising(
     return _reported(engine, question, predicted, measured, others, evidence, all_notes)
 
 
-def advised(engine: DecodingEngine, request: Asked, watch: Watch) -> Iterator[Advised | None]:
-    """`advising` as events for a page; None where there is nothing new to say. The last one has the report."""
+def advised(engine: DecodingEngine, request: Asked, watch: Watch) -> Iterator[Advised | Progress]:
+    """`advising` as events for a page. The last one has the report."""
     prompts = {kind: [Prompt(kind, text) for text in texts] for kind, texts in request.prompts.items()}
-    before = Advised()
-
-    def unless_said(now: Advised) -> Advised | None:
-        nonlocal before
-        same, before = (before.stage, before.done) == (now.stage, now.done), now
-        return None if same else now
-
-    report = yield from mapped(advising(engine, request.question, prompts, request.drafters, watch=watch), unless_said)
+    report = yield from advising(engine, request.question, prompts, request.drafters, watch=watch)
     yield Advised(report=json.loads(report.as_json()))
 
 
-def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question) -> Steps[Advised, Calibration]:
+def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question) -> Steps[Progress, Calibration]:
     """The costs of the drafters `names` or of all. Raises `DisturbedError` where they cannot be trusted."""
 
-    def now(at: Progress) -> Advised:
-        left = None if at.seconds_left is None else at.seconds_left + question.seconds
-        return Advised(stage=Stage.COSTS, done=int(100 * at.share), left_s=left)
+    def now(at: Progress) -> Progress:
+        return replace(at, seconds_left=None if at.seconds_left is None else at.seconds_left + question.seconds)
 
-    yield Advised(stage=Stage.COSTS)
     calibration = yield from mapped(engine.calibrated(names), now)
     if calibration.doubts:
         engine.forget_costs()
@@ -177,9 +169,10 @@ def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question
     return calibration
 
 
-def _counted(steps: Steps[int, Found], stage: Stage, until: float) -> Steps[Advised, Found]:
-    """Says after each count how far it is."""
-    return mapped(steps, lambda done: Advised(stage=stage, done=done, left_s=max(0.0, until - perf_counter())))
+def _now(doing: str, question: Question, until: float) -> Progress:
+    """How far it is, in the question's seconds."""
+    left = max(0.0, until - perf_counter())
+    return Progress(doing, min(max(1 - left / question.seconds, 0.0), 0.99), left)
 
 
 def cases_of(
@@ -234,7 +227,7 @@ def _proven(
     texts: Sequence[Case],
     until: float,
     watch: Watch,
-) -> Steps[Advised, tuple[list[Measured], list[str]]]:
+) -> Steps[Advised | Progress, tuple[list[Measured], list[str]]]:
     """Screens the best candidates on few prompts, then runs the best of them, in turn with plain, until it is clear or
     the time is over.
 
@@ -249,18 +242,17 @@ def _proven(
     seen = {entry: known.observed[entry].first(tokens) for entry in contenders}
     foreseen = {entry.candidate: entry for entry in predict(question, seen, known.costs, known.prefill, tokens)}
     screening = proof.run(engine, plan, contenders, texts[:prompts], warm_up=True, watch=watch)
-    runs, notes = yield from _counted(mapped(screening, len), Stage.PROOF, until)
+    runs, notes = yield from mapped(screening, lambda _: _now(PROOF, question, until))
     screened = proof.measured(question, runs, foreseen)
     if not screened:
         raise DraftscopeError(f"No candidate could be measured. {' '.join(notes)}")
     best = max(screened, key=lambda entry: entry.ratio.median * entry.predicted).candidate
 
-    def so_far(measured: Sequence[Measured], runs: int) -> Advised:
+    def look(measured: Sequence[Measured]) -> list[Advised]:
         now = [entry for entry in measured if entry.runs > 1]
-        ratio = asdict(now[0].ratio) if now else None
-        return Advised(stage=Stage.PROOF, done=runs, so_far=sentences.so_far(now), ratio=ratio)
+        return [Advised(so_far=sentences.so_far(now), ratio=asdict(now[0].ratio))] if now else []
 
-    measured, more = yield from _until_clear(engine, question, foreseen[best], tokens, texts, until, watch, so_far)
+    measured, more = yield from _until_clear(engine, question, foreseen[best], tokens, texts, until, watch, look)
     return measured, [*notes, *more]
 
 
@@ -272,9 +264,9 @@ def _until_clear(
     texts: Sequence[Case],
     until: float,
     watch: Watch,
-    say: Callable[[Sequence[Measured], int], Advised],
-) -> Steps[Advised, tuple[list[Measured], list[str]]]:
-    """Runs one candidate in turn with plain; and notes. `say` gets what was measured, and of how many runs."""
+    look: Callable[[Sequence[Measured]], list[Advised]] = lambda _: [],
+) -> Steps[Advised | Progress, tuple[list[Measured], list[str]]]:
+    """Runs one candidate in turn with plain; and notes. `look` says what comes of what was measured so far."""
     candidate = foreseen.candidate
     plan = BenchPlan(
         temperatures=(question.temperature,), batches=(question.concurrency,), tokens=tokens, repeats=MAX_REPEATS,
@@ -284,11 +276,11 @@ def _until_clear(
     def result(runs: Sequence[BenchRun]) -> list[Measured]:
         return proof.measured(question, runs, {candidate: foreseen}, len(texts))
 
-    def progress(runs: Sequence[BenchRun]) -> Advised:
-        return say(result(runs), len(runs)).model_copy(update={"left_s": max(0.0, until - perf_counter())})
+    def said(runs: Sequence[BenchRun]) -> list[Advised | Progress]:
+        return [*look(result(runs)), _now(PROOF, question, until)]
 
     proving = proof.run(engine, plan, [candidate], texts, warm_up=False, watch=watch, clear=lambda r: clear(result(r)))
-    runs, notes = yield from mapped(proving, progress)
+    runs, notes = yield from spread(proving, said)
     return result(runs), notes
 
 
@@ -300,7 +292,7 @@ def _at_other_temperatures(
     texts: Sequence[Case],
     until: float,
     watch: Watch,
-) -> Steps[Advised, list[AtTemperature]]:
+) -> Steps[Advised | Progress, list[AtTemperature]]:
     """Whether a clear answer holds at the other `TEMPERATURES`, in the time that is left."""
     decision, tried = decide(measured), list[AtTemperature]()
     chosen = decision.chosen
@@ -311,17 +303,11 @@ def _at_other_temperatures(
             continue
         other = replace(question, temperature=temperature)
         cases = [replace(case, temperature=temperature) for case in texts]
-        words = f"{sentences.so_far([chosen])}; now at temperature {temperature:g}"
-        said = Advised(stage=Stage.PROOF, done=2 * chosen.runs, so_far=words)
-        again, _ = yield from _until_clear(
-            engine, other, foreseen, chosen.tokens, cases, until, watch, partial(_more_runs, said)
-        )
+        yield Advised(so_far=f"{sentences.so_far([chosen])}; now at temperature {temperature:g}")
+        yield _now(PROOF, question, until)
+        again, _ = yield from _until_clear(engine, other, foreseen, chosen.tokens, cases, until, watch)
         tried += [AtTemperature(temperature, decide([run]).verdict, run.ratio) for run in again if run.has_enough_runs]
     return tried
-
-
-def _more_runs(said: Advised, _: Sequence[Measured], runs: int) -> Advised:
-    return said.model_copy(update={"done": said.done + runs})
 
 
 def _contenders(predicted: Sequence[Predicted]) -> list[Candidate]:

@@ -1,10 +1,9 @@
-"""The result as plain values, for sentences, JSON and a page; and how far it is until then."""
+"""The result as plain values, for sentences, JSON and a page; and what the runs say until then."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import Any, Literal
 
 from draftscope.advise.limits import Limits
@@ -48,29 +47,10 @@ class AdviceReport:
         return json.dumps(values, indent=1)
 
 
-class Stage(StrEnum):
-    """What is measured."""
-
-    COSTS = "costs"
-    ACCEPTANCE = "acceptance"
-    PROOF = "proof"
-
-    @property
-    def words(self) -> str:
-        return {
-            Stage.COSTS: "costs of rounds on this machine",
-            Stage.ACCEPTANCE: "acceptance on these prompts",
-            Stage.PROOF: "whole runs, in turn with plain decoding",
-        }[self]
-
-
 class Advised(Record):
-    """How far it is; the last one has the report, as `draftscope advise --json` prints it."""
+    """What the runs say so far; the last one has the report, as `draftscope advise --json` prints it."""
 
     kind: Literal["advised"] = "advised"
-    stage: Stage | None = None
-    done: int = 0  # per cent of the costs, prompts of the acceptance, or runs of the proof
-    left_s: float | None = None  # at most; absent until it is known how long the costs, which come first, take
-    so_far: str = ""  # what the runs say until now: the candidate, its ratio and interval
+    so_far: str = ""  # the candidate, its ratio and interval
     ratio: dict[str, float] | None = None  # the same as numbers: median, low and high
     report: dict[str, Any] | None = None

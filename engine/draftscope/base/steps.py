@@ -32,12 +32,17 @@ def last(steps: Steps[Item, Found], see: Callable[[Item], object] = lambda _: No
 
 def mapped(steps: Steps[Item, Found], change: Callable[[Item], Other]) -> Steps[Other, Found]:
     """The same steps, each changed, and the same result."""
+    return spread(steps, lambda item: (change(item),))
+
+
+def spread(steps: Steps[Item, Found], change: Callable[[Item], Iterable[Other]]) -> Steps[Other, Found]:
+    """What becomes of each step, one after the other, and the same result."""
     while True:
         try:
             item = next(steps)
         except StopIteration as end:
             return cast(Found, end.value)
-        yield change(item)
+        yield from change(item)
 
 
 def stoppable(steps: Steps[Item, Found], cancelled: Callable[[], bool]) -> Iterator[Item]:

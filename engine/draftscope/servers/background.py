@@ -3,59 +3,62 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, as_completed
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import closing
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar
+from typing import TypeVar
+
+from draftscope.base.steps import Cancelled, Steps, last
 
 Item = TypeVar("Item")
+Found = TypeVar("Found")
+PATIENCE_S = 0.05  # without anything new, until None is yielded
 
 
-class _Over(Generic[Item]):
-    def __init__(self, error: BaseException | None) -> None:
-        self.error = error
+def in_background(steps: Steps[Item, Found]) -> Steps[Item | None, Found]:
+    """The same steps and the same result, from a thread; None while nothing comes: moments at which it may be stopped.
 
-
-def in_background(work: Callable[[Callable[[Item], None]], None], patience: float = 0.05) -> Iterator[Item | None]:
-    """What `work` puts, as it comes. Raises what it raises. None whenever nothing came for `patience` seconds: moments
-    at which it may be stopped.
-
-    Whoever stops iterating leaves the thread behind: `work` must end by itself soon after.
+    Whoever stops leaves the thread behind, which closes the steps at their next one: they must come to it soon.
     """
-    queue: SimpleQueue[Item | _Over[Item]] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            work(queue.put)
-        except BaseException as error:  # raised again below, in the thread that iterates
-            queue.put(_Over(error))
-        else:
-            queue.put(_Over(None))
-
-    threading.Thread(target=run, name="draftscope-servers", daemon=True).start()
-    while True:
-        try:
-            item = queue.get(timeout=patience)
-        except Empty:
-            yield None
-            continue
-        if isinstance(item, _Over):
-            if item.error is not None:
-                raise item.error
-            return
-        yield item
+    (result,) = yield from at_once([steps])
+    return result
 
 
-def at_once(calls: Sequence[Callable[[], Item]]) -> Iterator[Item]:
-    """What the calls return, as they do. Raises what one of them raises."""
-    results = [Future[Item]() for _ in calls]
+def at_once(works: Sequence[Steps[Item, Found]]) -> Steps[Item | None, list[Found]]:
+    """What all of them say, as it comes, each in a thread of its own; and their results. Raises what one of them
+    raises."""
+    queue: SimpleQueue[Item | Future[Found]] = SimpleQueue()
+    stop, results = threading.Event(), [Future[Found]() for _ in works]
 
-    def run(result: Future[Item], call: Callable[[], Item]) -> None:
-        try:
-            result.set_result(call())
-        except BaseException as error:  # raised again below
-            result.set_exception(error)
+    def say(item: Item) -> None:
+        if stop.is_set():
+            raise Cancelled
+        queue.put(item)
 
-    for pair in zip(results, calls, strict=True):
+    def run(steps: Steps[Item, Found], result: Future[Found]) -> None:
+        with closing(steps):
+            try:
+                result.set_result(last(steps, say))
+            except BaseException as error:  # raised again below, in the thread that iterates
+                result.set_exception(error)
+        queue.put(result)
+
+    for pair in zip(works, results, strict=True):
         threading.Thread(target=run, args=pair, name="draftscope-servers", daemon=True).start()
-    yield from (result.result() for result in as_completed(results))
+    left = len(works)
+    try:
+        while left:
+            try:
+                item = queue.get(timeout=PATIENCE_S)
+            except Empty:
+                yield None
+                continue
+            if isinstance(item, Future):
+                item.result()
+                left -= 1
+            else:
+                yield item
+    finally:
+        stop.set()
+    return [result.result() for result in results]

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -15,8 +14,7 @@ from pydantic import Field
 
 from draftscope.base.costs import Calibration
 from draftscope.drafters.options import known_heads
-from draftscope.servers.background import in_background
-from draftscope.servers.load import LoadPlan, LoadPoint, load
+from draftscope.servers.load import LoadPlan, LoadPoint
 from draftscope.servers.programs.registry import titled
 from draftscope.servers.race import Lane
 from draftscope.trace.events import Record
@@ -94,21 +92,6 @@ def stream_curve(
         update["over"] = len(update["points"]) == len(curve.lanes) * len(curve.concurrency)
         curve = curve.model_copy(update=update)
         yield curve
-
-
-def watched(lanes: Sequence[Lane], plan: LoadPlan) -> Iterator[LoadPoint | None]:
-    """The points of `load`, and None while none comes. Whoever stops iterating stops the requests too."""
-    stop = threading.Event()
-
-    def work(put: Callable[[LoadPoint], None]) -> None:
-        for point in load(lanes, replace(plan, cancelled=stop.is_set)):
-            if not stop.is_set():  # of a point that was cut short
-                put(point)
-
-    try:
-        yield from in_background(work)
-    finally:
-        stop.set()
 
 
 def stops(points: Sequence[LoadPoint]) -> list[Stop]:

@@ -24,15 +24,16 @@ from draftscope.models.model import Model
 from draftscope.servers import curve, lanes
 from draftscope.servers.adapter import Request
 from draftscope.servers.audit import progress
-from draftscope.servers.audit.audit import audit_servers
-from draftscope.servers.audit.plan import Plan
+from draftscope.servers.audit.audit import AuditReport, audit_servers
+from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
 from draftscope.servers.audit.progress import AuditProgress
 from draftscope.servers.audit.writer import refuse_without_ids
+from draftscope.servers.background import in_background
 from draftscope.servers.curve import LoadCurve
 from draftscope.servers.inside import live
 from draftscope.servers.inside.translation import Raw
 from draftscope.servers.latency import loopback_jitter
-from draftscope.servers.load import LoadPlan, LoadPoint
+from draftscope.servers.load import LoadPlan, LoadPoint, load
 from draftscope.servers.programs.registry import titled
 from draftscope.servers.race import Lane, Race, RacePrompt, RaceResult, same_tokenizers
 from draftscope.servers.traced import KnownProbabilities, Traced, traced
@@ -113,7 +114,7 @@ class Field:
 
     def race(
         self, plan: Race, run: str = "race", standing: RaceResult | None = None, known: KnownProbabilities | None = None
-    ) -> Iterator[AnyEvent | None]:
+    ) -> Steps[AnyEvent | None, None]:
         """A race as the events of a trace. `standing` and what the target here says of each token are filled."""
         standing, known = standing or RaceResult(), {} if known is None else known
         standing.dropped.update(self.strangers)
@@ -135,19 +136,25 @@ class Field:
         start = curve.empty_curve(self.lanes, self.missing, plan)
         yield start
         costs = yield from self._costs()
-        yield from curve.stream_curve(start, self._kept(curve.watched(self.lanes, plan), points), costs)
+        yield from curve.stream_curve(start, self._kept(in_background(load(self.lanes, plan)), points), costs)
 
-    def audit(self, plan: Plan) -> Iterator[AuditProgress | None]:
-        """The first server against the target here, or without an engine against the second server, as it proceeds."""
+    def refuse_unauditable(self) -> None:
+        """Raises `DraftscopeError` where a server is missing, or cannot be audited whatever it is started with."""
         for why in self.missing.values():
             raise DraftscopeError(why)
+        for lane in self.lanes:
+            refuse_without_ids(lane.server)
+
+    def audit(
+        self, plan: Plan, texts: Sequence[str] = AUDIT_PROMPTS, chat: bool = False
+    ) -> Steps[AuditProgress | None, AuditReport]:
+        """The first server against the target here, or without an engine against the second server, as it proceeds."""
+        self.refuse_unauditable()
         server, plain = self.lanes[0].server, self.lanes[1].server if len(self.lanes) > 1 else None
-        for writer in (server, plain):
-            refuse_without_ids(writer)
         engine = self.engine if plain is not None else self._engine()
         against = f"{self.lanes[1].name}, a server" if engine is None or plain else f"{engine.target.name}, loaded here"
         start = progress.initial(self.lanes[0].name, titled(server.identity), against, plan)
-        yield from progress.stream_audit(start, lambda watch: audit_servers(server, plain, engine, plan, watch=watch))
+        return (yield from progress.stream_audit(start, audit_servers(server, plain, engine, plan, texts, chat)))
 
     def _engine(self) -> DecodingEngine:
         """The models here, against which a server is audited."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -19,10 +19,11 @@ from itertools import count
 import numpy as np
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import Steps, stoppable
 from draftscope.servers.adapter import Counted, Request
-from draftscope.servers.race import Answer, Lane, Race, RacePrompt, answered
+from draftscope.servers.background import PATIENCE_S
+from draftscope.servers.race import INTERRUPTED, Answer, Lane, Race, RacePrompt, answered
 
-CUT = "interrupted"
 MOST = 64  # requests at once
 MAX_FAILURES = 3  # in a row, of one worker: it stops
 
@@ -39,7 +40,6 @@ class LoadPlan:
     ttft: float | None = None  # a request is good only if its first token came within this
     tpot: float | None = None
     jitter: float = 0.0
-    cancelled: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         wrong = [count for count in self.concurrency if not 1 <= count <= MOST]
@@ -84,27 +84,28 @@ class _Done:
     waited: float  # seconds between arrival and sending
 
 
-def load(lanes: Sequence[Lane], plan: LoadPlan) -> Iterator[LoadPoint]:
-    """A point for each concurrency and lane; who goes first alternates. A warm-up request to each is not counted."""
+def load(lanes: Sequence[Lane], plan: LoadPlan) -> Steps[LoadPoint | None, None]:
+    """A point for each concurrency and lane, and None meanwhile; who goes first alternates. A warm-up request to each
+    is not counted, and neither is a point that is stopped."""
     once = Race(plan.prompts, plan.request, jitter=plan.jitter)
     for lane in lanes:
-        answered(lane, once, plan.prompts[0], 0, -1)
+        for _ in answered(lane, once, plan.prompts[0], 0, -1):
+            yield None
     for step, concurrency in enumerate(plan.concurrency):
         turn = step % len(lanes)
         for lane in (*lanes[turn:], *lanes[:turn]):
-            if plan.cancelled():
-                return
-            yield _point(lane, concurrency, plan)
+            yield (yield from _point(lane, concurrency, plan))
 
 
-def _point(lane: Lane, concurrency: int, plan: LoadPlan) -> LoadPoint:
+def _point(lane: Lane, concurrency: int, plan: LoadPlan) -> Steps[None, LoadPoint]:
     before, began = lane.counters(), time.monotonic()
-    end = began + plan.seconds
-    race = Race(
-        plan.prompts, plan.request, jitter=plan.jitter, cancelled=lambda: plan.cancelled() or time.monotonic() > end
-    )
+    end, stop = began + plan.seconds, threading.Event()
+    race = Race(plan.prompts, plan.request, jitter=plan.jitter)
     arrivals = _arrivals(plan, began, end)
     lock = threading.Lock()
+
+    def over() -> bool:
+        return stop.is_set() or time.monotonic() > end
 
     def work() -> list[_Done]:
         done: list[_Done] = []
@@ -115,17 +116,25 @@ def _point(lane: Lane, concurrency: int, plan: LoadPlan) -> LoadPoint:
             if number < 0 or due >= end:
                 return done
             time.sleep(max(0.0, due - time.monotonic()))
-            if race.cancelled():
+            if over():
                 return done
             index = number % len(plan.prompts)
             waited = max(0.0, time.monotonic() - due) if plan.rate else 0.0
             seeded = replace(race, request=replace(plan.request, seed=(plan.request.seed + number) % 2**31))
-            done.append(_Done(answered(lane, seeded, plan.prompts[index], index, 0), waited))
-            failures = failures + 1 if done[-1].answer.failure not in (None, CUT) else 0
+            for heard in stoppable(answered(lane, seeded, plan.prompts[index], index, 0), over):
+                if isinstance(heard, Answer):
+                    done.append(_Done(heard, waited))
+                    failures = failures + 1 if heard.failure not in (None, INTERRUPTED) else 0
         return done
 
     with ThreadPoolExecutor(concurrency) as pool:
-        done = [call for worker in [pool.submit(work) for _ in range(concurrency)] for call in worker.result()]
+        workers = [pool.submit(work) for _ in range(concurrency)]
+        try:
+            while wait(workers, PATIENCE_S).not_done:
+                yield None
+        finally:
+            stop.set()
+        done = [call for worker in workers for call in worker.result()]
     seconds = time.monotonic() - began
     counted: Counted | None = None
     with suppress(DraftscopeError):  # it was started anew
@@ -148,7 +157,7 @@ def _folded(
     lane: Lane, concurrency: int, plan: LoadPlan, done: Sequence[_Done], seconds: float, counted: Counted | None
 ) -> LoadPoint:
     finished = [call for call in done if call.answer.failure is None]
-    failures = [call.answer.failure for call in done if call.answer.failure not in (None, CUT)]
+    failures = [call.answer.failure for call in done if call.answer.failure not in (None, INTERRUPTED)]
     firsts = [call.waited + call.answer.latency.ttft for call in finished if call.answer.latency.ttft is not None]
     tokens = sum(call.answer.latency.tokens for call in done)
     return LoadPoint(

@@ -9,26 +9,23 @@ warm-up is not counted. A server that fails is named and the others go on; what 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import Cancelled, Steps
 from draftscope.servers.adapter import Chunk, Counted, Finish, Request, Server, ServerError
 from draftscope.servers.background import at_once
 from draftscope.servers.latency import Arrival, Latency, latency
 
 GIVEN_UP = 2  # failures in a row
 PROBE = "The quick brown fox: 12,345 naïve jumps — don't\n\n\tdef f(x):"  # tokenizers that differ do so here
+INTERRUPTED = "interrupted"  # why an answer that was stopped is not whole
 
-
-# Called with each chunk as it arrives: lane, prompt, repeat (-1: the warm-up), chunk, seconds since the request.
-Heard: TypeAlias = Callable[[str, int, int, Chunk, float], None]
-
-
-def _unheard(*_: object) -> None:
-    """Nobody listens."""
+# A chunk as it arrives: lane, prompt, repeat (-1: the warm-up), chunk, seconds since the request.
+Heard: TypeAlias = tuple[str, int, int, Chunk, float]
 
 
 @dataclass(frozen=True)
@@ -90,8 +87,6 @@ class Race:
     request: Request  # its ids and text are replaced by each prompt's; its seed rises by one with each repeat
     repeats: int = 3
     jitter: float = 0.0  # seconds, of the loopback
-    cancelled: Callable[[], bool] = lambda: False
-    heard: Heard = _unheard
     recorded: Mapping[str, str] = field(default_factory=dict)  # lane -> the name of its first counted request
 
 
@@ -128,25 +123,28 @@ def _who(reference: object) -> str:
     return "target here" if reference else "first server"
 
 
-def race(lanes: Sequence[Lane], plan: Race, standing: RaceResult) -> Iterator[Answer]:
-    """Runs the plan; yields each counted answer when it is done and keeps it in `standing`."""
+def race(lanes: Sequence[Lane], plan: Race, standing: RaceResult) -> Steps[Heard | Answer | None, None]:
+    """Runs the plan; yields every chunk, and each counted answer when it is done, which it keeps in `standing`."""
     for lane in lanes:
         if lane.name not in standing.dropped:
-            warm = answered(lane, plan, plan.prompts[0], 0, -1)
-            if warm.failure:
-                standing.dropped[lane.name] = warm.failure
+            for warm in answered(lane, plan, plan.prompts[0], 0, -1):
+                if not isinstance(warm, Answer):
+                    yield warm
+                elif warm.failure:
+                    standing.dropped[lane.name] = warm.failure
     before = {lane.name: lane.counters() for lane in lanes if lane.name not in standing.dropped}
     failures = dict.fromkeys(before, 0)
     for repeat in range(plan.repeats):
         for number, prompt in enumerate(plan.prompts):
             turn = (repeat + number) % len(lanes)
             living = [lane for lane in (*lanes[turn:], *lanes[:turn]) if lane.name not in standing.dropped]
-            for answer in _answers(living, plan, prompt, number, repeat):
-                standing.answers.append(answer)
-                yield answer
-                failures[answer.lane] = failures[answer.lane] + 1 if answer.failure else 0
-                if answer.failure and failures[answer.lane] == GIVEN_UP:
-                    standing.dropped[answer.lane] = answer.failure
+            for heard in _answers(living, plan, prompt, number, repeat):
+                if isinstance(heard, Answer):
+                    standing.answers.append(heard)
+                    failures[heard.lane] = failures[heard.lane] + 1 if heard.failure else 0
+                    if heard.failure and failures[heard.lane] == GIVEN_UP:
+                        standing.dropped[heard.lane] = heard.failure
+                yield heard
     for lane in lanes:
         try:
             if (counted := lane.counted_since(before.get(lane.name))) is not None:
@@ -155,17 +153,19 @@ def race(lanes: Sequence[Lane], plan: Race, standing: RaceResult) -> Iterator[An
             standing.dropped.setdefault(lane.name, str(error))
 
 
-def _answers(lanes: Sequence[Lane], plan: Race, prompt: RacePrompt, number: int, repeat: int) -> Iterator[Answer]:
+def _answers(
+    lanes: Sequence[Lane], plan: Race, prompt: RacePrompt, number: int, repeat: int
+) -> Steps[Heard | Answer | None, None]:
     """An answer of each lane: in turn, or of all at the same moment."""
-    if not plan.recorded:
-        yield from (answered(lane, plan, prompt, number, repeat) for lane in lanes if not plan.cancelled())
-        return
-    if not plan.cancelled():
-        yield from at_once([partial(answered, lane, plan, prompt, number, repeat) for lane in lanes])
+    answers = [answered(lane, plan, prompt, number, repeat) for lane in lanes]
+    if plan.recorded:
+        yield from at_once(answers)
+    else:
+        yield from chain.from_iterable(answers)
 
 
-def answered(lane: Lane, plan: Race, prompt: RacePrompt, number: int, repeat: int) -> Answer:
-    """One answer, whole or as far as it came. `repeat` -1 is the warm-up."""
+def answered(lane: Lane, plan: Race, prompt: RacePrompt, number: int, repeat: int) -> Steps[Heard | Answer, None]:
+    """One answer chunk by chunk, and at last as a whole, or as far as it came. `repeat` -1 is the warm-up."""
     request = replace(
         plan.request, ids=prompt.ids, text=prompt.rendered, seed=plan.request.seed + max(repeat, 0),
         name=plan.recorded.get(lane.name, "") if (number, repeat) == (0, 0) else "",
@@ -181,14 +181,13 @@ def answered(lane: Lane, plan: Race, prompt: RacePrompt, number: int, repeat: in
             text += chunk.text
             tokens = len(chunk.ids) if offers.ids_out else bool(chunk.text)  # without ids an event counts as a token
             arrivals.append(Arrival(chunk.at - sent, int(tokens)))
-            plan.heard(lane.name, number, repeat, chunk, chunk.at - sent)
             finish, counted, written = chunk.finish, chunk.counted, chunk.written
-            if plan.cancelled():
-                failure = "interrupted"
-                break
+            yield lane.name, number, repeat, chunk, chunk.at - sent
+    except Cancelled:
+        failure = INTERRUPTED
     except DraftscopeError as error:
         failure = str(error)
     times = latency(arrivals, offers.bursts_are_chunks, plan.jitter)
-    return Answer(
+    yield Answer(
         lane.name, number, repeat, tuple(ids), text, tuple(arrivals), times, finish, counted, written, failure
     )  # fmt: skip

@@ -6,19 +6,18 @@ The trace shows the first counted answer of each lane to the first prompt; `Serv
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import Cancelled
+from draftscope.base.steps import Cancelled, Steps
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import EncodedPrompt
 from draftscope.models.model import Model
-from draftscope.servers.adapter import Chunk, Counted, Identity, ServerError
+from draftscope.servers.adapter import Counted, Identity, ServerError
 from draftscope.servers.background import in_background
 from draftscope.servers.bursts import UNKNOWN, Bursts
 from draftscope.servers.engine_lane import EngineLane
@@ -27,14 +26,13 @@ from draftscope.servers.inside.live import RecordedAnswer, pieces, reason_of, st
 from draftscope.servers.inside.translation import Translation
 from draftscope.servers.latency import Arrival, near_gap
 from draftscope.servers.programs.registry import title_of
-from draftscope.servers.race import Answer, Lane, Race, RaceResult, race
+from draftscope.servers.race import Answer, Heard, Lane, Race, RaceResult, race
 from draftscope.servers.summary import LaneSummary, added, summaries
 from draftscope.trace import events as trace
 from draftscope.trace.events import AnyEvent, EndReason, RunStart, Served, ServerInfo
 from draftscope.verify.sampling import Sampling
 
 KnownProbabilities: TypeAlias = dict[tuple[str, int, int], Forced]  # by lane, prompt and repeat
-_Heard: TypeAlias = tuple[str, int, int, Chunk, float]
 
 
 @dataclass(frozen=True)
@@ -59,17 +57,17 @@ class Traced:
         return summaries(self.lanes, self.plan, self.standing, self.known)
 
 
-def traced(task: Traced) -> Iterator[AnyEvent | None]:
-    """Every event of the race as it happens, and None while nothing does. Once its plan is cancelled, or `Cancelled` is
-    thrown in, its lanes still get their ends."""
+def traced(task: Traced) -> Steps[AnyEvent | None, None]:
+    """Every event of the race as it happens, and None while nothing does. Once `Cancelled` is thrown in, its lanes
+    still get their ends."""
     live = {lane.name: _Live(task, lane) for lane in task.lanes}
     yield from (lane.start() for lane in live.values())
     for name, why in task.missing.items():
         yield _start(task, name, None)
         yield _end(task, name, None, "error", why)
-    stop, thrown = threading.Event(), False
+    racing, stopped = in_background(race(task.lanes, task.plan, task.standing)), False
     try:
-        for item in _raced(task, stop):
+        for item in racing:
             if isinstance(item, Answer):
                 live[item.lane].answered(item)
                 yield from live[item.lane].ended(item)
@@ -79,27 +77,14 @@ def traced(task: Traced) -> Iterator[AnyEvent | None]:
             else:
                 yield from (event for lane in live.values() for event in lane.idle())
                 yield None
-            if task.plan.cancelled():
-                break
     except Cancelled:
-        thrown = True
+        stopped = True
     finally:
-        stop.set()
+        racing.close()
         for lane in live.values():
             lane.close()
     yield from (event for lane in live.values() for event in lane.left(task.standing.dropped))
-    yield from _computed(task, live, thrown or task.plan.cancelled())
-
-
-def _raced(task: Traced, stop: threading.Event) -> Iterator[Answer | _Heard | None]:
-    """Chunks and answers as they come; None when nothing does."""
-
-    def work(put: Callable[[Answer | _Heard], None]) -> None:
-        plan = replace(task.plan, cancelled=stop.is_set, heard=lambda *heard: put(heard))
-        for answer in race(task.lanes, plan, task.standing):
-            put(answer)
-
-    return in_background(work)
+    yield from _computed(task, live, stopped)
 
 
 class _Live:
@@ -139,7 +124,7 @@ class _Live:
         server = start.server.model_copy(update={"inside": True})
         return start.model_copy(update={"server": server, "prompt_last_raw": last})
 
-    def heard(self, heard: _Heard) -> Iterator[AnyEvent | None]:
+    def heard(self, heard: Heard) -> Iterator[AnyEvent | None]:
         _, prompt, repeat, chunk, at = heard
         if not self.offers.ids_out and chunk.text:
             chunk = replace(chunk, ids=(UNKNOWN,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ import typer
 from pydantic import BaseModel, ConfigDict
 
 from draftscope.base.errors import DraftscopeError, quoted, write_text
-from draftscope.base.steps import said
+from draftscope.base.steps import said, stoppable
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes, whole
@@ -98,10 +98,10 @@ def race(
         with interruptible() as interrupted:
             if points:
                 good = _seconds(chosen.good_ttft), _seconds(chosen.good_tpot)
-                load = LoadPlan(prompts, request, points, chosen.seconds, rate, *good, lanes.jitter, interrupted)
-                return _load(lanes, load, chosen.save, json)
-            plan = Race(prompts, request, chosen.repeats, lanes.jitter, interrupted, recorded=_recorded(lanes, chosen))
-            return _race(lanes, plan, chosen, json)
+                load = LoadPlan(prompts, request, points, chosen.seconds, rate, *good, lanes.jitter)
+                return _load(lanes, load, chosen.save, json, interrupted)
+            plan = Race(prompts, request, chosen.repeats, lanes.jitter, _recorded(lanes, chosen))
+            return _race(lanes, plan, chosen, json, interrupted)
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def _recorded(field: Field, chosen: Options) -> dict[str, str]:
     return {name: new_name() for name in chosen.inside}
 
 
-def _race(field: Field, plan: Race, chosen: Options, json: bool) -> int:
+def _race(field: Field, plan: Race, chosen: Options, json: bool, interrupted: Callable[[], bool]) -> int:
     from draftscope.servers.forced import Forced
     from draftscope.servers.race import RaceResult
     from draftscope.servers.summary import saved, summaries
@@ -140,7 +140,7 @@ def _race(field: Field, plan: Race, chosen: Options, json: bool) -> int:
 
     standing, known = RaceResult(), dict[tuple[str, int, int], Forced]()
     _say({**field.missing, **field.strangers})
-    events: Iterable[AnyEvent] = said(field.race(plan, RUN, standing, known))
+    events: Iterable[AnyEvent] = said(stoppable(field.race(plan, RUN, standing, known), interrupted))
     if chosen.trace is not None:
         events = files.write_through(chosen.trace, events)
     with terminal.progress("answers") as bar:
@@ -155,7 +155,7 @@ def _race(field: Field, plan: Race, chosen: Options, json: bool) -> int:
         print(jsonlib.dumps({name: value for name, value in whole.items() if name != "answers"}))
     else:
         _show(field, standing, rows, known)
-    if plan.cancelled():
+    if interrupted():
         raise KeyboardInterrupt
     failed = field.missing or standing.dropped or any(answer.failure for answer in standing.answers)
     return ExitCode.FAILED if failed else ExitCode.OK
@@ -182,7 +182,7 @@ def _show(
             print(f"{row.lane}: {note}")
 
 
-def _load(field: Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
+def _load(field: Field, plan: LoadPlan, save: Path | None, json: bool, interrupted: Callable[[], bool]) -> int:
     from draftscope.base.progress import Progress
     from draftscope.servers.curve import LoadCurve
     from draftscope.servers.load import LoadPoint
@@ -192,13 +192,12 @@ def _load(field: Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
     curve: LoadCurve | None = None
     with terminal.progress("points") as bar:
         task = bar.add_task("Loading", total=len(field.lanes) * len(plan.concurrency))
-        for step in field.load(plan, points):
+        for step in stoppable(field.load(plan, points), interrupted):
             curve = step if isinstance(step, LoadCurve) else curve
             doing = f"Measuring {step.words}" if isinstance(step, Progress) else "Loading"
             bar.update(task, completed=len(points), description=doing)
-            if plan.cancelled():
-                break
-    assert curve is not None
+    if curve is None:  # before anything was asked
+        raise KeyboardInterrupt
     whole = curve.model_dump(mode="json")
     if save is not None:
         write_text(save, jsonlib.dumps(whole, indent=1) + "\n")
@@ -209,7 +208,7 @@ def _load(field: Field, plan: LoadPlan, save: Path | None, json: bool) -> int:
         terminal.show(terminal.Table(head, rows, numbers))
         for note in races.load_notes(points, curve):
             print(note)
-    if plan.cancelled():
+    if interrupted():
         raise KeyboardInterrupt
     return ExitCode.FAILED if field.missing or any(point.failed for point in points) else ExitCode.OK
 

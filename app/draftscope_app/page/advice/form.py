@@ -10,9 +10,10 @@ import gradio as gr
 from draftscope.advise.question import MAX_READERS, Objective, Question
 from draftscope_app.page import bundle, notes
 from draftscope_app.page.advice.view import OBJECTIVES
-from draftscope_app.page.advice.wanted import ALL_KINDS, MAX_S, MIN_S, USUAL_S
 from draftscope_app.reports.advice_map import MACHINES, MAPS, THIS_MACHINE
 
+ALL_KINDS = "all"  # of the texts that are shipped
+MIN_S, USUAL_S, MAX_S = 5, 30, 120  # of measuring
 ABOUT = (
     "<p>Measures what a round costs and how many guesses are accepted, then runs the best setting in turn with plain "
     "decoding. A clear answer is tried at temperatures 0 and 1 too, if time is left.</p>"
@@ -30,7 +31,7 @@ element.addEventListener("click", async (event) => {
 
 @dataclass(frozen=True)
 class AdviceForm:
-    """What is asked, and how far it is. `fields` are by the names of `wanted.wanted`."""
+    """What is asked, and how far it is. `fields` are by the names of `tasks.advise.job`."""
 
     fields: dict[str, gr.components.Component]
     measure: gr.Button

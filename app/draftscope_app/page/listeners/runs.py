@@ -11,13 +11,13 @@ import gradio as gr
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.answers import Log
 from draftscope_app.engine.jobs import AnyJob, RunJob, new_id
-from draftscope_app.page import servers
 from draftscope_app.page.controls import lanes
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs import forks
 from draftscope_app.page.runs.feed import note, rest, stream
 from draftscope_app.page.shared import PRIVATE, Shared
+from draftscope_app.page.tasks import race
 from draftscope_app.page.tasks.task import sent_by
 
 SOLO_REPEATS = 3  # whole runs of each lane after a race
@@ -72,7 +72,13 @@ class RunListeners:
 
     async def race(self, values: Mapping[Any, Any], event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
         """A race of servers, shown as a run."""
-        async for text in self._begun(request, lambda: self.ask_servers(values, sent_by(event))):
+        shared = self.shared
+
+        def job() -> AnyJob:
+            controls = self.widgets.read(values, shared.admission.limits.max_text)
+            return race.job(sent_by(event), shared.page_values(controls))
+
+        async for text in self._begun(request, job):
             yield text
 
     async def fork(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
@@ -106,13 +112,6 @@ class RunListeners:
         pair = lanes(controls, self.shared.drafter(controls["drafter"]), limits.max_tokens)
         solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
         return RunJob(id=new_id(), prompt=controls["prompt"], lanes=pair, steps=steps, solo_repeats=solo)
-
-    def ask_servers(self, values: Mapping[Any, Any], sent: Any) -> AnyJob:
-        """What the Servers view asks for."""
-        limits, wanted = self.shared.admission.limits, servers.ServersRequest.of(sent)
-        controls = self.widgets.read(values, limits.max_text)
-        drafter = self.shared.drafter(controls["drafter"])
-        return servers.job(wanted, self.shared.servers, controls, drafter, limits.max_tokens)
 
     async def resume(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[Any]:
         """A page has opened: the run of its tab from before a reload, what has happened so far and what follows."""

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
+from draftscope_app.engine.jobs import AnyJob
 from draftscope_app.page.layout import Widgets
-from draftscope_app.page.listeners.runs import RunListeners
+from draftscope_app.page.servers import ServersRequest
 from draftscope_app.page.shared import Shared
-from draftscope_app.page.tasks import compare
-from draftscope_app.page.tasks.task import InstrumentTask, TaskListeners
+from draftscope_app.page.tasks import check, compare
+from draftscope_app.page.tasks.audit import AuditRequest
+from draftscope_app.page.tasks.load import LoadRequest
+from draftscope_app.page.tasks.task import InstrumentTask, TaskListeners, Values
 
 
-def attach(shared: Shared, widgets: Widgets, runs: RunListeners, resumed: Any) -> None:
+def attach(shared: Shared, widgets: Widgets, resumed: Any) -> None:
     """`resumed`: the listener after which a reloaded page's visitor is known."""
-    values, limits, page = set(widgets.values), shared.admission.limits, widgets.instrument
-    engine = shared.admission.engine
-    comparison = InstrumentTask(
-        "compare",
-        lambda values, *_: compare.comparison(
-            widgets.read(values, limits.max_text), engine.status.drafters, limits.max_tokens
-        ),
-        compare.about_comparison,
-    )
-    check = InstrumentTask("check", lambda _, __, session: compare.check(shared.events(session)), compare.about_check)
-    TaskListeners(shared, comparison).attach(page.compare, values, widgets.compared, resumed)
-    TaskListeners(shared, check).attach(page.check, set(), widgets.checked, resumed)
+    limits, engine, page = shared.admission.limits, shared.admission.engine, widgets.instrument
+
+    def comparison(values: Values, *_: Any) -> AnyJob:
+        return compare.job(widgets.read(values, limits.max_text), engine.status.drafters, limits.max_tokens)
+
+    def of_servers(kind: str, request: type[ServersRequest]) -> InstrumentTask:
+        return InstrumentTask(
+            kind,
+            lambda values, sent, _: request.of(sent).job(shared.page_values(widgets.read(values, limits.max_text))),
+        )
+
+    checked = InstrumentTask("check", lambda _, __, session: check.job(shared.events(session)), check.about)
+    cards = [(InstrumentTask("compare", comparison, compare.about), page.compare, widgets.compared)]
+    cards += [(checked, page.check, widgets.checked)]
     if shared.servers.offered:
-        for kind, press, receiver in (("audit", page.audit, widgets.audited), ("load", page.loadtest, widgets.loaded)):
-            task = InstrumentTask(kind, lambda values, sent, _: runs.ask_servers(values, sent))
-            TaskListeners(shared, task).attach(press, values, receiver, resumed)
+        cards += [(of_servers("audit", AuditRequest), page.audit, widgets.audited)]
+        cards += [(of_servers("load", LoadRequest), page.loadtest, widgets.loaded)]
+    for task, press, receiver in cards:
+        TaskListeners(shared, task).attach(press, set(widgets.values), receiver, resumed)

@@ -1,4 +1,4 @@
-"""The comparison of all drafters on one prompt, and the check of the shown run's drafter."""
+"""The comparison of all drafters on one prompt."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.drafters.settings import Settings
-from draftscope.trace.events import AnyEvent, RunStart
-from draftscope_app.engine.jobs import CheckJob, CompareJob, DrafterChoice, new_id
+from draftscope_app.engine.jobs import CompareJob, DrafterChoice, new_id
 from draftscope_app.page.controls import LANE, Controls, lanes
 
-REPEATS = 3  # whole runs of each drafter in a comparison
-SAMPLES = 2048  # of each distribution test, as on the command line
-CHECKED = ("rule", "lenience", "agreement", "draft_length", "confidence", "seed")  # of the shown run's settings
+REPEATS = 3  # whole runs of each drafter
 
 
-def comparison(controls: Controls, drafters: Sequence[DrafterChoice], max_tokens: int) -> CompareJob:
+def job(controls: Controls, drafters: Sequence[DrafterChoice], max_tokens: int) -> CompareJob:
     """Plain decoding and every available drafter, each with those of these settings that it reads."""
     if not controls["prompt"].strip():
         raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
@@ -31,7 +27,7 @@ def comparison(controls: Controls, drafters: Sequence[DrafterChoice], max_tokens
     return CompareJob(id=new_id(), prompt=controls["prompt"], lanes={"plain": plain} | named, repeats=REPEATS)
 
 
-def about_comparison(job: CompareJob) -> dict[str, Any]:
+def about(job: CompareJob) -> dict[str, Any]:
     """Its settings, shown beside its answer."""
     plain = job.lanes["plain"]
     return {
@@ -41,20 +37,3 @@ def about_comparison(job: CompareJob) -> dict[str, Any]:
         "lanes": len(job.lanes),
         "repeats": job.repeats,
     }
-
-
-def check(events: Sequence[AnyEvent]) -> CheckJob:
-    """The check of the shown run's drafter and rule."""
-    starts = [event for event in events if isinstance(event, RunStart) and event.drafter != "plain"]
-    if not starts:
-        raise DraftscopeError("Nothing was drafted in this run, so there is nothing to check; choose another drafter.")
-    start = starts[0]
-    values: dict[str, Any] = {name: start.settings[name] for name in CHECKED if name in start.settings}
-    settings = Settings.of(**{"drafter": start.drafter} | values)
-    return CheckJob(id=new_id(), prompt=start.prompt, lanes={"check": settings}, samples=SAMPLES)
-
-
-def about_check(job: CheckJob) -> dict[str, Any]:
-    """What was asked for, by which a card knows the check of the same settings again."""
-    (settings,) = job.lanes.values()
-    return {"settings": settings.model_dump(exclude_unset=True)}

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import Steps
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import read_prompt
 from draftscope.measure.ties import Rounding
@@ -31,8 +32,6 @@ from draftscope.servers.audit.verdict import (
 )
 from draftscope.servers.audit.writer import Writer
 from draftscope.servers.programs.registry import find
-
-Watch = Callable[[Audited | Compared], None]
 
 
 @dataclass(frozen=True)
@@ -69,18 +68,18 @@ def audit_servers(
     plan: Plan,
     texts: Sequence[str] = AUDIT_PROMPTS,
     chat: bool = False,
-    watch: Watch = lambda _: None,
-) -> AuditReport:
-    """Audits a server against the target of `engine`, or without one against `plain`, a server of the same model."""
+) -> Steps[Audited | Compared, AuditReport]:
+    """Audits a server against the target of `engine`, or without one against `plain`, a server of the same model; says
+    after each wave of samples how it stands."""
     name = server.identity.sentence
     if engine is not None:
         most, form = max(plan.tokens, GREEDY_TOKENS), Chat(raw=not chat)
         read = [read_prompt(engine, text, most, form)[1] for text in texts]
-        return audit(server, server.identity.kind, engine, texts, read, plan, plain, watch, name)
+        return (yield from audit(server, server.identity.kind, engine, texts, read, plan, plain, name))
     if plain is None:
         raise DraftscopeError("An audit needs the target's weights, or a plain server of the same model.")
-    ids = [server.tokenize(text) for text in texts]
-    return audit_without_weights(server, plain, texts, ids, plan, watch, name, plain.identity.url, server.detokenize)
+    ids, url = [server.tokenize(text) for text in texts], plain.identity.url
+    return (yield from audit_without_weights(server, plain, texts, ids, plan, name, url, server.detokenize))
 
 
 def audit(
@@ -91,9 +90,8 @@ def audit(
     tokens: Sequence[Sequence[int]],
     plan: Plan,
     plain: Writer | None = None,
-    watch: Watch = lambda _: None,
     server: str = "",
-) -> AuditReport:
+) -> Steps[Audited | Compared, AuditReport]:
     """Audits a server of this `kind` against the target of `engine`. `tokens` are those of `prompts`.
 
     Greedy texts are compared with the target's own, or with those of `plain`, another server. Raises `ServerError`
@@ -110,7 +108,7 @@ def audit(
     state, left = None, _left(plan, began)
     if not plan.sampling.greedy:
         for state in sampled(writer, target, tokens, left, allowance, find(kind).sampling_order):
-            watch(state)
+            yield state
     return _report(
         server, engine.target.name, plan, allowance, compared, logprobs, state, prompts, engine.tokenizer.decode
     )
@@ -122,11 +120,10 @@ def audit_without_weights(
     prompts: Sequence[str],
     tokens: Sequence[Sequence[int]],
     plan: Plan,
-    watch: Watch = lambda _: None,
     server: str = "",
     target: str = "",
     decode: Callable[[Sequence[int]], str] = str,
-) -> AuditReport:
+) -> Steps[Audited | Compared, AuditReport]:
     """Compares a server with a plain one of the same model. Ties of greedy texts cannot be told apart."""
     began, nothing = time.monotonic(), NoTarget()
     expected = [written_by(plain, nothing)(prompt) for prompt in tokens]
@@ -134,7 +131,7 @@ def audit_without_weights(
     state = None
     if not plan.sampling.greedy:
         for state in compared(writer, plain, tokens, _left(plan, began)):
-            watch(state)
+            yield state
     return _report(server, target, plan, plan.allowance, greedy_texts, None, state, prompts, decode)
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Literal
 
 from pydantic import Field
 
-from draftscope.servers.audit.audit import AuditReport, Watch
+from draftscope.base.steps import Steps, mapped
+from draftscope.servers.audit.audit import AuditReport
 from draftscope.servers.audit.pairs import Compared
 from draftscope.servers.audit.plan import Plan
 from draftscope.servers.audit.rounds import Audited
@@ -43,32 +41,21 @@ class AuditProgress(Record):
     created: str = ""
 
 
-class _StoppedError(Exception):
-    """Raised inside an audit that was cancelled."""
-
-
-def stream_audit(start: AuditProgress, run: Callable[[Watch], AuditReport]) -> Iterator[AuditProgress | None]:
-    """The audit that `run` makes, wave by wave, and None while nothing comes; the last event has the verdict."""
-    stop = threading.Event()
+def stream_audit(
+    start: AuditProgress, audit: Steps[Audited | Compared, AuditReport]
+) -> Steps[AuditProgress | None, AuditReport]:
+    """The audit wave by wave, and None while nothing comes; the last event has the verdict."""
     latest = start
 
-    def work(put: Callable[[AuditProgress], None]) -> None:
-        def watch(state: Audited | Compared) -> None:
-            nonlocal latest
-            if stop.is_set():
-                raise _StoppedError
-            latest = start.model_copy(update=_standing(state))
-            put(latest)
-
-        with suppress(_StoppedError):
-            report = run(watch)
-            put(_ended(latest, report))
+    def follow(state: Audited | Compared) -> AuditProgress:
+        nonlocal latest
+        latest = start.model_copy(update=_standing(state))
+        return latest
 
     yield start
-    try:
-        yield from in_background(work)
-    finally:
-        stop.set()
+    report = yield from in_background(mapped(audit, follow))
+    yield _ended(latest, report)
+    return report
 
 
 def initial(server: str, program: str, against: str, plan: Plan) -> AuditProgress:

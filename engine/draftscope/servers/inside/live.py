@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -48,7 +47,7 @@ def written(
 ) -> Steps[AnyEvent | None, None]:
     """Asks for one text: its rounds as they are recorded, None while nothing comes. The run ends where the answer does,
     or, with what is wrong, where it cannot be drawn any further."""
-    sent, stop = replace(request, ids=prompt.ids, name=new_name()), threading.Event()
+    sent = replace(request, ids=prompt.ids, name=new_name())
     translation = Translation(run, lane.name, raw or pieces(lane.server, prompt.ids[-1]))
     live = RecordedAnswer(lane.server, sent, translation)
     reason: EndReason
@@ -57,14 +56,9 @@ def written(
     live.read()  # refuses where nothing is recorded, before anything is shown
     yield _start(lane, run, prompt, translation, sampling | more)
 
-    def ask(put: Callable[[Chunk], None]) -> None:
-        for chunk in lane.server.stream(sent):
-            put(chunk)
-            if stop.is_set():
-                return
-
+    asked = in_background(chunk for chunk in lane.server.stream(sent))
     try:
-        for chunk in in_background(ask):
+        for chunk in asked:
             yield from live.flush() if chunk is None else live.take(chunk)
             yield None
         yield from live.end()
@@ -74,7 +68,7 @@ def written(
     except ServerError as error:
         reason, message = "error", str(error)
     finally:
-        stop.set()
+        asked.close()
         live.close()
     yield RunEnd(
         run=run, lane=lane.name, reason=reason, text=live.text, token_ids=live.tokens,

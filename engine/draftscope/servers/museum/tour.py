@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from draftscope.base.steps import last
 from draftscope.decode.engine import DecodingEngine
 from draftscope.servers.audit.audit import AuditReport, audit
 from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
@@ -40,6 +41,7 @@ def tour(engine: DecodingEngine) -> Iterator[Exhibited]:
         for verify, report in (exhibit.wrong, exhibit.mended):
             if (verify, report, exhibit.greedy) not in audits:
                 server = MuseumServer(engine.target, verify, report, exhibit.greedy, kept=kept)
-                audits[verify, report, exhibit.greedy] = audit(server, ORDERED, engine, AUDIT_PROMPTS, ids, PLAN)
+                steps = audit(server, ORDERED, engine, AUDIT_PROMPTS, ids, PLAN)
+                audits[verify, report, exhibit.greedy] = last(steps)
         wrong, mended = (audits[verify, report, exhibit.greedy] for verify, report in (exhibit.wrong, exhibit.mended))
         yield Exhibited(exhibit, wrong, mended)

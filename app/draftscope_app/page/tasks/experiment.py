@@ -1,4 +1,4 @@
-"""Choosing an experiment and running it. One runs at a time on a server, in processes of its own."""
+"""The drawer of experiments: one is chosen, its chart shown, and run here, in processes of its own, one at a time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,44 @@ from draftscope.claims.saved import found_in, shipped
 from draftscope_app.engine import commands
 from draftscope_app.page import notes
 from draftscope_app.page.experiments import view
-from draftscope_app.page.experiments.form import ExperimentForm
 from draftscope_app.page.shared import PRIVATE
 from draftscope_app.reports.experiment_plot import figure
 
 MAX_S = 600.0  # for all commands of an experiment
 BUSY = "An experiment is running on this server already; wait for its end, or press Stop."
+NOT_HERE = '<p class="ds-muted">This server does not run commands for visitors. Run them in a terminal of your own.</p>'
+
+
+@dataclass(frozen=True)
+class ExperimentForm:
+    """What the listeners are attached to. Without `run` and `stop` this server runs nothing for its visitors."""
+
+    drawer: gr.Accordion
+    which: gr.Dropdown
+    about: gr.HTML
+    plot: gr.Plot
+    run: gr.Button | None
+    stop: gr.Button | None
+    running: gr.HTML
+
+
+def experiment_form(lets_run: bool) -> ExperimentForm:
+    """A drawer below the instrument."""
+    names = [experiment.name for experiment in EXPERIMENTS]
+    run = stop = None
+    with gr.Accordion("Experiments: what speculation costs and saves", open=False, elem_id="ds-experiments") as drawer:
+        which = gr.Dropdown(names, value=names[0], label="Experiment", elem_id="ds-experiments-which")
+        about = gr.HTML(apply_default_css=False, elem_id="ds-experiments-about", js_on_load=None)
+        plot = gr.Plot(show_label=False, visible=False, elem_id="ds-experiments-plot")
+        if lets_run:
+            with gr.Row(elem_id="ds-experiments-go"):
+                run = gr.Button("Run it here", elem_id="ds-experiments-run")
+                stop = gr.Button("Stop", elem_id="ds-experiments-stop", interactive=False)
+        running = gr.HTML(
+            value="" if lets_run else NOT_HERE, apply_default_css=False, elem_id="ds-experiments-running",
+            js_on_load=None,
+        )  # fmt: skip
+    return ExperimentForm(drawer, which, about, plot, run, stop, running)
 
 
 class ExperimentListeners:
