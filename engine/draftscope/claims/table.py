@@ -32,7 +32,7 @@ CLAIMS: tuple[Claim, ...] = (
           f"{SMALL} --draft mamba2 --drafters draft --context 64,256,960",
           "bytes of the draft's state by context", judges.constant_state),
     Claim(12, "CUDA graphs matter.", "make gpu", "the same run with and without graphs",
-          why_not="it needs a GPU: rehearsed without a card, never run on one", elsewhere=True),
+          why_not="it needs a GPU; the findings say what an H200 did", elsewhere=True),
     Claim(13, "Three tiers beat two.", BENCH, "the cascade's best against the draft model's best",
           judges.cascade_over_two),
     Claim(14, "Lossy variants are faster.",

@@ -23,30 +23,12 @@ OBJECTIVES = {
     Objective.TAIL: "time of the slowest 5%",
 }
 LOOKS = 12  # at the runs, whose intervals are drawn
-STAGES = {
-    "costs": ("Measuring what a round costs here, once for this machine", ""),
-    "acceptance": ("Measuring acceptance on these prompts", "prompt"),
-    "proof": ("Running the best in turn with plain decoding", "run"),
-}
 
 
 def waiting(place: int) -> Markup:
     """Before it begins."""
     queue = f" {count(place, 'run')} before it." if place else ""
     return notes.progress(f"Waiting for the engine.{queue}", None)
-
-
-def progress(event: Report, seconds: float) -> Markup:
-    """How far it is: of the costs, which come first, or of `seconds`."""
-    words, counted = STAGES[event["stage"]]
-    left = event.get("left_s")
-    if left is None:
-        return notes.progress(f"{words}.", None)
-    if not counted:
-        then = f"About {max(left - seconds, 0):.0f} s left, then the {seconds:g} s that were chosen."
-        return notes.progress(f"{words}. {then}", event["done"] / 100)
-    done = f": {count(event['done'], counted)} so far" if event["done"] else ""
-    return notes.progress(f"{words}{done}. About {left:.0f} s left.", 1 - left / seconds if seconds else None)
 
 
 def stopped() -> Markup:

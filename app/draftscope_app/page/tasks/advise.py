@@ -7,7 +7,6 @@ import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +103,7 @@ class AdviceListeners:
 def _progress(part: Part) -> str:
     if part.standing in ("queued", "waiting"):
         return view.waiting(part.place)
-    words = escape(f"Measuring {part.measuring}".rstrip())
+    words = f"Measuring {part.measuring}".rstrip()
     return notes.progress(f"{words}.", part.progress.share or None if part.progress else None)
 
 

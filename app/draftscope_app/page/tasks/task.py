@@ -29,7 +29,7 @@ class Task(Protocol):
     def kind(self) -> str:
         """That of its jobs."""
 
-    def job(self, values: Values, sent: Any, session: str | None) -> AnyJob:
+    def job(self, values: Values, sent: Any, session: str | None, /) -> AnyJob:
         """What was set and sent, in a visitor's session. May raise `DraftscopeError`."""
 
     def show(self, answer: Answer, part: Part) -> Any:
@@ -44,11 +44,8 @@ class InstrumentTask:
     """One that a card of the instrument asks for and shows. `about` is what it shows beside the answer."""
 
     kind: str
-    make: Callable[[Values, Any, str | None], AnyJob]
+    job: Callable[[Values, Any, str | None], AnyJob]
     about: Callable[[Any], Mapping[str, Any]] = lambda _: {}
-
-    def job(self, values: Values, sent: Any, session: str | None) -> AnyJob:
-        return self.make(values, sent, session)
 
     def show(self, answer: Answer, part: Part) -> Any:
         """The whole answer so far as the instrument's card hears it, so that what a page misses comes with the next

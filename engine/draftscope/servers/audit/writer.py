@@ -34,9 +34,9 @@ class Written:
         return (*self.tokens, ends[0]) if self.ended and ends else self.tokens
 
 
-def refuse_without_ids(server: Server | None) -> None:
+def refuse_without_ids(server: Server) -> None:
     """Raises `DraftscopeError` for a server that cannot be audited whatever it is started with."""
-    if server is not None and not server.identity.offers.ids_out:
+    if not server.identity.offers.ids_out:
         auditable = titles(tuple(program for program in asked_programs() if program.returns_ids), "and")
         title = title_of(server.identity.kind)
         raise DraftscopeError(

@@ -56,9 +56,9 @@ def written(
     live.read()  # refuses where nothing is recorded, before anything is shown
     yield _start(lane, run, prompt, translation, sampling | more)
 
-    asked = in_background(chunk for chunk in lane.server.stream(sent))
+    chunks = in_background(chunk for chunk in lane.server.stream(sent))
     try:
-        for chunk in asked:
+        for chunk in chunks:
             yield from live.flush() if chunk is None else live.take(chunk)
             yield None
         yield from live.end()
@@ -68,7 +68,7 @@ def written(
     except ServerError as error:
         reason, message = "error", str(error)
     finally:
-        asked.close()
+        chunks.close()
         live.close()
     yield RunEnd(
         run=run, lane=lane.name, reason=reason, text=live.text, token_ids=live.tokens,
