@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 
 from draftscope.train.data import answers as on_disk
 from draftscope.train.data import writing
-from draftscope.train.data.many import Question, Rows, rows_that_fit, write
+from draftscope.train.data.many import AnswerRows, RowPrompt, rows_that_fit, write
 from draftscope.train.data.writing import TokenizedPrompt, WritingPlan, answer_together, batches_of
 from draftscope.train.students.shapes import build, llama
 
@@ -37,9 +37,11 @@ def prompts(count: int, longest: int = 40) -> list[list[int]]:
     return [[rng.randrange(V) for _ in range(rng.randrange(2, longest))] for _ in range(count)]
 
 
-def written(rows: Rows, questions: list[Question], ends: tuple[int, ...] = NO_END, recent: int = 64) -> dict[int, Any]:
+def written(
+    rows: AnswerRows, row_prompts: list[RowPrompt], ends: tuple[int, ...] = NO_END, recent: int = 64
+) -> dict[int, list[int]]:
     """The answers by place."""
-    return {question.place: tokens for question, tokens in write(rows, questions, ends, recent, lambda: False)}
+    return {row_prompt.place: tokens for row_prompt, tokens in write(rows, row_prompts, ends, recent, lambda: False)}
 
 
 def greedy(network: Any, prompt: list[int], count: int, ends: tuple[int, ...] = NO_END) -> list[int]:
@@ -52,10 +54,10 @@ def greedy(network: Any, prompt: list[int], count: int, ends: tuple[int, ...] = 
 
 
 def test_greedy_answers_are_those_of_one_forward_after_the_other(network: Any) -> None:
-    asked = [Question(0, place, prompt, 0.0) for place, prompt in enumerate(prompts(9))]
+    asked = [RowPrompt(0, place, prompt, 0.0) for place, prompt in enumerate(prompts(9))]
     ends = (greedy(network, asked[0].prompt, 9)[-1],)
-    got = written(Rows(network, 4, 40, 21), asked, ends)  # fewer rows than prompts
-    assert got == {question.place: greedy(network, question.prompt, 21, ends) for question in asked}
+    got = written(AnswerRows(network, 4, 40, 21), asked, ends)  # fewer rows than prompts
+    assert got == {row_prompt.place: greedy(network, row_prompt.prompt, 21, ends) for row_prompt in asked}
     assert {len(tokens) for tokens in got.values()} > {21} and got[0][-1] in ends
 
 
@@ -66,10 +68,10 @@ def test_two_tokens_have_the_targets_joint_distribution(network: Any, temperatur
     first = (network(torch.tensor([prompt])).logits[0, -1] / temperature).softmax(-1)
     after = network(torch.tensor([[*prompt, token] for token in range(V)])).logits[:, -1] / temperature
     joint = (first[:, None] * after.softmax(-1)).double()
-    asked = [Question(0, place, prompt, temperature) for place in range(12_000)]
-    beside = [Question(1, place, other, 1.5) for place, other in enumerate(others, 12_000)]
+    asked = [RowPrompt(0, place, prompt, temperature) for place in range(12_000)]
+    beside = [RowPrompt(1, place, other, 1.5) for place, other in enumerate(others, 12_000)]
     mixed = list(itertools.chain(*itertools.zip_longest(asked[:50], beside), asked[50:]))
-    got = written(Rows(network, 500, 40, 2), mixed)
+    got = written(AnswerRows(network, 500, 40, 2), mixed)
     counts = Counter((a, b) for place, (a, b) in got.items() if place < 12_000)
     expected = {(a, b): 12_000 * float(joint[a, b]) for a in range(V) for b in range(V)}
     common = [pair for pair, value in expected.items() if value >= 5]
@@ -80,8 +82,8 @@ def test_two_tokens_have_the_targets_joint_distribution(network: Any, temperatur
 
 
 def test_an_answer_that_loops_is_stopped_long_before_it_is_full(network: Any) -> None:
-    asked = [Question(0, place, prompt, 0.0) for place, prompt in enumerate(prompts(4))]
-    whole, stopped = (written(Rows(network, 4, 40, 300), asked, recent=recent) for recent in (320, 64))
+    asked = [RowPrompt(0, place, prompt, 0.0) for place, prompt in enumerate(prompts(4))]
+    whole, stopped = (written(AnswerRows(network, 4, 40, 300), asked, recent=recent) for recent in (320, 64))
     assert {len(tokens) for tokens in whole.values()} == {300}
     assert all(64 <= len(tokens) < 100 and whole[place][: len(tokens)] == tokens for place, tokens in stopped.items())
 

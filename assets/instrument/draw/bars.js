@@ -98,9 +98,9 @@ export function probabilityPicture(probs, marks, overlay) {
   const keys = both
     ? [key("min", "both, min(p, q)"), key("over-q", "q − p, overconfident"), key("over-p", "p − q, residual")]
     : [key("ink", "target p"), probs.q ? key("thin-q", "draft q") : nothing];
-  const alone = rows.some(({ beyond }) => beyond) ? html`<span class="key">∗ own scale</span>` : nothing;
+  const scaled = rows.some(({ beyond }) => beyond) ? html`<span class="key">∗ own scale</span>` : nothing;
   return html`${barTable(rows, marks, both, "p")}
-    <p class="legend">${keys}${alone}</p>`;
+    <p class="legend">${keys}${scaled}</p>`;
 }
 
 /** Bars of what was drafted alone, before the target has run. */

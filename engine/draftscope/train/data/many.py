@@ -29,7 +29,7 @@ HASHED = (1, 1_000_003, 998_244_353, 2_147_483_647)  # factors of a 4-gram's tok
 
 
 @dataclass(frozen=True)
-class Question:
+class RowPrompt:
     """A prompt as tokens. `batch` and `place` say which one it is."""
 
     batch: int
@@ -38,7 +38,7 @@ class Question:
     temperature: float
 
 
-class Rows(LeanLlama):
+class AnswerRows(LeanLlama):
     """A target that writes one answer in each of `count` rows, of at most `longest` tokens after a prompt of at most
     `widest`."""
 
@@ -68,23 +68,23 @@ class Rows(LeanLlama):
         return self._ended.device
 
     @torch.inference_mode()
-    def begin(self, rows: Sequence[int], questions: Sequence[Question]) -> None:
+    def begin(self, rows: Sequence[int], row_prompts: Sequence[RowPrompt]) -> None:
         """Reads the prompts into these rows."""
-        widest = max(len(question.prompt) for question in questions)
+        widest = max(len(row_prompt.prompt) for row_prompt in row_prompts)
         size = max(1, READ // widest)
         for start in range(0, len(rows), size):
-            self._read(rows[start : start + size], questions[start : start + size])
+            self._read(rows[start : start + size], row_prompts[start : start + size])
 
-    def _read(self, rows: Sequence[int], questions: Sequence[Question]) -> None:
+    def _read(self, rows: Sequence[int], row_prompts: Sequence[RowPrompt]) -> None:
         device = self.device
         place = torch.tensor(rows, device=device)
-        prompts = [torch.tensor(question.prompt) for question in questions]
+        prompts = [torch.tensor(row_prompt.prompt) for row_prompt in row_prompts]
         ids = pad_sequence([prompt[:-1] for prompt in prompts], batch_first=True).to(device)
         columns = place[:, None] * self._columns + torch.arange(ids.shape[1], device=device)
         self._run(ids, torch.arange(ids.shape[1], device=device).expand_as(ids), columns, self._attend_prompt)
         self._lengths[place] = torch.tensor([len(prompt) - 1 for prompt in prompts], device=device)
         self._last[place] = torch.stack([prompt[-1] for prompt in prompts]).to(device)
-        self._temperatures[place] = torch.tensor([question.temperature for question in questions], device=device)
+        self._temperatures[place] = torch.tensor([row_prompt.temperature for row_prompt in row_prompts], device=device)
         self._written[place] = 0
         self._ended[place] = False
 
@@ -177,13 +177,13 @@ def rows_that_fit(network: Any, columns: int) -> int:
 
 
 def write(
-    rows: Rows, questions: Iterable[Question], ends: Iterable[int], recent: int, stopped: Callable[[], bool]
-) -> Iterator[tuple[Question, list[int]]]:
-    """Every question with its answer, in the order in which they end; `stopped` ends it before that. An answer ends
+    rows: AnswerRows, row_prompts: Iterable[RowPrompt], ends: Iterable[int], recent: int, stopped: Callable[[], bool]
+) -> Iterator[tuple[RowPrompt, list[int]]]:
+    """Every prompt with its answer, in the order in which they end; `stopped` ends it before that. An answer ends
     with one of `ends`, or when its last `recent` tokens loop."""
-    waiting, busy, free = iter(questions), dict[int, Question](), rows.ended()
+    waiting, busy, free = iter(row_prompts), dict[int, RowPrompt](), rows.ended()
     stop = torch.tensor(sorted(ends), device=rows.device)
-    done: list[tuple[Question, list[int]]] = []
+    done: list[tuple[RowPrompt, list[int]]] = []
     while not stopped():
         begun = dict(zip(free, waiting, strict=False))
         if begun:

@@ -33,7 +33,7 @@ from draftscope.models.heads import default_layers
 from draftscope.models.loading.chat import Chat
 from draftscope.models.model import Model
 from draftscope.train.data.answers import TargetAnswer, batch_files, path_of, read_batch, write_batch
-from draftscope.train.data.many import Question, Rows, rows_that_fit, write
+from draftscope.train.data.many import AnswerRows, RowPrompt, rows_that_fit, write
 from draftscope.verify.tree import DraftTree, empty
 from draftscope.verify.uniforms import Streams
 from draftscope.verify.verify import Rule
@@ -202,23 +202,23 @@ def answer_together(
 ) -> Written:
     """Every batch once all of its answers have ended. `prompts` is how many there are."""
     columns = MAX_PROMPT + plan.longest
-    rows = Rows(network, min(prompts, rows_that_fit(network, columns)), MAX_PROMPT, plan.longest)
+    rows = AnswerRows(network, min(prompts, rows_that_fit(network, columns)), MAX_PROMPT, plan.longest)
     begun: dict[int, PromptBatch] = {}
     answers: dict[int, dict[int, TargetAnswer | None]] = {}
 
-    def questions() -> Iterator[Question]:
+    def row_prompts() -> Iterator[RowPrompt]:
         for batch in batches:
             begun[batch.number], answers[batch.number] = batch, {}
             for place, prompt in enumerate(batch.prompts):
-                yield Question(batch.number, place, prompt.tokens, batch.temperature)
+                yield RowPrompt(batch.number, place, prompt.tokens, batch.temperature)
 
     torch.manual_seed(plan.seed)
-    for question, tokens in write(rows, questions(), ends, RECENT, stopped):
-        batch, so_far = begun[question.batch], answers[question.batch]
-        so_far[question.place] = _answered(batch.prompts[question.place], tokens, batch.temperature)
+    for row_prompt, tokens in write(rows, row_prompts(), ends, RECENT, stopped):
+        batch, so_far = begun[row_prompt.batch], answers[row_prompt.batch]
+        so_far[row_prompt.place] = _answered(batch.prompts[row_prompt.place], tokens, batch.temperature)
         if len(so_far) == len(batch.prompts):
             yield batch, [one for _, one in sorted(so_far.items()) if one is not None]
-            del begun[question.batch], answers[question.batch]
+            del begun[row_prompt.batch], answers[row_prompt.batch]
 
 
 def _answered(
