@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 from typing import Any
 
@@ -11,7 +12,8 @@ from draftscope.base.settings import LOSSY
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.check import checked
-from draftscope.trace.events import RunStart
+from draftscope.trace import files
+from draftscope.trace.events import EVENT, RunStart
 
 
 def start(engine: DecodingEngine, **settings: Any) -> RunStart:
@@ -37,3 +39,12 @@ def test_a_check_of_a_lossy_rule_stays_lossy(pair: DecodingEngine) -> None:
     *_, last = checked(pair, settings, samples=64)
     assert not last.exact
     assert "lossy by design" in last.verdict
+
+
+def test_rounds_with_the_notes_of_old_are_read_and_others_are_not(pair: DecodingEngine) -> None:
+    round_ = pair.decode("ab", "draft", max_new_tokens=4).round_events[0]
+    line = json.loads(files.line(round_))
+    assert "notes" not in line
+    assert EVENT.validate_python(line | {"notes": {}}) == round_
+    with pytest.raises(ValueError, match="notes"):
+        EVENT.validate_python(line | {"notes": {"arm": 1.0}})

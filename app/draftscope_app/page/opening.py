@@ -15,7 +15,7 @@ Values = dict[str, Any]
 RULE: Values = {"rule": "token"}  # accept with min(1, p/q), which most people know; block verification is a choice
 TREE: Values = {"drafter": "sampled-tree", "shape": "3, 2, 1", "temperature": 0.6, "seed": 1, "max_new_tokens": 80}
 CHAIN: Values = {"drafter": "draft", "gamma": 4, "temperature": 0.0, "seed": 0, "max_new_tokens": 128}
-CHAT_TREE: Values = TREE | {"drafter": "eagle3-sampled-tree", "shape": "1, 2", "seed": 37}
+CHAT_TREE: Values = TREE | {"drafter": "eagle3-sampled-tree", "shape": "1, 2", "seed": 19}
 CHAT_CHAIN: Values = CHAIN | {"drafter": "hybrid"}
 
 

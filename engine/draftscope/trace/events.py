@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, model_validator
 from pydantic_core import CoreSchema
 
 SCHEMA_VERSION = 3
@@ -359,6 +359,14 @@ class Round(Event):
     cut: Literal["eos", "stop", "length"] | None = None  # why the rest of the round was discarded
     timings: Timings
     annotations: Parts[Annotation] = Field(default_factory=list)  # of the drafter or the target
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_notes(cls, read: Any) -> Any:
+        """Some rounds were written with an empty 'notes'."""
+        if isinstance(read, dict) and read.get("notes") == {}:
+            return {name: value for name, value in read.items() if name != "notes"}
+        return read
 
 
 class RunEnd(Event):
