@@ -31,7 +31,8 @@ export class LessonPlayer {
       ${
         given.classes
           ? html`<p class="sum">
-              <a .href=${"class"}>Start a class</a>: everybody predicts real rounds on a phone, and you reveal them here.
+              <a .href=${"class"}>Start a class</a>: everybody predicts real rounds on a phone, and you reveal them
+              here.
             </p>`
           : nothing
       }
