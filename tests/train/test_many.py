@@ -114,6 +114,8 @@ def test_every_prompt_is_asked_at_every_temperature_and_stopping_loses_no_whole_
     assert len(list(on_disk.batch_files(tmp_path))) == 9
     assert all(path.read_bytes() == kept for path, kept in first.items())
     answers = [one for path in on_disk.batch_files(tmp_path) for one in on_disk.read_batch(path, ())]
+    tokens = [one.ids[one.prompt :].tolist() for one in answers]
+    assert tokens == [writing.before_loop(answer) for answer in tokens]
     times = Counter((tuple(one.ids[: one.prompt].tolist()), one.temperature) for one in answers)
     assert set(times.values()) == {1} and len({prompt for prompt, _ in times}) == 20
     batches = list(batches_of(asked, plan))
