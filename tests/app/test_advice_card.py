@@ -129,7 +129,7 @@ def test_the_card_says_how_far_it_is_and_shows_every_look_at_the_runs() -> None:
         progress, _, _, verdict, *_ = card.show(answer, part)
         return progress, verdict
 
-    assert "2 runs before it" in shown(2)[0]
+    assert "In the queue, 2 ahead of you." in shown(2)[0]
     answer.take(Update("r", state="running"))
     answer.take(Update("r", progress=Progress("acceptance on <these> prompts", 0.25, 30.0)))
     assert "Measuring acceptance on &lt;these&gt; prompts, 25%, about 30 s left." in shown()[0]
@@ -191,10 +191,6 @@ def test_nothing_of_a_report_is_markup(events: list[dict[str, Any]]) -> None:
     for each in (*report["predicted"], *report["measured"]):
         each["name"] = EVIL
     assert "<script" not in view.answer(report) + notes.refused(EVIL) and "alert" in view.answer(report)
-
-
-def test_waiting_says_how_many_are_before() -> None:
-    assert "2 runs before" in view.waiting(2) and "before" not in view.waiting(0)
 
 
 def test_every_objective_has_its_words() -> None:

@@ -173,9 +173,9 @@ def test_a_links_settings_are_those_of_the_drafting_lane(query: str, wanted: dic
 
 
 def test_deltas_are_json_that_begins_with_what_changes() -> None:
-    text = delta(3, "r9", ['{"a": 1}', '{"b": "\\u003c"}'], state="running", place=0)
+    text = delta(3, "r9", ['{"a": 1}', '{"b": "\\u003c"}'], state="running", waits="")
     assert text.startswith('{"seq": 3')
-    assert json.loads(text) == {"seq": 3, "run": "r9", "ev": [{"a": 1}, {"b": "<"}], "state": "running", "place": 0}
+    assert json.loads(text) == {"seq": 3, "run": "r9", "ev": [{"a": 1}, {"b": "<"}], "state": "running", "waits": ""}
     assert note("same") != note("same")
 
 

@@ -37,10 +37,10 @@ def test_a_check_is_stopped_inside_its_distribution_test(engine: EngineProcess) 
     assert not last["verdict"]
 
 
-def test_a_fork_is_told_under_the_name_of_the_run_that_it_joins(engine: EngineProcess) -> None:
+def test_a_fork_is_told_under_the_name_of_the_run_that_it_leaves(engine: EngineProcess) -> None:
     def fork(*given: int, forced: bool) -> RunJob:
-        point = ForkPoint("draft", 1, given, forced=forced)
-        return RunJob(id=new_id(), prompt="abc", lanes={"fork 1": LANES["draft"]}, fork_point=point, joins="r0")
+        point = ForkPoint("draft", 1, given, forced, run="r0")
+        return RunJob(id=new_id(), prompt="abc", lanes={"fork 1": LANES["draft"]}, fork_point=point)
 
     seen = Seen(engine.run(fork(80, 81, forced=True))).done()
     assert {event["run"] for event in seen.events} == {"r0"}

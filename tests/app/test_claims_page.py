@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ def test_results_of_a_folder_are_read_together_and_other_drafts_apart(tmp_path: 
 def test_commands_are_run_once_within_their_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ran: list[str] = []
 
-    async def running(command: str, folder: Path, _: float) -> AsyncIterator[float]:
+    def running(command: str, folder: Path, _: float) -> Iterator[float]:
         ran.append(command)
         if "regret" in command:
             raise DraftscopeError(f"{command} gave no results: no luck.")

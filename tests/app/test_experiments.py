@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
 import pytest
 
 from draftscope.base.assets import assets
+from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import Cancelled, last
 from draftscope.claims import saved
 from draftscope.claims.charts import Chart, Line
 from draftscope.claims.evidence import SavedResults
-from draftscope.claims.experiments import EXPERIMENTS, find
+from draftscope.claims.experiments import EXPERIMENTS, find, named
 from draftscope_app.engine import commands
+from draftscope_app.engine.answers import Answer, Part
+from draftscope_app.engine.commands import MAX_S, Measured
+from draftscope_app.engine.jobs import EngineStatus, ExperimentJob, Update
+from draftscope_app.engine.work import steps_of
 from draftscope_app.page import notes
 from draftscope_app.page.experiments import view
-from draftscope_app.page.tasks.experiment import MAX_S, ExperimentForm, ExperimentListeners, experiment_form
+from draftscope_app.page.tasks.experiment import ExperimentForm, ExperimentListeners, experiment_form
 from draftscope_app.reports.experiment_plot import figure
 from tests.claims.test_claims import row
 
@@ -50,19 +58,23 @@ def test_a_result_says_where_it_was_measured_and_what_the_claim_is() -> None:
 
 
 def test_what_was_measured_here_says_so_and_names_the_shipped_verdict() -> None:
-    shown = view.about_local(BATCH, view.LocalResult(FOUND, 97.0, ["Stopped after 260 s."]), saved.shipped())
+    shown = view.about_local(
+        BATCH, Measured(values=FOUND, seconds=97.0, notes=("Stopped after 260 s.",)), saved.shipped()
+    )
     assert "Measured here: target t, draft d" in shown and shown.count("Claim 18") == 2
     assert "It took 97 s." in shown and "Stopped after 260 s." in shown
     assert shown.index("Measured here") < shown.index("The shipped result: Claim 18")
     empty = saved.found_in(SavedResults([BENCH | {"rows": []}]))
-    assert "hold too few texts for a chart" in view.about_local(BATCH, view.LocalResult(empty, 1.0), saved.shipped())
+    assert "hold too few texts for a chart" in view.about_local(
+        BATCH, Measured(values=empty, seconds=1.0), saved.shipped()
+    )
 
 
 def test_nothing_of_a_file_is_markup() -> None:
     claim = FOUND["claims"][17] | {"sentence": EVIL, "measured": EVIL}
     chart = dict(FOUND["experiments"][0]["chart"]) | {"note": EVIL}
     evil = {"machine": {EVIL: EVIL}, "claims": [claim], "experiments": [{"name": "Batch", "chart": chart}]}
-    said = view.about(BATCH, evil) + view.about_local(BATCH, view.LocalResult(evil, 1.0, [EVIL]), evil)
+    said = view.about(BATCH, evil) + view.about_local(BATCH, Measured(values=evil, seconds=1.0, notes=(EVIL,)), evil)
     assert "<script" not in said + notes.refused(EVIL) + notes.muted(EVIL)
     chart["lines"] = [{**chart["lines"][0], "name": EVIL}]
     assert "<script" not in str(figure(chart))
@@ -133,21 +145,9 @@ WRITES = f"import sys, pathlib; pathlib.Path(sys.argv[1], 'bench.json').write_te
 WAITS = "import time; time.sleep(60)"
 
 
-def able(answer: list[Any]) -> list[bool]:
+def able(shown: list[Any]) -> list[bool]:
     """Whether one can choose, run and stop."""
-    return [bool(each["interactive"]) for each in answer[2:5]]
-
-
-def ran(listeners: ExperimentListeners, name: str, then: Any = None) -> list[list[Any]]:
-    async def every() -> list[list[Any]]:
-        found = []
-        async for each in listeners.run(name):
-            found.append(each)
-            if then is not None:
-                await then()
-        return found
-
-    return asyncio.run(every())
+    return [bool(each["interactive"]) for each in shown[2:5]]
 
 
 def made(lets_run: bool) -> ExperimentForm:
@@ -158,14 +158,43 @@ def made(lets_run: bool) -> ExperimentForm:
     return asyncio.run(inside())
 
 
+class Card:
+    """The drawer of one visitor, and the answer that it follows."""
+
+    def __init__(self, form: ExperimentForm) -> None:
+        self.visitor = SimpleNamespace(active=None)
+        shared = SimpleNamespace(visitors=SimpleNamespace(of=lambda _: self.visitor))
+        self.listeners: Any = ExperimentListeners(shared, form)  # type: ignore[arg-type]
+
+    def begin(self, name: str) -> Answer:
+        job = self.listeners.job({self.listeners.form.which: name}, None, None)
+        engine: Any = SimpleNamespace(status=EngineStatus("ready"), send=lambda _: None)
+        self.visitor.active = Answer(engine, job)
+        return self.visitor.active
+
+    def show(self, answer: Answer) -> list[Any]:
+        if answer.over:
+            self.visitor.active = None
+        return self.listeners.show(answer, Part(0, [], answer.standing, 0, answer.progress, None))
+
+    def offer(self, name: str) -> list[Any]:
+        return self.listeners.offer(name, SimpleNamespace(session_hash="a"))
+
+
 @pytest.fixture(scope="module")
-def own_form() -> ExperimentForm:
+def lets_run() -> ExperimentForm:
     return made(lets_run=True)
 
 
 @pytest.fixture
-def listeners(own_form: ExperimentForm) -> ExperimentListeners:
-    return ExperimentListeners(own_form)
+def card(lets_run: ExperimentForm) -> Card:
+    return Card(lets_run)
+
+
+def steps(name: str) -> Any:
+    """Those of its job. No model is asked for."""
+    engine: Any = SimpleNamespace(target=SimpleNamespace(name="t"))
+    return steps_of(engine, ExperimentJob(id="r", name=name))
 
 
 def test_every_experiment_that_can_be_run_says_how_long_it_takes() -> None:
@@ -175,35 +204,41 @@ def test_every_experiment_that_can_be_run_says_how_long_it_takes() -> None:
 
 
 def test_progress_says_how_much_is_left() -> None:
-    memory = find("Memory")
-    assert memory is not None and memory.expected_s == 85
-    shown = [view.progress(memory, at, spent, 600) for at, spent in ((0, 10), (1, 90), (1, 200))]
-    assert "command 1 of 2: 10 s so far, about 75 s left" in shown[0] and 'value="0.118"' in shown[0]
-    assert "command 2 of 2: 90 s so far, almost done" in shown[1] and memory.commands[1] in shown[1]
-    assert (
-        "3 min 20 s so far, slower than on two idle cores; it is stopped after 10 min" in shown[2]
-        and 'value="0.970"' in shown[2]
-    )
+    memory = named("Memory")
+    assert memory.expected_s == 85
+    early, late, slow = (commands.progress(memory, at, spent, 600) for at, spent in ((0, 10), (1, 90), (1, 200)))
+    assert early.words == f"command 1 of 2: {memory.commands[0]}, 12%, about 80 s left"
+    assert late.words == f"command 2 of 2: {memory.commands[1]}, 97%"
+    assert slow.words.endswith("slower than on two idle cores; it is stopped after 10 min, 97%")
 
 
-def test_a_command_runs_and_its_result_is_drawn(
-    listeners: ExperimentListeners, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_runs_and_its_result_is_drawn(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, WRITES)
-    *before, last = ran(listeners, "Batch")
-    assert before and all("<progress" in each[-1] and able(each) == [False, False, True] for each in before)
-    assert "target t" in last[0] and last[1]["visible"] and last[-1] == "" and able(last) == [True, True, False]
-    again = listeners.show("Batch")  # after another experiment was looked at
-    assert again[0] == last[0] and "Measured on" in listeners.show("Context")[0]
+    answer = card.begin("Batch")
+    assert "In the queue." in card.show(answer)[-1] and able(card.show(answer)) == [False, False, True]
+    *before, last = steps("Batch")
+    answer.take(Update("r", state="running", progress=before[-1]))
+    assert "Measuring draftscope bench" in card.show(answer)[-1] and card.offer("Memory")[2:] == [gr.skip()] * 3
+    answer.take(Update("r", line=last.model_dump_json()))
+    answer.take(Update("r", state="done"))
+    shown = card.show(answer)
+    assert "target t" in shown[0] and shown[1]["visible"] and shown[-1] == "" and able(shown) == [True, True, False]
+    again = card.listeners.chart("Batch")  # after another experiment was looked at
+    assert again[0] == shown[0] and "Measured on" in card.listeners.chart("Context")[0]
 
 
-def test_only_what_can_be_run_from_the_page_is_offered(listeners: ExperimentListeners) -> None:
-    *_, run, stop, said = listeners.offer("Memory")
+def test_only_what_can_be_run_from_the_page_is_offered(card: Card) -> None:
+    *_, run, stop, said = card.offer("Memory")
     assert stop["interactive"] is False
     assert run["interactive"] is True and "about 85 s on two idle cores and is stopped after 10 min" in said
     for name, why in (("CUDA graphs", "needs a GPU"), ("Fine-tuning", "needs your text")):
-        *_, run, _, said = listeners.offer(name)
+        *_, run, _, said = card.offer(name)
         assert run["interactive"] is False and f"cannot be run from the page: it {why}" in said
+        with pytest.raises(DraftscopeError, match=f"cannot be run from the page: it {why}"):
+            card.begin(name)
+    with pytest.raises(DraftscopeError, match="There is no experiment nothing"):
+        card.begin("nothing")
+    assert card.listeners.refuse("No.")[-1] == notes.refused("No.")
 
 
 @pytest.mark.parametrize(
@@ -211,59 +246,46 @@ def test_only_what_can_be_run_from_the_page_is_offered(listeners: ExperimentList
     [("import sys; sys.exit('draftscope: No luck.')", "gave no results: No luck."), (WAITS, "was stopped after 0 s")],
 )
 def test_a_command_that_fails_or_takes_too_long_is_said(
-    listeners: ExperimentListeners, monkeypatch: pytest.MonkeyPatch, code: str, words: str
+    card: Card, monkeypatch: pytest.MonkeyPatch, code: str, words: str
 ) -> None:
     instead(monkeypatch, code)
-    listeners.max_s = 0.01 if code == WAITS else 60
-    last = ran(listeners, "Batch")[-1]
-    assert words in last[-1] and able(last) == [True, True, False]
-    assert "Measured on" in listeners.show("Batch")[0]
-    assert ran(listeners, "CUDA graphs")[0][-1].count("cannot be run from the page: it needs a GPU") == 1
-    assert "no experiment" in ran(listeners, "nothing")[0][-1]
+    with pytest.raises(DraftscopeError, match=words):
+        last(commands.experimented(named("Batch"), max_s=0.01 if code == WAITS else 60))
+    answer = card.begin("Batch")
+    answer.take(Update("r", state="done", note="No luck."))
+    assert "No luck." in card.show(answer)[-1] and able(card.show(answer)) == [True, True, False]
+    assert "Measured on" in card.listeners.chart("Batch")[0]
 
 
-def test_it_can_be_stopped_and_only_one_runs(listeners: ExperimentListeners, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_can_be_stopped_and_another_one_waits_until_then(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, WAITS)
     began = time.monotonic()
-
-    async def then() -> None:
-        (second,) = [each async for each in listeners.run("Batch")]
-        assert "running on this server already" in second[-1] and able(second) == [True, True, True]  # of another tab
-        *_, run, stop, said = listeners.offer("Memory")  # of a tab that is opened, or reloaded, meanwhile
-        assert [run["interactive"], stop["interactive"]] == [True, True] and "press Stop" in said
-        assert (await listeners.stop())["interactive"] is False
-
-    last = ran(listeners, "Batch", then)[-1]
-    assert "Stopped; nothing was measured." in last[-1] and able(last) == [True, True, False]
+    first, second = steps("Batch"), steps("Batch")
+    assert "draftscope bench" in next(first).words and next(second).words == "another experiment first"
+    with pytest.raises(Cancelled):
+        first.throw(Cancelled())
+    assert "draftscope bench" in next(second).words
+    second.close()
     assert time.monotonic() - began < 50  # not the minute that the command waits
+    answer = card.begin("Batch")
+    answer.take(Update("r", state="done"))
+    assert "Stopped; nothing was measured." in card.show(answer)[-1]
 
 
-def test_a_page_that_is_closed_ends_its_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_whoever_closes_a_command_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     started: list[Any] = []
-    create = asyncio.create_subprocess_exec
-
-    async def watched(*arguments: Any, **options: Any) -> Any:
-        started.append(await create(*arguments, **options))
-        return started[-1]
-
-    async def closed() -> None:
-        running = commands.running("draftscope bench", tmp_path, 60)
-        await anext(running)
-        await running.aclose()
-
     instead(monkeypatch, WAITS)
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
-    asyncio.run(closed())
+    begin = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **how: started.append(begin(*args, **how)) or started[-1])
+    running = commands.running("draftscope bench", tmp_path, 60)
+    next(running)
+    running.close()
     assert started[0].returncode == -9
 
 
 def test_what_advise_prints_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    async def run() -> None:
-        async for _ in commands.running("draftscope advise --json", tmp_path, 60):
-            pass
-
     instead(monkeypatch, "print('{}')")
-    asyncio.run(run())
+    last(commands.running("draftscope advise --json", tmp_path, 60))
     assert (tmp_path / "advice.json").read_text().strip() == "{}"
 
 

@@ -390,9 +390,9 @@ def test_a_card_says_what_must_be_measured_first(page: RunListeners, engine: Tap
         engine._say(answer)
         second = json.loads(await anext(updates))["compare"]
         engine.end(answer)
-        return [first["measuring"], second["measuring"]]
+        return [first["waits"], second["waits"]]
 
-    assert asyncio.run(read()) == ["what a round costs here, 40%, about 15 s left", ""]
+    assert asyncio.run(read()) == ["measuring what a round costs here, 40%, about 15 s left", ""]
 
 
 def test_what_must_be_measured_first_is_in_the_deltas_until_the_run_has_begun(page: RunListeners, engine: Tape) -> None:
@@ -406,6 +406,6 @@ def test_what_must_be_measured_first_is_in_the_deltas_until_the_run_has_begun(pa
         engine.event(answer, 1)
         second = json.loads(await anext(deltas))
         engine.end(answer)
-        return [first["measuring"], second["measuring"]]
+        return [first["waits"], second["waits"]]
 
-    assert asyncio.run(read()) == ["what a round costs here, 40%, about 15 s left", ""]
+    assert asyncio.run(read()) == ["measuring what a round costs here, 40%, about 15 s left", ""]

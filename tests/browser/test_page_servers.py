@@ -112,9 +112,9 @@ def test_the_pages_engine_races_beside_a_server(visit: Any) -> None:
         page.until("e => !e.servers.known.servers.some((server) => server.name === 'one')")
 
 
-LOADED = """({ running, measuring, ...event }) => {
+LOADED = """({ running, waits, ...event }) => {
     const element = document.querySelector("draftscope-instrument");
-    const load = { state: running ? "running" : "done", place: 0, measuring, note: "", about: {}, ev: [event] };
+    const load = { state: running ? "running" : "done", waits, note: "", about: {}, ev: [event] };
     element.feed(JSON.stringify({ seq: "x" + Math.random(), load }));
 }"""
 TOLD = """({ running, ...own }) => {
@@ -160,10 +160,10 @@ def test_the_card_says_what_an_audit_found_in_words_shape_and_colour(visit: Any)
 def test_a_load_test_is_drawn_beside_its_prediction_saved_and_opened_again(visit: Any, tmp_path: Path) -> None:
     page = opened(visit)
     assert not page.element.get_by_role("button", name="Open load test").is_visible()  # no server is listed
-    measuring = "what a round costs here: 40%, about 15 s left"
+    waits = "measuring what a round costs here: 40%, about 15 s left"
     before = document(points=[], predicted=[], predicted_with="")
-    page.page.evaluate(LOADED, {"running": True, "measuring": measuring, **before})
-    page.until(SHOWS.format(selector=".loaded", words=f"measuring {measuring}"))
+    page.page.evaluate(LOADED, {"running": True, "waits": waits, **before})
+    page.until(SHOWS.format(selector=".loaded", words=waits))
     page.page.evaluate(LOADED, {"running": False, **document(missing={"gone": EVIL})})
     page.until(SHOWS.format(selector=".loaded", words="Speed over plain"))
     shown = page.text(".loaded")

@@ -136,11 +136,11 @@ def test_a_fork_is_the_lanes_own_run_with_another_seed_and_what_is_left(raced: l
     before = [token for event in rounds[:2] for token in event.emitted]
     job = asked(raced)
     ((name, values),) = job.lanes.items()
-    assert job.fork_point == ForkPoint("speculative", 2, (*before, rounds[2].nodes[0].token, 80), forced=True)
-    assert (name, job.joins, job.prompt) == ("fork 1", "r8", PROMPT)
+    assert job.fork_point == ForkPoint("speculative", 2, (*before, rounds[2].nodes[0].token, 80), forced=True, run="r8")
+    assert (name, job.prompt) == ("fork 1", PROMPT)
     assert (values.drafter, values.model_dump()["shape"], values.seed) == ("sampled-tree", (2, 2), 7)
     assert values.max_new_tokens == 30 - len(before) - 2
-    assert asked(raced, slot=-1, token=None).fork_point == ForkPoint("speculative", 2, tuple(before), forced=False)
+    assert asked(raced, slot=-1, token=None).fork_point == ForkPoint("speculative", 2, tuple(before), run="r8")
 
 
 def test_a_fork_of_a_fork_begins_with_what_the_first_was_given(pair: DecodingEngine, raced: list[AnyEvent]) -> None:

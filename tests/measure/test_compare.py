@@ -16,6 +16,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.base.steps import said, stoppable
 from draftscope.decode.engine import DecodingEngine
+from draftscope.drafters import TextDraftModel
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure import joint, sampled
@@ -28,6 +29,7 @@ from draftscope_app.engine.jobs import DrafterChoice
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.tasks import check as check_task
 from draftscope_app.page.tasks import compare as compare_task
+from tests.conftest import byte_tokenizer
 
 SHORT = {"max_new_tokens": 8, "seed": 2}
 
@@ -220,13 +222,14 @@ def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
         compare_task.job(defaults() | {"prompt": " "}, known, 2048)
 
 
-def test_drafters_for_another_tokenizer_are_compared_only_without_a_draft_of_the_same() -> None:
-    through_text = [replace(choice(name, "gamma"), through_text=True) for name in ("slem", "made-up")]
-    others = [choice("plain"), *through_text]
-    controls = defaults() | {"prompt": "x"}
-    assert list(compare_task.job(controls, others, 2048).lanes) == ["plain", "slem", "made-up"]
-    job = compare_task.job(controls, [*others, choice("draft", "gamma")], 2048)
-    assert list(job.lanes) == ["plain", "draft"]
+def test_drafters_for_another_tokenizer_are_compared_only_where_the_draft_has_one(
+    pair: DecodingEngine,
+) -> None:
+    foreign = DecodingEngine(pair.target, None, pair.tokenizer, foreign=TextDraftModel(pair.draft, byte_tokenizer()))
+    detours = [{d.name for d in engine.drafters() if d.is_detour} for engine in (pair, foreign)]
+    assert detours == [{"slem", "tli"}, set()]
+    known = [choice("plain"), choice("draft", "gamma"), replace(choice("slem", "gamma"), is_detour=True)]
+    assert list(compare_task.job(defaults() | {"prompt": "x"}, known, 2048).lanes) == ["plain", "draft"]
 
 
 def test_the_shown_runs_drafter_and_rule_are_checked(pair: DecodingEngine) -> None:

@@ -184,9 +184,14 @@ class Part:
     note: str | None  # None: the same as before
 
     @property
-    def measuring(self) -> str:
-        """The progress in words."""
-        return "" if self.progress is None else self.progress.words
+    def waits(self) -> str:
+        """Why nothing of it can be shown yet: what is measured first, or what it waits for; empty once it has begun."""
+        if self.progress is not None:
+            return f"measuring {self.progress.words}"
+        if self.standing == "waiting":
+            return "waiting for the engine"
+        ahead = f", {self.place} ahead of you" if self.place else ""
+        return f"in the queue{ahead}" if self.standing == "queued" else ""
 
 
 async def follow(engine: Engine, answer: Answer, start: int = 0, keep_s: float = 0.0) -> AsyncIterator[Part]:

@@ -50,15 +50,14 @@ class Job(BaseModel):
 
 
 class RunJob(Job):
-    """A race of the lanes, then whole solo runs of each. A fork has one lane, and its events the name of the run that
-    it `joins`."""
+    """A race of the lanes, then whole solo runs of each. A fork has one lane, and its events the name of the run
+    that it leaves."""
 
     is_run, keeps_last = True, False
     kind: Literal["run"] = "run"
     steps: int | None = None  # rounds that may be decoded before a `Step`; None: all
     solo_repeats: int = 0
     fork_point: ForkPoint | None = None
-    joins: str = ""
 
 
 class RaceJob(Job):
@@ -119,7 +118,14 @@ class LoadJob(Job):
     points: tuple[int, ...]  # requests at once
 
 
-AnyJob = RunJob | RaceJob | InsideJob | CompareJob | CheckJob | AdviseJob | AuditJob | LoadJob
+class ExperimentJob(Job):
+    """Commands of the command line run, in processes of their own."""
+
+    kind: Literal["experiment"] = "experiment"
+    name: str
+
+
+AnyJob = RunJob | RaceJob | InsideJob | CompareJob | CheckJob | AdviseJob | AuditJob | LoadJob | ExperimentJob
 
 # Page -> engine process.
 
@@ -185,7 +191,7 @@ class DrafterChoice:
     why_not: str
     uses: tuple[str, ...]
     usual: bool = False  # what drafts where none is named
-    through_text: bool = False  # by a model of any tokenizer
+    is_detour: bool = False  # drafts through text though the draft has the target's tokenizer
 
     @property
     def is_typed(self) -> bool:

@@ -91,7 +91,7 @@ def _choices(engine: DecodingEngine) -> Iterator[DrafterChoice]:
     usual = default_drafter(engine)
     for d in engine.drafters():
         yield DrafterChoice(
-            d.name, d.title, d.exact, d.available, d.why_not, d.uses, usual=d.name == usual, through_text=d.through_text
+            d.name, d.title, d.exact, d.available, d.why_not, d.uses, usual=d.name == usual, is_detour=d.is_detour
         )
 
 

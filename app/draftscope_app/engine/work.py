@@ -14,12 +14,14 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Cancelled, Steps
 from draftscope.trace.events import AnyEvent, Record, Round
+from draftscope_app.engine.commands import experimented
 from draftscope_app.engine.jobs import (
     AdviseJob,
     AnyJob,
     AuditJob,
     CheckJob,
     CompareJob,
+    ExperimentJob,
     InsideJob,
     LoadJob,
     RaceJob,
@@ -93,6 +95,7 @@ def steps_of(engine: DecodingEngine, job: AnyJob, watch: Watch = lambda: None) -
 
 def _steps(engine: DecodingEngine, job: AnyJob, watch: Watch) -> Steps[Said, None]:
     from draftscope.advise.advise import advised
+    from draftscope.claims.experiments import named
     from draftscope.measure.check import checked
     from draftscope.measure.compare import compare
 
@@ -105,6 +108,8 @@ def _steps(engine: DecodingEngine, job: AnyJob, watch: Watch) -> Steps[Said, Non
             yield from checked(engine, next(iter(job.lanes.values())), job.samples)
         case AdviseJob():
             yield from advised(engine, job.wish, watch)
+        case ExperimentJob():
+            yield from experimented(named(job.name))
         case RaceJob() | InsideJob() | AuditJob() | LoadJob():
             yield from _ask_servers(engine, job)
 
@@ -113,7 +118,7 @@ def _run(engine: DecodingEngine, job: RunJob) -> Steps[Said, None]:
     from draftscope.decode.race import race, solo_runs, verify_costs
     from draftscope.measure.ties import parted
 
-    run, lanes = job.joins or job.id, job.lanes
+    run, lanes = (job.fork_point and job.fork_point.run) or job.id, job.lanes
     runs = []
     for name, settings in lanes.items():
         opening = engine.opening(job.prompt, settings, run=run, lane=name, fork_point=job.fork_point)

@@ -82,7 +82,7 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
     FileListeners(shared, widgets).attach()
     AdviceListeners(shared, widgets.advice, widgets.verdict).attach(resumed)
     widgets.hardware.attach()
-    ExperimentListeners(widgets.experiments).attach()
+    ExperimentListeners(shared, widgets.experiments).attach(resumed)
     EngineListeners(shared, widgets).attach(demo)
 
 

@@ -4,14 +4,6 @@ import { html, nothing } from "../vendor/lit-html.js";
 import { askHost, pressStop, say } from "./host.js";
 import { smallButton } from "./templates.js";
 
-/** How an answer stands before there is anything of it; empty once it has begun. `measuring`: what is measured first. */
-export function queueWords({ state, place, measuring }) {
-  if (measuring) return `measuring ${measuring}`;
-  if (state === "waiting") return "waiting for the engine";
-  if (state !== "queued") return "";
-  return place > 0 ? `in the queue, ${place} ahead of you` : "in the queue";
-}
-
 export class Task {
   constructor(kind, words) {
     this.kind = kind;
@@ -42,7 +34,7 @@ export class Task {
     const { running, answer, words } = this;
     return html`<div class="controls">
       ${smallButton(words, () => this.ask(), !able || running)} ${running ? smallButton("Cancel", pressStop) : nothing}
-      <span class="stated" role="status">${running ? queueWords(answer) || progress(answer) : over}</span>
+      <span class="stated" role="status">${running ? answer.waits || progress(answer) : over}</span>
     </div>`;
   }
 }

@@ -1,7 +1,7 @@
 // <draftscope-instrument>: the one element that hosts it all, in an open shadow root.
 //
-// `feed(text)` takes a JSON delta: {"seq", "run", "ev": [events], "source", "paced", "state", "place", "measuring",
-// "note"}. A run replaces what is shown only when its first event arrives, so a refused run leaves the page as it was.
+// `feed(text)` takes a JSON delta: {"seq", "run", "ev": [events], "source", "paced", "state", "waits", "note"}.
+// A run replaces what is shown only when its first event arrives, so a refused run leaves the page as it was.
 
 import { fromAddress, setInAddress } from "../base/address.js";
 import { h, remark } from "../base/dom.js";
@@ -315,8 +315,7 @@ export class Instrument extends HTMLElement {
   take(delta) {
     this.state = delta.state || this.state;
     if (delta.state === "done" && delta.run === this.waiting?.run) this.awaiting = false; // stopped before it began
-    this.place = delta.place || 0;
-    this.measuring = delta.measuring || "";
+    this.waits = delta.waits || "";
     const events = delta.ev || [];
     if (events.length && this.waiting && this.waiting.run === delta.run) this.begin();
     if (events.length && delta.run !== this.shownRun) return;

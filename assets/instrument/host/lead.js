@@ -4,7 +4,6 @@ import { h } from "../base/dom.js";
 import { DOORS, doorNow } from "./doors.js";
 import { settingsChanged } from "./page.js";
 import { draftLane } from "../base/store.js";
-import { queueWords } from "../base/task.js";
 import { demoWords, provenance } from "../run/provenance.js";
 import { basisWords, sentence } from "../run/sentence.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
@@ -46,27 +45,26 @@ export class Lead {
     return `${this.badge} · ${this.what.title} · Draftscope`;
   }
 
-  /** `state` is the engine's, `place` the one in its queue, `measuring` what must be measured before the run begins.
-   *  While a run is `awaiting` its beginning, the old is greyed. */
-  paintStatus(store, transport, state, { place, awaiting, measuring }) {
+  /** `state` is the engine's, `waits` why the run has not begun, in words. While a run is `awaiting` its beginning, the
+   *  old is greyed. */
+  paintStatus(store, transport, state, { awaiting, waits }) {
     const lead = draftLane(store) || store.lanes[0];
     const start = lead?.start;
     const recorded = store.source === "recorded";
-    const doing =
-      queueWords({ state, place, measuring }) || (recorded && state === "running" ? "" : (DOING[state] ?? ""));
+    const doing = waits || (recorded && state === "running" ? "" : (DOING[state] ?? ""));
     const changed = state && state !== "done" ? [] : settingsChanged(start);
     this.badge = badgeWords(recorded, state, transport);
     this.what.title = start ? provenance(start) : "";
     this.root.classList.toggle("stale", Boolean(awaiting));
     render(DOORS[doorNow()], this.aim);
     render(this.what.title, this.what);
-    render(doing ? `${doing}${measuring ? "" : " …"}` : nothingYet(), this.empty);
+    render(doing ? `${doing}${waits ? "" : " …"}` : nothingYet(), this.empty);
     const facts = html`
       <span class="badge ${recorded ? "recorded" : ""}" title=${recorded ? CHOSEN : nothing} ?hidden=${!lead}
         >${this.badge}</span
       >
       <span class="demo">${start ? demoWords(start) : ""}</span>
-      <span class="doing">${doing && `· ${doing}${awaiting && !measuring ? " …" : ""}`}</span
+      <span class="doing">${doing && `· ${doing}${awaiting && !waits ? " …" : ""}`}</span
       ><span class="badge changed" role="status" ?hidden=${!changed.length}
         >${changed.length ? `changed: ${changed.join(", ")}; press Run` : ""}</span
       >

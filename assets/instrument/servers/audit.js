@@ -2,7 +2,6 @@
 // (engine/draftscope/servers/audit/progress.py), which come wave by wave.
 
 import { counted, formatFigure, formatMs } from "../base/format.js";
-import { queueWords } from "../base/task.js";
 import { scrollable, table, tableRow } from "../draw/tables.js";
 import { html, nothing, svg } from "../vendor/lit-html.js";
 
@@ -60,8 +59,7 @@ const exampleOf = ({ prompt, text }) =>
   </div>`;
 
 function progressWords(audit, answer, running) {
-  const queued = running && queueWords(answer);
-  if (queued) return queued;
+  if (running && answer.waits) return answer.waits;
   const at = `T ${audit.temperature} · a difference is called clear at ${formatFigure(audit.needed)} nats of evidence: a false alarm once in ${Math.round(1 / audit.false_alarm).toLocaleString("en")}, however often one looks`;
   if (!audit.texts) return running ? `comparing greedy texts${audit.temperature ? " first" : ""} · ${at}` : at;
   return `${counted(audit.texts, "sample")} of at most ${audit.samples}, ${formatMs(1000 * audit.seconds)} · ${at}`;

@@ -1,7 +1,6 @@
 // The card of a load test: speed against the first server with the prediction beside it, one other measure, a table.
 
 import { counted, formatFigure, formatMs, formatProb } from "../base/format.js";
-import { queueWords } from "../base/task.js";
 import { choice, smallButton } from "../base/templates.js";
 import { saveFile } from "../draw/pictures.js";
 import { scrollable, table } from "../draw/tables.js";
@@ -100,8 +99,7 @@ function progressWords(curve, answer, running) {
     return points.length < all
       ? `stopped after ${points.length} of ${counted(all, "point")} · ${conditions}`
       : `${counted(all, "point")} · ${conditions}${curve.created ? ` · ${curve.created.slice(0, 10)}` : ""}`;
-  const queued = answer && queueWords(answer);
-  if (queued) return queued;
+  if (answer?.waits) return answer.waits;
   return `point ${points.length + 1} of ${all} · ${conditions}`;
 }
 

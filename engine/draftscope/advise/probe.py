@@ -19,7 +19,7 @@ from draftscope.advise.candidates import Candidate, implied, largest, smallest
 from draftscope.advise.observed import Observed, PromptRounds
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps
-from draftscope.decode.availability import refuse_unavailable
+from draftscope.decode.availability import is_detour, refuse_unavailable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Session, Step
 from draftscope.drafters import DrafterInfo
@@ -223,5 +223,5 @@ def able(engine: DecodingEngine, names: Sequence[str] = ()) -> list[DrafterInfo]
 
 
 def _servable(engine: DecodingEngine, info: DrafterInfo) -> bool:
-    through_text = info.needs_text_draft and engine.foreign is None
-    return info.exact and not info.synthetic and not through_text and not {"typed", "arms"} & set(info.uses)
+    fits = info.exact and not info.synthetic and not is_detour(engine, info)
+    return fits and not {"typed", "arms"} & set(info.uses)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.claims import charts
 from draftscope.claims.charts import Chart
 from draftscope.claims.claim import Claim
@@ -72,3 +73,11 @@ EXPERIMENTS = (
 def find(name: str) -> Experiment | None:
     """An experiment by its name."""
     return next((experiment for experiment in EXPERIMENTS if experiment.name == name), None)
+
+
+def named(name: str) -> Experiment:
+    """The same. Raises `DraftscopeError` where there is none of that name."""
+    experiment = find(name)
+    if experiment is None:
+        raise DraftscopeError(f"There is no experiment {quoted(name)}; choose one of the list.")
+    return experiment

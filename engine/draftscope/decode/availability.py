@@ -24,7 +24,7 @@ class Availability:
     why_not: str
     paper: str
     uses: tuple[str, ...]
-    through_text: bool = False  # drafts by a model of any tokenizer
+    is_detour: bool = False
     unchecked: bool = False  # of another package, and `check` has not passed on this target: `exact` is its word
 
 
@@ -51,9 +51,15 @@ def _availability(pair: LoadedPair, info: DrafterInfo) -> Availability:
         why_not="" if problem is None else problem.why,
         paper=info.paper,
         uses=info.uses,
-        through_text=info.needs_text_draft,
+        is_detour=is_detour(pair, info),
         unchecked=is_unchecked(info, pair.target.digest),
     )
+
+
+def is_detour(pair: LoadedPair, info: DrafterInfo) -> bool:
+    """Whether it drafts through text though the draft has the target's tokenizer: it can be chosen, but is measured
+    beside no others."""
+    return info.needs_text_draft and pair.foreign is None
 
 
 def refuse_unavailable(pair: LoadedPair, info: DrafterInfo) -> None:

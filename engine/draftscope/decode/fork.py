@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 class ForkPoint:
     """Lane `lane` is left in its round `round`, after `token_ids`: all that it had written until then.
 
-    If `forced`, it never wrote the last of them: the reader chose that token where the lane had another one.
+    If `forced`, it never wrote the last of them: the reader chose that token where the lane had another one. `run` is
+    the lane's, empty where nobody shows it.
     """
 
     lane: str
     round: int
     token_ids: tuple[int, ...]
     forced: bool = False
+    run: str = ""
 
     def tokens_for(self, vocabulary: int, eos: Collection[int]) -> list[int]:
         """The tokens that the fork starts with. Raises `DraftscopeError` if no text of a target with this vocabulary

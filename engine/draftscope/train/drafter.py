@@ -235,7 +235,7 @@ def _trials(training: DrafterTraining, student: Any, folder: Path, tried: list[P
         return []
     is_head, device = isinstance(student, Head), training.settings.device
     heads, draft = ([f"{training.kind}:{folder}"], None) if is_head else ([], folder)
-    longest = student.config.heads if training.kind == "medusa" else math.inf
+    longest = student.max_draft if is_head else math.inf
     plan = replace(figures.TRIALS, gammas=tuple(gamma for gamma in figures.TRIALS.gammas if gamma <= longest))
     with load(training.target, draft, device=device, heads=heads, threads=training.threads) as engine:
         return trials(engine, training.kind, tried, plan)

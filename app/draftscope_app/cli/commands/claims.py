@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json as jsonlib
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +13,7 @@ from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.machine import machine_words
+from draftscope.base.steps import last
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes, whole
@@ -91,14 +91,9 @@ def run_commands(claims: Iterable[Claim], root: Path, seconds: float, say: Calla
         say(f"Running {command} ...")
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            asyncio.run(_wait_for(command, folder, left))
+            last(commands.running(command, folder, left))
         except DraftscopeError as error:
             say(str(error))
-
-
-async def _wait_for(command: str, folder: Path, seconds: float) -> None:
-    async for _ in commands.running(command, folder, seconds):
-        pass
 
 
 def _chosen(number: int | None) -> Sequence[Claim]:

@@ -25,12 +25,6 @@ OBJECTIVES = {
 LOOKS = 12  # at the runs, whose intervals are drawn
 
 
-def waiting(place: int) -> Markup:
-    """Before it begins."""
-    queue = f" {count(place, 'run')} before it." if place else ""
-    return notes.progress(f"Waiting for the engine.{queue}", None)
-
-
 def stopped() -> Markup:
     return Markup('<p role="status">Stopped before there was an answer; nothing was decided.</p>')
 

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
 from draftscope.base.machine import machine_words
 from draftscope.claims.experiments import Experiment
-from draftscope_app.page import notes
+from draftscope_app.engine.commands import Measured
 from draftscope_app.page.claims.view import OPEN, SHORT
 from draftscope_app.reports.render import render
 
 Values = Mapping[str, Any]  # what `draftscope claims --save` writes
-SLOWER = 1.25  # times the expected duration: then it is said
-
-
-@dataclass(frozen=True)
-class LocalResult:
-    """What this server measured: the values that `draftscope claims --save` would write, how long it took, and the
-    benchmarks' notes on what they left out."""
-
-    values: Values
-    seconds: float
-    notes: Sequence[str] = ()
 
 
 def chart_of(experiment: Experiment, saved: Values) -> Values | None:
@@ -39,7 +27,7 @@ def about(experiment: Experiment, saved: Values) -> Markup:
     return _about(experiment, saved, _missing(experiment), "Measured on")
 
 
-def about_local(experiment: Experiment, result: LocalResult, saved: Values) -> Markup:
+def about_local(experiment: Experiment, result: Measured, saved: Values) -> Markup:
     """The same for what was measured here; the shipped verdict comes last, to compare."""
     missing = "The commands ran here, but their results hold too few texts for a chart: texts that loop do not count."
     claim = _claim(experiment, saved)
@@ -56,18 +44,6 @@ def how_long(experiment: Experiment, most: float) -> str:
         f"Measures the embedded models. Takes about {expected} on two idle cores and is stopped after "
         f"{duration(most)}. Do not run anything else on this page meanwhile: it would disturb the measurement."
     )
-
-
-def progress(experiment: Experiment, at: int, spent: float, most: float) -> Markup:
-    """While it runs: `at` is the index of the command that runs now, `spent` are the seconds of all."""
-    many = f" {at + 1} of {len(experiment.commands)}" if len(experiment.commands) > 1 else ""
-    expected = experiment.expected_s
-    left = f"about {duration(expected - spent)} left" if spent < expected else "almost done"
-    if spent > SLOWER * expected:
-        left = f"slower than on two idle cores; it is stopped after {duration(most)}"
-    said = f"Running command{many}: {duration(spent)} so far, {left}."
-    shown = Markup("{} <code>{}</code>").format(said, experiment.commands[at])
-    return notes.progress(shown, min(spent / expected, 0.97))
 
 
 def duration(seconds: float) -> str:

@@ -21,10 +21,6 @@ from draftscope_app.page.runs.feed import note
 from draftscope_app.page.shared import PRIVATE, Shared
 
 TREES = (opening.TREE["drafter"], opening.CHAT_TREE["drafter"])  # of the page's opening: for a text, for a chat
-STAND_INS = {  # the nearest drafter where one cannot run
-    "draft": "eagle3", "sampled-tree": "eagle3-sampled-tree", "topk-tree": "eagle3-tree", "sequoia": "eagle3-sequoia",
-}  # fmt: skip
-STAND_INS |= {other: name for name, other in STAND_INS.items()}
 
 
 class EngineListeners:
@@ -98,10 +94,12 @@ class EngineListeners:
 
 
 def able(drafter: str, known: Sequence[DrafterChoice]) -> str:
-    """That drafter if it can run with the models that are loaded, else one that can, if possible a similar one."""
-    others = [d.name for d in known if d.available and d.name != "plain" and not d.is_typed]
-    usual = [d.name for d in known if d.usual]
-    return next((name for name in (drafter, STAND_INS.get(drafter), *usual, *others) if name in others), drafter)
+    """That drafter if it can run with the models that are loaded, else the first that can and reads the same settings,
+    else the usual one."""
+    others = [d for d in known if d.available and d.name != "plain" and not d.is_typed]
+    read = {d.uses for d in known if d.name == drafter}
+    nearest = sorted(others, key=lambda d: (d.name != drafter, d.uses not in read, not d.usual))
+    return nearest[0].name if nearest else drafter
 
 
 def engine_message(status: EngineStatus) -> str:

@@ -19,7 +19,7 @@ from draftscope_app.engine.sessions import Visitor
 
 
 def delta(seq: int, run: str, lines: Iterable[str], **more: Any) -> str:
-    """One delta of a run. `more`: source, paced, state, place, measuring, note, whole."""
+    """One delta of a run. `more`: source, paced, state, waits, note, whole."""
     rest = "".join(f", {json.dumps(name)}: {json.dumps(value)}" for name, value in more.items())
     return f'{{"seq": {seq}, "run": {json.dumps(run)}, "ev": [{",".join(lines)}]{rest}}}'
 
@@ -51,6 +51,6 @@ async def stream(engine: Engine, visitor: Visitor, answer: Answer, start: int | 
         more = {} if begun and part.note is None else {"note": part.note or ""}
         begun = True
         yield delta(
-            part.start, answer.log.run, part.lines, source="live", paced=paced, state=part.standing, place=part.place,
-            measuring=part.measuring, **more,
+            part.start, answer.log.run, part.lines, source="live", paced=paced, state=part.standing, waits=part.waits,
+            **more,
         )  # fmt: skip

@@ -57,10 +57,8 @@ def job(fork: ForkRequest, events: Sequence[AnyEvent]) -> RunJob:
     seed = (start.seed + len(lanes)) % 2**63
     values = dict(start.settings) | {"seed": seed, "max_new_tokens": left}
     name = f"fork {sum(1 for lane in lanes if lane.startswith('fork ')) + 1}"
-    fork_point = ForkPoint(fork.lane, fork.round, given, fork.token is not None)
-    return RunJob(
-        id=new_id(), prompt=start.prompt, lanes={name: Settings.of(**values)}, fork_point=fork_point, joins=start.run
-    )
+    fork_point = ForkPoint(fork.lane, fork.round, given, fork.token is not None, start.run)
+    return RunJob(id=new_id(), prompt=start.prompt, lanes={name: Settings.of(**values)}, fork_point=fork_point)
 
 
 def _before(fork: ForkRequest, recorded: Sequence[AnyEvent]) -> list[int]:

@@ -23,7 +23,7 @@ from draftscope_app.page import bundle, notes
 from draftscope_app.page.advice import view
 from draftscope_app.page.advice.form import ALL_KINDS, MAX_S, MIN_S, UNDECIDED, AdviceForm, VerdictCard
 from draftscope_app.page.shared import PRIVATE, Shared
-from draftscope_app.page.tasks.task import TaskListeners, Values
+from draftscope_app.page.tasks.task import TaskListeners, Values, stands
 from draftscope_app.reports.advice_map import drawn, what_if
 from draftscope_app.reports.advice_page import page
 
@@ -81,7 +81,7 @@ class AdviceListeners:
         events = [json.loads(line) for line in answer.lines]
         if not answer.over:
             note = notes.muted(answer.note) if answer.note else ""
-            return self._shown(_progress(part) + note, view.partial(events), running=True)
+            return self._shown(stands(part) + note, view.partial(events), running=True)
         if report := events[-1].get("report") if events else None:
             return self._shown(view.measured(report), view.answer(report), answer=(report, _saved(report)))
         return self._shown(notes.refused(str(answer.note)) if answer.refused else view.stopped(), UNDECIDED)
@@ -98,13 +98,6 @@ class AdviceListeners:
         save = gr.update(value=file, visible=file is not None)
         buttons = [gr.update(interactive=not running), gr.update(interactive=running)]
         return [progress, *buttons, verdict, save, report, gr.update(visible=False)]
-
-
-def _progress(part: Part) -> str:
-    if part.standing in ("queued", "waiting"):
-        return view.waiting(part.place)
-    words = f"Measuring {part.measuring}".rstrip()
-    return notes.progress(f"{words}.", part.progress.share or None if part.progress else None)
 
 
 def _saved(report: view.Report) -> str:

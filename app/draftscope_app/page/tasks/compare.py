@@ -16,9 +16,9 @@ def job(controls: Controls, drafters: Sequence[DrafterChoice], max_tokens: int) 
     """Plain decoding and every available drafter, each with those of these settings that it reads."""
     if not controls["prompt"].strip():
         raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
-    able = [d for d in drafters if d.available and d.name != "plain" and (not d.is_typed or controls["typed"])]
-    if any(d.name == "draft" for d in able):  # the draft has the target's tokenizer
-        able = [d for d in able if not d.through_text]
+    able = [d for d in drafters if d.available and not d.is_detour and d.name != "plain"]
+    if not controls["typed"]:
+        able = [d for d in able if not d.is_typed]
     if not able:
         raise DraftscopeError("There is no drafter to compare yet; wait until the engine has loaded its models.")
     chosen = {d.name: lanes({**controls, "drafter": d.name}, d, max_tokens) for d in able}

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import gradio as gr
+from markupsafe import Markup
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.answers import Answer, Part, follow
 from draftscope_app.engine.jobs import AnyJob, new_id
+from draftscope_app.page import notes
 from draftscope_app.page.runs.feed import note
 from draftscope_app.page.shared import PRIVATE, Shared
 
@@ -52,8 +54,7 @@ class InstrumentTask:
         delta. The events are passed on as the engine wrote them."""
         about = dict(self.about(answer.job)) | {"created": answer.created}
         why = answer.note if answer.refused else ""
-        stands = {"state": part.standing, "place": part.place, "measuring": part.measuring}
-        head = json.dumps(stands | {"about": about, "note": why or ""})[:-1]
+        head = json.dumps({"state": part.standing, "waits": part.waits, "about": about, "note": why or ""})[:-1]
         aside = "" if part.note is None or answer.refused else f', "note": {json.dumps(part.note)}'
         lines = ",".join(line for line in answer.lines if line)
         return f'{{"seq": {json.dumps(new_id())}, {json.dumps(self.kind)}: {head}, "ev": [{lines}]}}{aside}}}'
@@ -98,6 +99,12 @@ class TaskListeners:
         keep_s = self.shared.visitors.of(session).keep_s
         async for part in follow(self.shared.admission.engine, answer, 0, keep_s):
             yield await asyncio.to_thread(self.task.show, answer, part)
+
+
+def stands(part: Part) -> Markup:
+    """Of an answer that is not over: what it waits for or measures, above a bar."""
+    words = part.waits or "measuring"
+    return notes.progress(f"{words[0].upper()}{words[1:]}.", part.progress.share or None if part.progress else None)
 
 
 def sent_by(event: gr.EventData) -> Any:

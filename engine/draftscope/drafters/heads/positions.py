@@ -36,11 +36,11 @@ class PositionSource(ABC):
     """Where the distributions come from: one for each of the next positions."""
 
     name: str
-    most: int  # positions that it predicts
 
     def __init__(self, head: Head, parts: Parts[DrafterOptions], capacity: int) -> None:
         self.layers = head.layers
         self._head = head
+        self.max_draft = head.max_draft
         self._sampling = parts.sampling
         self._cache = head.cache(parts.batch, capacity)
 
@@ -91,7 +91,6 @@ class MedusaSource(PositionSource):
     def __init__(self, head: Head, parts: Parts[DrafterOptions]) -> None:
         assert isinstance(head, Medusa)
         super().__init__(head, parts, 1)  # a cache that nothing is written to
-        self.most = head.config.heads
         self._state: Tensor | None = None  # [B, 1, H]
 
     def begin(self, prompts: Sequence[list[int]], states: Tensor) -> None:
@@ -130,7 +129,6 @@ class BlockSource(PositionSource):
     def __init__(self, head: Head, parts: Parts[DrafterOptions]) -> None:
         assert isinstance(head, Block)
         super().__init__(head, parts, parts.capacity + head.config.size)
-        self.most = head.config.size - 1
         self._block = head
         self._rows = [0] * parts.batch  # committed features in the cache, each at its own position
         self._pending_features: PendingFeatures | None = None
@@ -232,7 +230,7 @@ class PositionsChain(Drafter):
     def __init__(self, parts: Parts[ChainOptions], source: PositionSource) -> None:
         self.layers = source.layers
         self._source = source
-        self._gamma = min(parts.options.gamma, source.most)
+        self._gamma = int(min(parts.options.gamma, source.max_draft))
         self._draws = not parts.sampling.greedy
         self._device = parts.device
         self._lengths = lengths_of(parts.options, parts.cost, self._gamma, parts.batch)
@@ -310,7 +308,7 @@ class PositionsTree(Drafter):
         self._source.begin(prompts, features)
 
     def propose(self, state: State, depth: int) -> DraftTree:
-        began, count = perf_counter(), min(self._options.tree_depth, self._source.most)
+        began, count = perf_counter(), int(min(self._options.tree_depth, self._source.max_draft))
         width, batch, nodes = self._width, len(state.texts), self._options.tree_nodes
         paths = tuple(sparse_tree(count, width, nodes)) if self._sparse else ()
         plan = rank_plan((paths,) * batch, width, count, self._device) if paths else None

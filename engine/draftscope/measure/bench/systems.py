@@ -13,6 +13,7 @@ from typing import Any
 from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import LOSSY
+from draftscope.decode.availability import is_detour
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.options import TreeShape
 from draftscope.drafters.settings import Settings
@@ -175,10 +176,7 @@ def drafter_systems(engine: DecodingEngine, plan: BenchPlan) -> tuple[list[Syste
     that draft through text although the draft has the target's tokenizer.
     """
     known = drafters.known()
-    through_text = engine.foreign is not None
-    sensible = [
-        name for name, info in known.items() if not info.synthetic and (through_text or not info.needs_text_draft)
-    ]
+    sensible = [name for name, info in known.items() if not info.synthetic and not is_detour(engine, info)]
     names = plan.drafters or sensible
     named = [info for info in engine.drafters() if info.name in names]
     able = [info for info in named if info.available and "typed" not in info.uses]

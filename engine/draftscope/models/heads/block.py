@@ -56,6 +56,7 @@ class Block(Head):
     def __init__(self, config: BlockConfig, shared: SharedWeights) -> None:
         super().__init__(shared, config.own_weights, config.shape.hidden, config.layers, config.depth)
         self.config = config
+        self.max_draft = config.size - 1
         shape = config.shape
         self.fc = nn.Linear(len(config.layers) * shared.hidden, shape.hidden, bias=False)
         self.hidden_norm = nn.RMSNorm(shape.hidden, shape.eps)

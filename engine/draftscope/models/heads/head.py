@@ -6,6 +6,7 @@ distribution; `to_target` then maps that distribution to the target's vocabulary
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,7 @@ class Head(nn.Module, ABC):
     """
 
     d2t: Tensor | None  # [D], only if its vocabulary is a subset of the target's
+    max_draft: float = math.inf  # tokens that it can guess in a round
 
     def __init__(
         self, shared: SharedWeights, weights: OwnWeights, hidden: int, layers: tuple[int, ...], depth: int

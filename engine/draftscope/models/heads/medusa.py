@@ -42,6 +42,7 @@ class Medusa(Head):
     def __init__(self, config: MedusaConfig, shared: SharedWeights) -> None:
         super().__init__(shared, SHARES_ALL, shared.hidden, (shared.layers,), depth=0)
         self.config = config
+        self.max_draft = config.heads
         heads, hidden = range(config.heads), shared.hidden
         self.blocks = nn.ModuleList(
             nn.ModuleList(nn.Linear(hidden, hidden, bias=config.bias) for _ in range(config.blocks)) for _ in heads
