@@ -46,7 +46,8 @@ class Company:
         return self.others - max(0, self.cores - self.threads) > LACKED
 
     def __str__(self) -> str:
-        return f"other processes kept {self.others:.1f} of {self.cores} cores busy, and {self.threads} were needed"
+        needed = "1 was" if self.threads == 1 else f"{self.threads} were"
+        return f"other processes kept {self.others:.1f} of {self.cores} cores busy, and {needed} needed"
 
 
 def cores() -> int:
