@@ -158,7 +158,7 @@ def made_calibration(**changes: object) -> Calibration:
     ]
     verify += [Verify(width=1, batch=1, context=s, ms=4 + 0.01 * (s - 100)) for s in (50, 300)]
     measured_for = MeasuredFor(
-        target="t", target_hash="1", draft="d", draft_hash="2", ballast="", forward="", device="CPU", dtype="float32",
+        target="t", target_hash="1", draft="d", draft_hash="2", emulates="", forward="", device="CPU", dtype="float32",
         threads=1, torch="2", transformers="5", draftscope="0",
     )  # fmt: skip
     plain = [Drafting(batch=1, step=0.0, overhead=1.0, accept_step=0.0)]

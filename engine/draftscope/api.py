@@ -332,9 +332,9 @@ def load(settings: LoadCall) -> Engine:
     float16 or stored (quantised weights as they are), `device` auto, cpu or cuda.
 
     `device_map` spreads the target over all devices ('auto'); the draft lies where the target's inputs go. `revision`
-    and `draft_revision` (of the first draft) are branches, tags or commits on the hub. `progress` shows bars. `ballast`
-    names a pair of real shapes whose cost target and drafts get (`draftscope.models.forward.ballast.PAIRS`); the tokens
-    stay the same.
+    and `draft_revision` (of the first draft) are branches, tags or commits on the hub. `progress` shows bars. `emulate`
+    names a pair of real shapes whose cost target and drafts get (`draftscope.models.forward.emulated_size.PAIRS`);
+    the tokens stay the same.
 
     On a CPU this sets torch's number of threads, which is the whole process's: to `threads`, or if that is None to the
     number with which this target's forward is fastest, leaving `spare_cores`. `Engine.close`, or leaving a `with` block

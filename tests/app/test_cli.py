@@ -56,12 +56,12 @@ METRICS = {
 LOAD = LoadSettings(
     "here", "there", "float32", "cpu", 1, device_map="auto", revision="v1", draft_revision="v2",
     trust_remote_code=True, allow_pickle=True,
-    ballast="8b+1b", heads=("mtp:elsewhere", "eagle3-tree:over-there"),
+    emulate="8b+1b", heads=("mtp:elsewhere", "eagle3-tree:over-there"),
 )  # fmt: skip
 LOADING = (
     *("--target", "here", "--draft", "there", "--dtype", "float32", "--device", "cpu", "--threads", "1"),
     *("--device-map", "auto", "--revision", "v1", "--draft-revision", "v2", "--trust-remote-code", "--allow-pickle"),
-    *("--ballast", "8b+1b", "--head", "mtp:elsewhere", "--drafter", "eagle3-tree:over-there"),
+    *("--emulate", "8b+1b", "--head", "mtp:elsewhere", "--drafter", "eagle3-tree:over-there"),
 )
 SAMPLED = ("--temperature", "1", "--seed", "3", "--max-new-tokens", "24")
 

@@ -45,7 +45,7 @@ from tests.conftest import made_calibration
 
 COMMAND = (sys.executable, "-m", "draftscope_app.cli.main")
 LOADING = (
-    "--target", "--draft", "--dtype", "--device", "--threads", "--head", "--ballast", "--graphs", "--no-graphs",
+    "--target", "--draft", "--dtype", "--device", "--threads", "--head", "--emulate", "--graphs", "--no-graphs",
     "--revision", "--draft-revision", "--device-map", "--trust-remote-code", "--allow-pickle",
 )  # fmt: skip
 

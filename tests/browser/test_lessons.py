@@ -20,8 +20,8 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
-from draftscope.models.forward import ballast
-from draftscope.models.forward.ballast import BallastShape
+from draftscope.models.forward import emulated_size
+from draftscope.models.forward.emulated_size import EmulatedShape
 from draftscope.models.heads import save_head
 from draftscope.models.probe import probed
 from draftscope.servers.audit.plan import Plan
@@ -50,7 +50,7 @@ assert ORDER is not None
 TEXTS = "".join((FOLDER / "texts" / f"{name}.js").read_text(encoding="utf-8") for name in ORDER[1].split(", "))
 MAX_BYTES = 1_500_000
 SHORT = {"max_new_tokens": 40}
-TINY_PAIR = {name: BallastShape(name, 2, width, 2, 1, 16, 64, 64) for name, width in (("large", 64), ("little", 16))}
+TINY_PAIR = {name: EmulatedShape(name, 2, width, 2, 1, 16, 64, 64) for name, width in (("large", 64), ("little", 16))}
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,8 @@ def written(pair_folders: tuple[Path, Path], tmp_path_factory: pytest.TempPathFa
         patch.setattr(record_lessons, "SWEPT", small)
         patch.setattr(record_lessons, "RECORDED", short)
         for name, shape in TINY_PAIR.items():
-            patch.setitem(ballast.SHAPES, name, shape)
-        patch.setitem(ballast.PAIRS, record_lessons.BALLAST, tuple(TINY_PAIR))
+            patch.setitem(emulated_size.SHAPES, name, shape)
+        patch.setitem(emulated_size.PAIRS, record_lessons.LARGE, tuple(TINY_PAIR))
         command(arguments, standalone_mode=False)
     return out
 
@@ -396,8 +396,8 @@ def test_shipped_lessons_open_on_what_one_can_see(browser: Any, own_run: list[An
 
 
 def large_and_small(page: Alone) -> list[tuple[list[str], float]]:
-    """Of lesson 10's races on one text, as the pair is and with ballast: the chain's tokens, its speed against plain.
-    Checks what the lesson says and shows of them."""
+    """Of lesson 10's races on one text, as the pair is and with emulated sizes: the chain's tokens, its speed against
+    plain. Checks what the lesson says and shows of them."""
     told = list(walk(page, 10))
     at = next(i for i, text in enumerate(told) if text.startswith("Would a larger target gain more?"))
     page.ask(f"e => e.lessons.go({at})")
@@ -405,7 +405,7 @@ def large_and_small(page: Alone) -> list[tuple[list[str], float]]:
     rows = page.element.locator(".lesson .worth tbody tr")
     assert rows.count() == 2
     shown = [float(row.locator("b").inner_text().rstrip("×")) for row in rows.all()]
-    assert [each["ballast"] for each in page.ask("e => e.store.lanes[e.store.lanes.length - 1].start.models")] == (
+    assert [each["emulates"] for each in page.ask("e => e.store.lanes[e.store.lanes.length - 1].start.models")] == (
         rows.nth(1).locator("th").inner_text().split(" + ")
     )
     found: list[tuple[list[str], float]] = page.ask(
@@ -625,7 +625,7 @@ def test_a_hostile_recording_stays_text(
     audited: dict[str, list[AuditProgress]],
     tmp_path: Path,
 ) -> None:
-    runs = {name: hostile(events, ballast=False) for name, events in recorded.items()}
+    runs = {name: hostile(events, emulates=False) for name, events in recorded.items()}
     evil = {"verdict": EVIL, "program": EVIL, "different": True, "example": {"prompt": EVIL, "text": EVIL}}
     told = {name: [each.model_copy(update=evil) for each in audits] for name, audits in audited.items()}
     page = Alone(browser, taught(tmp_path / "run.html", own_run, runs, swept, told))

@@ -390,7 +390,7 @@ def test_jitter_and_prediction_are_the_engines_numbers(played: Any, pair: Decodi
 
 
 @pytest.mark.slow
-def test_ballast_and_a_chosen_acceptance_are_said_beside_every_speed(played: Any, pair: DecodingEngine) -> None:
+def test_emulated_sizes_and_a_chosen_acceptance_are_said_beside_every_speed(played: Any, pair: DecodingEngine) -> None:
     raw = [json.loads(line(event)) for event in race_of(pair, **CHAIN)]
 
     def marks_of(change: Any) -> tuple[list[str], str]:
@@ -399,7 +399,7 @@ def test_ballast_and_a_chosen_acceptance_are_said_beside_every_speed(played: Any
 
     def heavy(data: dict[str, Any]) -> dict[str, Any]:
         for model in data.get("models", []):
-            model["ballast"] = "8B-like"
+            model["emulates"] = "8B-like"
         return data
 
     def chosen(data: dict[str, Any]) -> dict[str, Any]:
@@ -408,8 +408,8 @@ def test_ballast_and_a_chosen_acceptance_are_said_beside_every_speed(played: Any
 
     assert marks_of(lambda data: data)[0] == []
     marks, basis = marks_of(heavy)
-    assert marks == ["ballast: 8B-like"] * 2
-    assert "with ballast (8B-like)" in basis
+    assert marks == ["emulated size: 8B-like"] * 2
+    assert "with an emulated size (8B-like)" in basis
     marks, basis = marks_of(chosen)
     assert marks == ["synthetic: chosen acceptance"]
     assert "chosen acceptance rate" in basis

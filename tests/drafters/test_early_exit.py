@@ -10,7 +10,7 @@ from transformers import LlamaForCausalLM
 from draftscope import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
-from draftscope.models.forward.ballast import BallastShape
+from draftscope.models.forward.emulated_size import EmulatedShape
 from draftscope.models.forward.lean import LeanLlama
 from draftscope.models.probe import probed
 from tests.conftest import letters, random_llama
@@ -87,8 +87,8 @@ def test_too_many_layers_are_one_sentence(pair: DecodingEngine, count: int) -> N
 
 def test_a_target_whose_layers_cannot_be_used_is_refused_at_once(pair: DecodingEngine) -> None:
     one, heavy = probed(random_llama(7, 258, layers=1), "one"), probed(random_llama(7, 258), "heavy")
-    heavy.add_ballast(BallastShape("small", 2, 48, 4, 2, 16, 96, 64))
-    for target, reason in ((one, "the target has one layer"), (heavy, "ballast has no layers to part")):
+    heavy.emulate(EmulatedShape("small", 2, 48, 4, 2, 16, 96, 64))
+    for target, reason in ((one, "the target has one layer"), (heavy, "an emulated size has no layers to part")):
         engine = DecodingEngine(target, None, pair.tokenizer)
         assert next(each.why_not for each in engine.drafters() if each.name == "early-exit") == reason
         with pytest.raises(DraftscopeError, match=f"'early-exit' cannot draft for '{target.name}': {reason}"):

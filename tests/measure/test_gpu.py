@@ -18,8 +18,8 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.findings import Finding
 from draftscope.measure.greedy import GreedySteps, GreedyTest, end_inside_a_block
 from draftscope.models.files import memory
-from draftscope.models.forward import ballast
-from draftscope.models.forward.ballast import BallastShape, pair_of
+from draftscope.models.forward import emulated_size
+from draftscope.models.forward.emulated_size import EmulatedShape, pair_of
 from tests.programs.gpu import __main__ as gpu
 from tests.programs.gpu import kernels, sections
 from tests.support import card
@@ -35,7 +35,7 @@ SMALL = gpu.Size(
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small shapes, short greedy texts, and no copies of large memory."""
     for name in ("1b", "8b"):
-        monkeypatch.setitem(ballast.SHAPES, name, BallastShape(name, 1, 16, 2, 1, 8, 24, 30))
+        monkeypatch.setitem(emulated_size.SHAPES, name, EmulatedShape(name, 1, 16, 2, 1, 8, 24, 30))
     monkeypatch.setattr(sections, "machine", lambda _: Machine(copy_gb_s=10.0, matmul_gflop_s=100.0))
     monkeypatch.setattr(kernels, "REPEATS", 1)
     for room in ("tests.programs.gpu.sections", "draftscope.measure.check"):
@@ -73,7 +73,7 @@ def assert_whole(folder: Path, few: set[str]) -> None:
     assert [(row["shape"], row["measured"]) for row in found["bandwidth"]] == [("1b", True), ("8b", True)]
     assert {row["system"] for row in found["drafters"]} >= {"plain", "draft, gamma 4", "transformers-generate"}
     assert [row["drafter"] for row in found["ties"]] == ["draft"]
-    assert found["ballast"][0]["drafter"] == "draft"
+    assert found["emulated sizes"][0]["drafter"] == "draft"
     written = (folder / "gpu.md").read_text()
     assert all(f"## {name}\n" in written for name in found)
     assert (folder / "story-T0" / "bench.md").exists() and (folder / "story-T1" / "bench.md").exists()
@@ -84,10 +84,10 @@ def assert_whole(folder: Path, few: set[str]) -> None:
 def test_the_suite_runs_on_a_card(few: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything but the loading of files: with graphs, two devices and all that a card refuses."""
 
-    def loaded(*_: object, device: str, dtype: str = "", graphs: bool = True, ballast: str = "") -> DecodingEngine:
+    def loaded(*_: object, device: str, dtype: str = "", graphs: bool = True, emulate: str = "") -> DecodingEngine:
         engine = small_pair(device)
-        for model, shape in zip(engine.models, pair_of(ballast), strict=True) if ballast else ():
-            model.add_ballast(shape)
+        for model, shape in zip(engine.models, pair_of(emulate), strict=True) if emulate else ():
+            model.emulate(shape)
         for each in (*engine.models, *(head.network for head in engine.heads.values())) if graphs else ():
             each.record_graphs()
         return engine
@@ -215,9 +215,9 @@ def test_the_ratio_of_two_labs_is_that_of_the_medians_after_a_warm_up(monkeypatc
     assert row["propose eager / graphs"] == 2.5
 
 
-def test_the_ratio_with_ballast_is_that_of_the_medians_after_a_warm_up() -> None:
+def test_the_ratio_with_emulated_sizes_is_that_of_the_medians_after_a_warm_up() -> None:
     engine: Any = Clocked(1000, 1, 10, 30, 40, 50, 20, 60)  # plain and drafter in turn
-    (row,) = sections.ballast(lambda _: engine, ["8b+1b"], 4, 3, LATE)
+    (row,) = sections.emulated_sizes(lambda _: engine, ["8b+1b"], 4, 3, LATE)
     assert (row["plain tokens/s"], row["ratio to plain"]) == (20, 2.5)
 
 
@@ -235,7 +235,7 @@ def test_a_shape_that_does_not_fit_is_modelled(pair: DecodingEngine, monkeypatch
     (row,) = sections.bandwidth(lambda: pair, ["8b"], 4, LATE)
     assert row["measured"] is False and row["why"] == "too large"
     assert row["tokens/s"] == pytest.approx(10.0 / row["GB a token"])
-    assert list(sections.ballast(lambda _: refuse() or pair, ["8b+1b"], 4, 1, LATE)) == [
+    assert list(sections.emulated_sizes(lambda _: refuse() or pair, ["8b+1b"], 4, 1, LATE)) == [
         {"pair": "8b+1b", "why": "too large"}
     ]
 

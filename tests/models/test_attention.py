@@ -25,7 +25,7 @@ from draftscope.models.cache import masks
 from draftscope.models.cache.masks import Reach, attention_mask, common_of, with_common
 from draftscope.models.cache.slots import SlotCache, SlotTable
 from draftscope.models.forward import attention, graphs
-from draftscope.models.forward.ballast import Ballast, BallastShape
+from draftscope.models.forward.emulated_size import EmulatedShape, EmulatedSize
 from draftscope.models.heads.layer import Attention, HeadShape
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
@@ -319,12 +319,12 @@ def test_keys_and_values_are_read_once_for_all_rows_and_heads(
     assert counted(by_modules(case), rows) == (1 if rows == 1 else 3 / 5)  # which packs one row's heads too
 
 
-def test_heads_and_ballast_read_keys_and_values_once(card: Counter[str]) -> None:
+def test_heads_and_emulated_sizes_read_keys_and_values_once(card: Counter[str]) -> None:
     shape = HeadShape(32, 4, 2, 8, 64, {"rope_type": "default", "rope_theta": 1e4}, 256)
     head = Attention(shape, 32, causal=True).eval()
-    side = Ballast(BallastShape("small", 1, 32, 4, 2, 8, 24, 30), 32, torch.float32, torch.device("cpu"))
+    side = EmulatedSize(EmulatedShape("small", 1, 32, 4, 2, 8, 24, 30), 32, torch.float32, torch.device("cpu"))
     form, at = chain(4), (torch.ones(1, 5, 1, 8), torch.zeros(1, 5, 1, 8))
-    for name in ("head", "ballast"):
+    for name in ("head", "emulated size"):
         cache = SlotCache(1, 1, 256, torch.device("cpu"), 1)
         for each in (*cache.layers, *cache.side):
             each.lazy_initialization(torch.empty(1, 2, 1, 8), torch.empty(1, 2, 1, 8))
@@ -333,7 +333,7 @@ def test_heads_and_ballast_read_keys_and_values_once(card: Counter[str]) -> None
         cache.table.widen()
         mask = attention_mask(cache.table, Reach(), None, None)
         side.begin_write(cache, mask)
-        memory = cache._stores[name == "ballast"].rows
+        memory = cache._stores[name == "emulated size"].rows
         assert isinstance(mask, Tensor) and memory is not None
         card.clear()
         with torch.inference_mode(), Reads(memory) as reads:

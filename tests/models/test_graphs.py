@@ -17,7 +17,7 @@ import torch
 from draftscope.decode import session
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
-from draftscope.models.forward.ballast import BallastShape
+from draftscope.models.forward.emulated_size import EmulatedShape
 from draftscope.models.forward.graphs import Graphs, Outputs
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
@@ -253,12 +253,12 @@ def test_graphs_with_and_without_features_are_distinct(pair: DecodingEngine) -> 
     assert recorder.recorded >= 2
 
 
-def test_ballast_is_recorded_with_its_model() -> None:
-    shape = BallastShape("small", 2, 32, 4, 2, 8, 48, 64)
+def test_an_emulated_size_is_recorded_with_its_model() -> None:
+    shape = EmulatedShape("small", 2, 32, 4, 2, 8, 48, 64)
     plain, other = model(), model()
     for each in (plain, other):
         torch.manual_seed(0)
-        each.add_ballast(shape)
+        each.emulate(shape)
     recorder = Recorder()
     other.record_graphs(recorder)
     for one, two in zip(texts(plain, 2), texts(other, 2), strict=True):
@@ -266,11 +266,11 @@ def test_ballast_is_recorded_with_its_model() -> None:
     assert recorder.replayed == 15
 
 
-def test_adding_ballast_discards_existing_graphs() -> None:
+def test_emulating_a_size_discards_existing_graphs() -> None:
     other, _ = recorded(model())
     texts(other, 1)
     torch.manual_seed(0)
-    other.add_ballast(BallastShape("small", 2, 32, 4, 2, 8, 48, 64))
+    other.emulate(EmulatedShape("small", 2, 32, 4, 2, 8, 48, 64))
     cache = other.cache(1, 64)
     other.read(cache, [[1, 2, 3]])
     other.forward(cache, torch.tensor([[5, 6, 0]]), torch.arange(3)[None])

@@ -12,7 +12,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM
 from draftscope.measure.joint import chi_square, exact_joint, sampled_joint
-from draftscope.models.forward.ballast import SHAPES
+from draftscope.models.forward.emulated_size import SHAPES
 from draftscope.models.forward.hybrid import Hybrid, HybridCache
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
@@ -194,8 +194,8 @@ def test_unsupported_uses_are_refused_with_a_reason() -> None:
             engine.decode(PROMPT, drafter)
     with pytest.raises(DraftscopeError, match="has to discard tokens that its models have read"):
         engine.decode(PROMPT, "cascade")
-    with pytest.raises(DraftscopeError, match="keeps a state, so it cannot have ballast"):
-        engine.target.add_ballast(SHAPES["1b"])
+    with pytest.raises(DraftscopeError, match="keeps a state, so it can emulate no size"):
+        engine.target.emulate(SHAPES["1b"])
     assert "keeps a state in some layers, so it supports only chains" in engine.target.limits
     cache = engine.target.cache(2, 16)
     engine.target.forward(cache, torch.tensor([[2, 3], [4, 5]]), torch.arange(2).expand(2, -1))

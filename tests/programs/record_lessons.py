@@ -1,11 +1,11 @@
 """Records the runs that the lessons show: `python -m tests.programs.record_lessons`.
 
 Run it whenever the weights of the embedded pair or of SmolLM2's drafters have changed, on a machine that does nothing
-else; it takes about seven minutes and, for the lanes with ballast, 5 GB of memory. Lessons about rules and rounds are
-of the embedded pair, those about speed of SmolLM2. Each run becomes assets/lessons/NAME.jsonl.gz, and a sweep over
-batch sizes NAME.sweep.jsonl beside it. The lessons contain no number and no token of their own: all of them are
-computed from these files, so that a new recording needs no new text. If a lesson needs an event (a uniform that could
-have gone either way, a bonus token), seeds are tried in order until it happens.
+else; it takes about seven minutes and, for the lanes with emulated sizes, 5 GB of memory. Lessons about rules and
+rounds are of the embedded pair, those about speed of SmolLM2. Each run becomes assets/lessons/NAME.jsonl.gz, and a
+sweep over batch sizes NAME.sweep.jsonl beside it. The lessons contain no number and no token of their own: all of them
+are computed from these files, so that a new recording needs no new text. If a lesson needs an event (a uniform that
+could have gone either way, a bonus token), seeds are tried in order until it happens.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.programs import record_sweep
 LESSONS = assets() / "lessons"
 WORD = re.compile(r"\s?[A-Za-z]+")  # a token that one can see
 SEEDS = 40  # tried at most
-BALLAST = "1.7b+135m"  # the pair whose costs a pair gets where a lesson speaks of a large target
+LARGE = "1.7b+135m"  # the pair whose costs a pair gets where a lesson speaks of a large target
 REAL = "smollm2"
 Rounds = Sequence[Round]
 
@@ -60,7 +60,7 @@ class Elsewhere:
 class Recorded:
     """One run on the pair `on`: the kind of its prompt, each lane's settings, the settings of all, and what the last
     lane must show. With `beside`, the same lanes race on a prompt of another kind too: where drafting pays beside where
-    it does not. The lanes `as_large` race once more with the costs of a large pair (`BALLAST`); they must be greedy, so
+    it does not. The lanes `as_large` race once more with the costs of a large pair (`LARGE`); they must be greedy, so
     that their tokens are the same whatever the seed. Drafters that `on` lacks race `elsewhere`."""
 
     kind: str
@@ -78,7 +78,7 @@ class Recorded:
         """Of all lanes, in their order."""
         beside = [f"{lane}, {self.beside}" for lane in self.lanes if self.beside]
         elsewhere = [] if self.elsewhere is None else [*self.elsewhere.lanes]
-        return [*self.lanes, *beside, *elsewhere, *(f"{lane}, {BALLAST}" for lane in self.as_large)]
+        return [*self.lanes, *beside, *elsewhere, *(f"{lane}, {LARGE}" for lane in self.as_large)]
 
 
 def both_falls(rounds: Rounds) -> bool:
@@ -198,8 +198,8 @@ def record(
 def record_as_large(
     engine: DecodingEngine, name: str, recorded: Recorded, prompts: Mapping[str, Sequence[str]]
 ) -> list[AnyEvent]:
-    """The race of the lanes `as_large` on the lesson's prompt; `engine` is the same pair with ballast."""
-    lanes = {f"{lane}, {BALLAST}": recorded.lanes[lane] for lane in recorded.as_large}
+    """The race of the lanes `as_large` on the lesson's prompt; `engine` is the same pair with emulated sizes."""
+    lanes = {f"{lane}, {LARGE}": recorded.lanes[lane] for lane in recorded.as_large}
     return _race(engine, name, prompts[recorded.kind][recorded.which], lanes, recorded.common)
 
 
@@ -230,7 +230,7 @@ def main(
                 print(f"{name}: {len(runs)} whole runs of a sweep", flush=True)
         large = {name: recorded for name, recorded in own.items() if recorded.as_large}
         if large:
-            with load(target or pair, draft, ballast=BALLAST) as engine:
+            with load(target or pair, draft, emulate=LARGE) as engine:
                 for name, recorded in large.items():
                     found[name] += record_as_large(engine, name, recorded, prompts)
     with load(target, draft, heads=head or []) as engine:

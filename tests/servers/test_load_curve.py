@@ -24,7 +24,7 @@ from draftscope.servers.wire import WireLimits
 from tests.servers.stubs import Habits, Starts, stub
 
 PAIR = MeasuredFor(
-    target="target", target_hash="", draft="draft", draft_hash="", ballast="", forward="", device="cpu",
+    target="target", target_hash="", draft="draft", draft_hash="", emulates="", forward="", device="cpu",
     dtype="bfloat16", threads=2, torch="", transformers="", draftscope="",
 )  # fmt: skip
 COSTS = Calibration(

@@ -23,15 +23,15 @@ def race_of(pair: DecodingEngine, prompt: str = "a", **own: Any) -> list[AnyEven
     return list(race([pair.start(prompt, one, run="r", lane=name) for name, one in settings.items()]))
 
 
-def hostile(events: list[AnyEvent], ballast: bool = True) -> list[AnyEvent]:
-    """The same run with markup wherever a model or a person can put text; emulated sizes only with `ballast`."""
+def hostile(events: list[AnyEvent], emulates: bool = True) -> list[AnyEvent]:
+    """The same run with markup wherever a model or a person can put text; emulated sizes only with `emulates`."""
     changed = []
     for event in events:
         raw = json.loads(files.line(event))
         if raw["kind"] == "run_start":
             raw |= {"prompt": EVIL, "prompt_last_raw": EVIL, "drafter": raw["drafter"]}
             for model in raw["models"][:1]:
-                model |= {"name": EVIL} | ({"ballast": EVIL} if ballast else {})
+                model |= {"name": EVIL} | ({"emulates": EVIL} if emulates else {})
             if raw.get("server"):
                 raw["server"] |= {"version": EVIL, "model": EVIL}
         if raw["kind"] == "run_end":

@@ -46,7 +46,7 @@ _LOADING: Mapping[str, tuple[str, str]] = {  # field -> metavar, help
     "dtype": ("TYPE", "auto, float32, bfloat16, float16 or stored"),
     "device": ("NAME", "auto, cpu or cuda"),
     "threads": ("N", "threads on the CPU; default: the fastest number, measured"),
-    "ballast": ("PAIR", "give the models the size of a real pair, such as 8b+1b; the tokens stay the same"),
+    "emulate": ("PAIR", "give the models the size of a real pair, such as 8b+1b; the tokens stay the same"),
     "graphs": ("", "CUDA graphs; without them every kernel is launched on its own"),
     "revision": ("NAME", "branch, tag or commit of the target on the hub"),
     "draft_revision": ("NAME", "branch, tag or commit of the draft model on the hub"),

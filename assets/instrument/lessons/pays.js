@@ -5,11 +5,11 @@ import { formatFigure, formatMs, formatProb, shorten } from "../base/format.js";
 import { costsOf } from "../base/numbers.js";
 import { draftLane, draftTotals, plainLane, speculates } from "../base/store.js";
 import { scrollable, table } from "../draw/tables.js";
-import { ballastOf, laneTitle } from "../run/titles.js";
+import { emulatedOf, laneTitle } from "../run/titles.js";
 import { html } from "../vendor/lit-html.js";
 
 /** What a race was of: its prompt, its target, and the costs that its target was given. */
-const raceOf = ({ start }) => JSON.stringify([start.prompt, start.models[0].name, start.models[0].ballast || ""]);
+const raceOf = ({ start }) => JSON.stringify([start.prompt, start.models[0].name, start.models[0].emulates || ""]);
 
 /** The store once for each race in it, with that race's lanes alone. */
 export function textsOf(store) {
@@ -18,7 +18,7 @@ export function textsOf(store) {
 }
 
 /** The real model whose costs a race's target was given; empty where its costs are its own. */
-export const targetOf = ({ lanes }) => lanes[0].start.models[0].ballast || "";
+export const targetOf = ({ lanes }) => lanes[0].start.models[0].emulates || "";
 
 /** A text by the beginning of its prompt. */
 export const textName = ({ lanes }) => `“${shorten(lanes[0].start.prompt.split(/\s+/).join(" "), 34)}”`;
@@ -35,8 +35,8 @@ export const paysOf = (races) =>
 const HEADS = ["lane", "accepted / drafted", "tokens per round", "plain round", "c", "× plain"];
 const COSTS =
   "c: median draft step / median plain round. × plain: tokens per millisecond of whole lanes, without reading the prompt, recorded in one race for each row's text and target.";
-const BALLAST =
-  "With ballast, each forward also reads and multiplies weights of the named model's size. Nothing is done with the result, so the tokens are this pair's own.";
+const EMULATION =
+  "With an emulated size, each forward also reads and multiplies weights of the named model's size. Nothing is done with the result, so the tokens are this pair's own.";
 
 /** A table of the drafting lanes of these races; `first` names a race in its first column. */
 export function paysPicture(races, [heading, nameOf] = ["text", textName]) {
@@ -62,13 +62,13 @@ export function paysPicture(races, [heading, nameOf] = ["text", textName]) {
   </div>`;
 }
 
-/** The lanes of `large`, a race with ballast, beside the same drafters' lanes of the race `small` without it. */
+/** The lanes of `large`, a race with emulated sizes, beside the same drafters' lanes of the race `small` without it. */
 export function largePicture(small, large) {
   const drafters = large.lanes.map((lane) => lane.start.drafter);
   const same = { ...small, lanes: small.lanes.filter((lane) => drafters.includes(lane.start.drafter)) };
-  const nameOf = (race) => ballastOf({ start: draftLane(race).start }) || "this pair as it is";
+  const nameOf = (race) => emulatedOf({ start: draftLane(race).start }) || "this pair as it is";
   return html`<div>
     ${paysPicture([same, large], ["costs of", nameOf])}
-    <p class="sum">${BALLAST}</p>
+    <p class="sum">${EMULATION}</p>
   </div>`;
 }

@@ -25,7 +25,7 @@ const TERMS = {
   burst: "tokens of a server that arrive together: what one of its rounds wrote, as far as that is seen from here",
   "teacher forcing": "the target reads a finished text and gives the probability of each of its tokens",
   audit: "a test of whether a server's texts still follow its target's distribution",
-  ballast:
+  "emulated size":
     "random weights that are read and multiplied beside a model's own, at a real model's size, without an effect on its tokens",
   ITL: "",
   ICL: "",

@@ -19,7 +19,7 @@ import {
 import { partingOf } from "./parting.js";
 import { serversBasis, serversSentence } from "./served.js";
 import { ENOUGH, causeOf, noiseOf, speedup, wholeRuns } from "./speed.js";
-import { ballastOf, lossyBadge } from "./titles.js";
+import { emulatedOf, lossyBadge } from "./titles.js";
 
 /** The sentence at `now`. `whole` is true once everything recorded has been shown. */
 export function sentence(store, now, whole) {
@@ -66,7 +66,7 @@ export function basisWords(store, now, whole, soloState) {
   if (ofServers(store)) return serversBasis(store, whole);
   const [draft, plain] = [draftLane(store), plainLane(store)];
   if (!draft || !plain || !whole) return "";
-  const carried = ballastOf(draft) || ballastOf(plain);
+  const carried = emulatedOf(draft) || emulatedOf(plain);
   const noise = noiseOf(store, draft, plain);
   const chosen =
     draft.start && draft.start.synthetic
@@ -80,7 +80,7 @@ export function basisWords(store, now, whole, soloState) {
     noise.length ? `Noise: ${noise.join("; ")} (${causeOf(draft, plain)})` : "",
     chosen,
     lossy,
-    carried ? `with ballast (${carried}): tokens of these models, costs of those shapes` : "",
+    carried ? `with an emulated size (${carried}): tokens of these models, costs of those` : "",
     speedWords(draft, plain, now, soloState),
   ]
     .filter(Boolean)

@@ -40,8 +40,8 @@ const serverTitle = ({ title, program, version }) =>
 /**
  * The real model shapes whose memory traffic and arithmetic were added to the lane's models; speeds are then theirs.
  */
-export const ballastOf = (lane) =>
-  [...new Set((lane.start ? lane.start.models : []).map((m) => m.ballast).filter(Boolean))].join(" + ");
+export const emulatedOf = (lane) =>
+  [...new Set((lane.start ? lane.start.models : []).map((m) => m.emulates).filter(Boolean))].join(" + ");
 
 /**
  * What must be read beside a lane's speed: costs that are not its models' own, an acceptance that no drafter earned.
@@ -49,7 +49,7 @@ export const ballastOf = (lane) =>
 export const caveatsOf = (lane) =>
   [
     lane.start && lane.start.fork ? "fork" : "",
-    ballastOf(lane) ? `ballast: ${ballastOf(lane)}` : "",
+    emulatedOf(lane) ? `emulated size: ${emulatedOf(lane)}` : "",
     lane.start && lane.start.synthetic ? "synthetic: chosen acceptance" : "",
     lossyBadge(lane.start),
   ].filter(Boolean);

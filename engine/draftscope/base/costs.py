@@ -41,7 +41,7 @@ class MeasuredFor(_Record):
     target_hash: str
     draft: str
     draft_hash: str
-    ballast: str
+    emulates: str
     forward: str  # of the target: 'native', 'packed', 'graphs', or empty
     device: str
     dtype: str

@@ -22,7 +22,7 @@ class LoadSettings:
     draft_revision: str | None = None
     trust_remote_code: bool = False
     allow_pickle: bool = False
-    ballast: str | None = None
+    emulate: str | None = None
     heads: Sequence[str] = ()
     spare_cores: int = 0  # left to other processes when the number of threads is measured
     graphs: bool = True  # use CUDA graphs on CUDA

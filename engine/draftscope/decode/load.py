@@ -21,7 +21,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.decode.start import device_name
 from draftscope.drafters import TextDraftModel
-from draftscope.models.forward.ballast import BallastShape, pair_of
+from draftscope.models.forward.emulated_size import EmulatedShape, pair_of
 from draftscope.models.heads import Head, RecurrentHead, SharedWeights, kind_of, load_head
 from draftscope.models.loading import embedded, known
 from draftscope.models.loading.checkpoints import (
@@ -101,9 +101,9 @@ def _set_threads(threads: int) -> None:
 
 
 def _models(settings: LoadCall, kind: type[LabT], threads_before: int) -> LabT:
-    """The models on their devices, with ballast and graphs, not yet warmed up."""
+    """The models on their devices, with their emulated sizes and graphs, not yet warmed up."""
     _refuse_no_names(settings)
-    ballast = pair_of(settings.ballast) if settings.ballast is not None else None
+    emulated = pair_of(settings.emulate) if settings.emulate is not None else None
     options = _checkpoint_options(settings)
     target, draft = settings.target, settings.draft or known.draft_for(settings)
     heads = [*known.heads_for(settings), *settings.heads]
@@ -118,7 +118,7 @@ def _models(settings: LoadCall, kind: type[LabT], threads_before: int) -> LabT:
     big = load_model(place, options)
     small = [load_model(draft, replace(options, device=big.device, device_map=None)) for draft in drafts]
     own_heads = dict(_head(spec, big) for spec in heads)
-    _equip(big, small, own_heads, ballast, settings.graphs)
+    _equip(big, small, own_heads, emulated, settings.graphs)
     direct, text_draft = ([], TextDraftModel(small[0], theirs[0])) if foreign else (small, None)
     first = direct[0] if direct else None
     pair = kind(big, first, tokenizer, own_heads, tuple(direct[1:]), foreign=text_draft, threads_before=threads_before)
@@ -187,14 +187,14 @@ def _equip(
     target: Model,
     drafts: list[Model],
     heads: dict[str, NamedHead],
-    ballast: tuple[BallastShape, BallastShape] | None,
+    emulated: tuple[EmulatedShape, EmulatedShape] | None,
     graphs: bool,
 ) -> None:
-    """Adds ballast, then graphs, which record the forward with its ballast."""
-    if ballast is not None:
-        target.add_ballast(ballast[0])
+    """Emulates the sizes, then records graphs, of the forward with what is added to it."""
+    if emulated is not None:
+        target.emulate(emulated[0])
         for model in drafts:
-            model.add_ballast(ballast[1])
+            model.emulate(emulated[1])
     if graphs and target.device.type == "cuda":
         recording: list[Model | Head] = [target, *drafts, *(head.network for head in heads.values())]
         for network in recording:

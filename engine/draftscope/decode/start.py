@@ -92,7 +92,7 @@ def _model_info(role: Literal["target", "draft"], model: Model) -> events.ModelI
         hidden=model.hidden,
         hash=model.digest,
         weights=model.weights,
-        ballast=model.ballast.shape.name if model.ballast else "",
+        emulates=model.emulated.shape.name if model.emulated else "",
         graphs=model.graph_state,
         compiled=model.forward_mode in (ForwardMode.NATIVE, ForwardMode.PACKED),
     )

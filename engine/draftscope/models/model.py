@@ -22,9 +22,9 @@ from draftscope.models.counter import Capabilities, ForwardCounter, Pulse
 from draftscope.models.files import memory
 from draftscope.models.files.gguf_file import as_stored, was_widened
 from draftscope.models.forward import attention
-from draftscope.models.forward.ballast import Ballast, BallastShape
 from draftscope.models.forward.decoder import covers as is_decoder
 from draftscope.models.forward.decoder import described
+from draftscope.models.forward.emulated_size import EmulatedShape, EmulatedSize
 from draftscope.models.forward.experts import layers as expert_layers
 from draftscope.models.forward.graphs import Call, GraphMode, Graphs, OnCuda, Outputs, Recorder
 from draftscope.models.forward.hybrid import Hybrid, HybridCache
@@ -91,7 +91,7 @@ class Model:
         self._reach = Reach() if self.recurrent else reaches(config, name)
         # Eager attention adds its mask, so a boolean one would be silently wrong.
         self._additive = self.dtype if config._attn_implementation == "eager" else None
-        self.ballast: Ballast | None = None
+        self.emulated: EmulatedSize | None = None
         self.graphs: Graphs | None = None
         self._graphs_of_first: dict[int, Graphs] = {}  # those of the models of its first layers, by their number
         self._set(capabilities)
@@ -135,9 +135,9 @@ class Model:
             raise DraftscopeError(
                 f"exit_layer = {count}: '{self.name}' has {self.layers} layers; choose 1 to {self.layers - 1}."
             )
-        if self.ballast is not None:
+        if self.emulated is not None:
             raise DraftscopeError(
-                f"'{self.name}' has ballast, whose first layers cannot be run on their own; load it without ballast."
+                f"'{self.name}' emulates a size, so its first layers cannot run alone; load it without --emulate."
             )
         shallow = copy(self)
         shallow.network = truncated(self.network, count)
@@ -161,7 +161,7 @@ class Model:
             self._make_room(batch, capacity)
         if isinstance(self.run, Hybrid):
             return self.run.cache(batch, capacity, self.device)
-        side = self.ballast.shape.layers if self.ballast else 0
+        side = self.emulated.shape.layers if self.emulated else 0
         if self.graphs is not None:
             return self.graphs.cache(self.layers, batch, capacity, self.device, side)
         vector = WIDE if self.device.type == "cuda" else VECTOR  # the same sums with graphs and without
@@ -177,20 +177,20 @@ class Model:
         """Bytes that a text of `tokens` tokens takes up in this model's cache; constant for a recurrent model."""
         return tokens * self._slot_bytes + self.capabilities.state_bytes
 
-    def add_ballast(self, shape: BallastShape) -> None:
-        """Adds ballast of the given shape: the same tokens at other costs. DraftscopeError if it does not fit."""
+    def emulate(self, shape: EmulatedShape) -> None:
+        """Adds the costs of a model of that shape; the tokens stay the same. DraftscopeError if it does not fit."""
         if self.stateful:
-            raise DraftscopeError(f"'{self.name}' keeps a state, so it cannot have ballast; load it without ballast.")
+            raise DraftscopeError(f"'{self.name}' keeps a state, so it can emulate no size; load it without --emulate.")
         size = self.dtype.itemsize
-        what = f"ballast of shape {shape.name}, {shape.values:,} values"
+        what = f"the emulated size {shape.name}, {shape.values:,} values"
         memory.refuse_weights(
             self.name, shape.values * size, memory.CONTEXT * shape.slot_values * size, [self.device], what
         )
-        ballast = self.ballast = Ballast(shape, self.hidden, self.dtype, self.device)
+        emulated = self.emulated = EmulatedSize(shape, self.hidden, self.dtype, self.device)
         if self.graphs is not None:
-            self.record_graphs(self.graphs.record)  # existing graphs are of the forward without ballast
+            self.record_graphs(self.graphs.record)  # existing graphs are of the forward without it
         self._slot_bytes += shape.slot_values * size
-        self.network.get_input_embeddings().register_forward_hook(lambda *call: call[2] + ballast(call[2]))
+        self.network.get_input_embeddings().register_forward_hook(lambda *call: call[2] + emulated(call[2]))
 
     def record_graphs(self, record: Recorder | None = None) -> None:
         """From now on, forwards of few rows are replayed from graphs; `graph_state` tells if and why they are not.
@@ -204,8 +204,8 @@ class Model:
             off = "the model is on several devices"
         elif expert_layers(self.network):
             off = "the model's experts are chosen in each forward"
-        elif self.ballast is not None and self.ballast.shape.experts:
-            off = "the ballast's experts are chosen in each forward"
+        elif self.emulated is not None and self.emulated.shape.experts:
+            off = "the emulated experts are chosen in each forward"
         self.graphs = Graphs(record or OnCuda(self.device), off)
         self._graphs_of_first = {}
 
@@ -293,8 +293,8 @@ class Model:
         def call(tokens: Tensor, positions: Tensor, mask: Any) -> tuple[Tensor, ...]:
             if known is not None:  # a graph's input is another tensor than the mask
                 mask = with_common(mask, known.columns)
-            if self.ballast is not None:
-                self.ballast.begin_write(cache, mask)
+            if self.emulated is not None:
+                self.emulated.begin_write(cache, mask)
             out = self.run(
                 input_ids=tokens,
                 position_ids=positions,
@@ -371,7 +371,7 @@ class Model:
     @property
     def _masks_chains(self) -> bool:
         """Whether rows after a cached text need no mask if they are a chain."""
-        return isinstance(self.run, NativeDecoder) and self.ballast is None
+        return isinstance(self.run, NativeDecoder) and self.emulated is None
 
     def _mask(self, table: SlotTable, sees: Tensor | None) -> Any:
         """Our mask, or None if the model's own causal mask is equivalent; for a recurrent model only the ancestry."""

@@ -25,7 +25,7 @@ def fp32_logits(model: Model, tokens: list[int]) -> Tensor:
 def fp32_rows(model: Model, rows: list[list[int]]) -> Tensor:
     """The same for texts of equal length: `rows` [B, T] -> [B, T, V]."""
     tokens = torch.tensor(rows, device=model.device)
-    with quiet(), _without_ballast(model), _in_fp32(model.network):
+    with quiet(), _without_emulation(model), _in_fp32(model.network):
         return model.network(input_ids=tokens, use_cache=False).logits.float()  # type: ignore[no-any-return]
 
 
@@ -56,9 +56,9 @@ def _in_fp32(network: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _without_ballast(model: Model) -> Iterator[None]:
-    """Ballast adds zeros in the model's own dtype, through a hook on the embedding."""
-    hooks = model.network.get_input_embeddings()._forward_hooks if model.ballast is not None else {}
+def _without_emulation(model: Model) -> Iterator[None]:
+    """EmulatedSize adds zeros in the model's own dtype, through a hook on the embedding."""
+    hooks = model.network.get_input_embeddings()._forward_hooks if model.emulated is not None else {}
     ours = dict(hooks)
     hooks.clear()
     try:

@@ -19,7 +19,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    TypeAdapter,
+    model_validator,
+)
 from pydantic_core import CoreSchema
 
 SCHEMA_VERSION = 3
@@ -175,7 +184,8 @@ class ModelInfo(Record):
     hidden: int
     hash: str = ""
     weights: str = ""  # which weights, if the model has several kinds: original ones, or quantised ones widened
-    ballast: str = ""  # the real model whose memory traffic and arithmetic are added to this one's
+    # The real model whose memory traffic and arithmetic are added to this one's; older traces say "ballast".
+    emulates: str = Field(default="", validation_alias=AliasChoices("emulates", "ballast"))
     graphs: str = ""  # `Graphs.state`: whether forwards are replayed from CUDA graphs; empty if not requested
     compiled: bool = False  # its forward is compiled for this CPU
 

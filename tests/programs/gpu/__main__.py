@@ -47,7 +47,7 @@ class Size:
 
 SHARES = {
     "plain": 30.0, "exactness in float32": 130.0, "graphs": 70.0, "waits": 25.0, "attention": 20.0, "contexts": 60.0,
-    "batches": 50.0, "bandwidth": 60.0, "drafters": 90.0, "ties": 40.0, "ballast": 40.0,
+    "batches": 50.0, "bandwidth": 60.0, "drafters": 90.0, "ties": 40.0, "emulated sizes": 40.0,
 }  # fmt: skip
 
 
@@ -93,7 +93,8 @@ def _sections(
         "drafters": partial(sections.drafters_table, engine, size.tokens, size.repeats, size.kinds,
                             lambda report, name: save(report, out / name)),
         "ties": partial(sections.ties, engine, speculative),
-        "ballast": partial(sections.ballast, lambda name: fresh(ballast=name), size.pairs, size.tokens, size.repeats),
+        "emulated sizes": partial(sections.emulated_sizes, lambda name: fresh(emulate=name), size.pairs, size.tokens,
+                                  size.repeats),
     }  # fmt: skip
 
 
@@ -112,10 +113,10 @@ def _within(rows: Callable[[], Iterable[GpuRow]], keep: Callable[[GpuRow], None]
 
 
 def _large(fresh: Callable[..., DecodingEngine], pairs: tuple[str, ...]) -> DecodingEngine:
-    """The pair with the first ballast that fits, without any where none does."""
+    """The pair with the first emulated size that fits, without any where none does."""
     for name in pairs:
         try:
-            return fresh(ballast=name)
+            return fresh(emulate=name)
         except DraftscopeError:
             continue
     return fresh()

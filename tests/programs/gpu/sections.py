@@ -29,7 +29,7 @@ from draftscope.measure.bench.report import BenchReport
 from draftscope.measure.bench.systems import PLAIN, Case, DrafterSystem
 from draftscope.measure.check import check
 from draftscope.measure.greedy import GreedyTest, greedy_identity
-from draftscope.models.forward.ballast import SHAPES
+from draftscope.models.forward.emulated_size import SHAPES
 
 GpuRow = dict[str, Any]
 Item = TypeVar("Item")
@@ -146,7 +146,7 @@ def bandwidth(fresh: Callable[[], DecodingEngine], shapes: Sequence[str], tokens
             "copy GB/s": copied,
         }
         try:
-            engine.target.add_ballast(shape)
+            engine.target.emulate(shape)
             for count in (8, tokens):  # the first warms up, and records graphs
                 speed = engine.decode(PROMPT, max_new_tokens=count, temperature=0.0).metrics.tokens_per_s or 0.0
             row |= {"tokens/s": speed, "of the copy": speed * row["GB a token"] / copied}
@@ -158,7 +158,7 @@ def bandwidth(fresh: Callable[[], DecodingEngine], shapes: Sequence[str], tokens
         _free()
 
 
-def ballast(
+def emulated_sizes(
     loaded: Callable[[str], DecodingEngine], pairs: Sequence[str], tokens: int, repeats: int, end: float
 ) -> Iterator[GpuRow]:
     """Chains of four and plain, both with the sizes of a named pair; pairs with 'eagle3' draft with that head."""

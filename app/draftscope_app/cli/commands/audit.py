@@ -18,7 +18,7 @@ from draftscope_app.cli.fields import Given, options_of, takes
 if TYPE_CHECKING:
     from draftscope.servers.audit.audit import AuditReport
 
-DRAFTS = ("draft", "head", "draft_revision", "ballast", "graphs")  # options of loading that an audit has no use for
+DRAFTS = ("draft", "head", "draft_revision", "emulate", "graphs")  # options of loading that an audit has no use for
 TARGET = "the weights that the server should run: hub id, folder, GGUF file, or a known name; without it give --plain"
 INSIDE = "test every decision that draftscope-vllm recorded in the server; needs no weights"
 POSITIONS = ("token", "samples", "log p - E log p, nats", "standard error", "z")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PROMPTS, TOKENS, GAMMA = 20, 32, 4  # of the quick look at acceptance
 LEAST = 1.1  # tokens a round; below, hardly a draft is accepted: the head drafts at random
 PUBLISHED = (1.3, 5.0)  # tokens a round of published heads at 4 drafts, where its folder says nothing
-WITHOUT = ("draft", "head", "draft_revision", "ballast", "graphs")
+WITHOUT = ("draft", "head", "draft_revision", "emulate", "graphs")
 
 
 @takes(loading=options.model_options(WITHOUT, {"target": "the model that the head drafts for"}))

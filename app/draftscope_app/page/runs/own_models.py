@@ -73,7 +73,7 @@ def wanted(base: LoadSettings, target: str, draft: str, revision: str) -> LoadSe
         revision=names[2] or None,
         draft_revision=None,
         heads=(),
-        ballast=None,
+        emulate=None,
         trust_remote_code=False,
         allow_pickle=False,
     )

@@ -72,7 +72,7 @@ function largeStep(races) {
     return { lane, plain: plainLane(race), costs: costsOf(lane, plainLane(race)) };
   });
   if (!before.costs || !after.costs) return null;
-  const [target, draft] = after.lane.start.models.map((model) => model.ballast);
+  const [target, draft] = after.lane.start.models.map((model) => model.emulates);
   const pays = ({ costs }) =>
     costs.measured > 1
       ? `ran ${times(costs.measured)} as fast as plain decoding`
@@ -80,7 +80,7 @@ function largeStep(races) {
   return {
     show: "none",
     figure: () => largePicture(pair.small, pair.large),
-    say: `Would a larger target gain more? Here the same two models race on the first text twice: as they are, and with [[ballast]], which gives the target the costs of ${target} and the draft those of ${draft}. Tokens and drafts are the same, and so is the share that was accepted. A plain round takes ${formatMs(after.costs.one)} instead of ${formatMs(before.costs.one)}, and a draft forward ${formatProb(after.costs.c)} of it instead of ${formatProb(before.costs.c)}. As they are, the chain ${pays(before)}; with the large pair's costs it ${pays(after)}.${sizeWords(before.costs, after.costs)}`,
+    say: `Would a larger target gain more? Here the same two models race on the first text twice: as they are, and with an [[emulated size]], which gives the target the costs of ${target} and the draft those of ${draft}. Tokens and drafts are the same, and so is the share that was accepted. A plain round takes ${formatMs(after.costs.one)} instead of ${formatMs(before.costs.one)}, and a draft forward ${formatProb(after.costs.c)} of it instead of ${formatProb(before.costs.c)}. As they are, the chain ${pays(before)}; with the large pair's costs it ${pays(after)}.${sizeWords(before.costs, after.costs)}`,
   };
 }
 

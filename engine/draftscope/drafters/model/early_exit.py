@@ -33,8 +33,8 @@ def _create(parts: Parts[EarlyExitOptions]) -> Drafter:
 def _unfit(target: Model) -> str:
     if target.stateful:
         return "its layers keep a state"
-    if target.ballast is not None:
-        return "ballast has no layers to part"
+    if target.emulated is not None:
+        return "an emulated size has no layers to part"
     return "the target has one layer" if target.layers == 1 else ""
 
 

@@ -173,8 +173,8 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
 class SlotCache(Cache):  # type: ignore[misc]
     """The cache of one model for B sequences. Memory: 2 x layers x B x KV heads x capacity x head width values.
 
-    `side` is the number of ballast layers, which are written and kept like the model's own. `stores` is memory left by
-    another cache of the same size; its old content is never attended to.
+    `side` is the number of layers of an emulated size, which are written and kept like the model's own. `stores` is
+    memory left by another cache of the same size; its old content is never attended to.
     """
 
     def __init__(

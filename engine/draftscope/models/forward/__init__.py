@@ -1,1 +1,1 @@
-"""Forward passes: lean, native, CUDA graphs, recurrent and hybrid models, mixtures of experts, ballast."""
+"""Forward passes: lean, native, CUDA graphs, recurrent and hybrid models, mixtures of experts, emulated sizes."""

@@ -52,7 +52,7 @@ class Decoder:
     types: tuple[str, ...]  # the layers' types by kind, as in a dict of masks
     kinds: tuple[int, ...]  # of each layer
     windows: tuple[int, ...]  # of each kind: positions that a row attends to; 0: all
-    embed: nn.Module  # called as a module, because ballast is a hook on it
+    embed: nn.Module  # called as a module, because an emulated size is a hook on it
     angles: Callable[[int], tuple[Tensor, Tensor]]  # positions -> cos and sin [kinds, positions, D] in float32
     norm: Tensor
     norm_bias: Tensor | None

@@ -98,7 +98,7 @@ class LeanLlama:
         self._kv_heads: int = config.num_key_value_heads
         self._width: int = body.layers[0].self_attn.head_dim
         self._eps: float = config.rms_norm_eps
-        self._embed = body.embed_tokens  # called as a module, because ballast is a hook on it
+        self._embed = body.embed_tokens  # called as a module, because an emulated size is a hook on it
         self._embedding: Tensor = body.embed_tokens.weight
         self._norm: Tensor = body.norm.weight
         packed = network.num_parameters() <= MAX_PACKED

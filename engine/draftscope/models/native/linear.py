@@ -1,7 +1,7 @@
 """`F.linear` for bfloat16 on a CPU: the bits of a row do not depend on the number of rows, and weights are not copied.
 
-It computes what the compiled programs do not: other heads, ballast, and the modules of other architectures. Where the
-compiled product cannot run, everything here is `F.linear`.
+It computes what the compiled programs do not: other heads, emulated sizes, and the modules of other architectures.
+Where the compiled product cannot run, everything here is `F.linear`.
 """
 
 from __future__ import annotations

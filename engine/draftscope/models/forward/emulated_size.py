@@ -1,9 +1,9 @@
-"""Ballast: gives an embedded model the memory traffic and arithmetic of a real model, without changing a token.
+"""Emulated size: gives an embedded model the memory traffic and arithmetic of a real model, without changing a token.
 
 Side layers of a named shape (width, heads, key-value heads, experts; random non-zero weights) read the embedded model's
 residual stream and are added back to it through a projection of zeros. All weights and cached keys of, say, an 8B model
-are thus really read, and the output is bit for bit the embedded model's. Target and draft get ballast as a named pair,
-because with only one of them the cost ratio c would be meaningless. Runs with ballast are marked wherever they are
+are thus really read, and the output is bit for bit the embedded model's. Target and draft get it as a named pair,
+because with only one of them the cost ratio c would be meaningless. Such runs are marked wherever they are
 shown.
 """
 
@@ -23,7 +23,7 @@ from draftscope.models.native.linear import linear
 
 
 @dataclass(frozen=True)
-class BallastShape:
+class EmulatedShape:
     """The sizes in a published model's config. `experts` of width `mlp` each, `active` per token."""
 
     name: str
@@ -63,13 +63,13 @@ class BallastShape:
 SHAPES = {
     shape.name: shape
     for shape in (
-        BallastShape("smollm2-135m", 30, 576, 9, 3, 64, 1536, 49_152),  # SmolLM2-135M
-        BallastShape("smollm2-1.7b", 24, 2048, 32, 32, 64, 8192, 49_152),  # SmolLM2-1.7B
-        BallastShape("1b", 16, 2048, 32, 8, 64, 8192, 128_256),  # Llama-3.2-1B
-        BallastShape("8b", 32, 4096, 32, 8, 128, 14336, 128_256),  # Llama-3.1-8B
-        BallastShape("eagle3-8b", 1, 4096, 32, 8, 128, 14336, 32_000, reads=2),  # EAGLE3-LLaMA3.1-Instruct-8B
-        BallastShape("70b/8", 80, 8192, 8, 1, 128, 3584, 16_032),  # Llama-3.1-70B, one of eight tensor-parallel shards
-        BallastShape("30b-a3b", 48, 2048, 32, 4, 128, 768, 151_936, experts=128, active=8),  # Qwen3-30B-A3B
+        EmulatedShape("smollm2-135m", 30, 576, 9, 3, 64, 1536, 49_152),  # SmolLM2-135M
+        EmulatedShape("smollm2-1.7b", 24, 2048, 32, 32, 64, 8192, 49_152),  # SmolLM2-1.7B
+        EmulatedShape("1b", 16, 2048, 32, 8, 64, 8192, 128_256),  # Llama-3.2-1B
+        EmulatedShape("8b", 32, 4096, 32, 8, 128, 14336, 128_256),  # Llama-3.1-8B
+        EmulatedShape("eagle3-8b", 1, 4096, 32, 8, 128, 14336, 32_000, reads=2),  # EAGLE3-LLaMA3.1-Instruct-8B
+        EmulatedShape("70b/8", 80, 8192, 8, 1, 128, 3584, 16_032),  # Llama-3.1-70B, one of eight tensor-parallel shards
+        EmulatedShape("30b-a3b", 48, 2048, 32, 4, 128, 768, 151_936, experts=128, active=8),  # Qwen3-30B-A3B
     )
 }
 PAIRS = {
@@ -81,18 +81,18 @@ PAIRS = {
 }
 
 
-def pair_of(name: str) -> tuple[BallastShape, BallastShape]:
+def pair_of(name: str) -> tuple[EmulatedShape, EmulatedShape]:
     """The shapes of the target and the drafter of a named pair."""
     if name not in PAIRS:
-        raise DraftscopeError(f"ballast = '{name}': choose from {', '.join(PAIRS)}.")
+        raise DraftscopeError(f"emulate = '{name}': choose from {', '.join(PAIRS)}.")
     target, draft = PAIRS[name]
     return SHAPES[target], SHAPES[draft]
 
 
-class Ballast:
+class EmulatedSize:
     """Side layers of `shape` on a residual stream of width `width`. Called with the stream, returns zeros like it."""
 
-    def __init__(self, shape: BallastShape, width: int, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, shape: EmulatedShape, width: int, dtype: torch.dtype, device: torch.device) -> None:
         self.shape = shape
         fill = _Fill(dtype, device)
         heads = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
