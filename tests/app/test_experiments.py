@@ -24,7 +24,7 @@ from draftscope.claims.evidence import SavedResults
 from draftscope.claims.experiments import EXPERIMENTS, find, named
 from draftscope_app.engine import commands
 from draftscope_app.engine.answers import Answer, Part
-from draftscope_app.engine.commands import MAX_S, Measured
+from draftscope_app.engine.commands import MAX_S, ExperimentResult
 from draftscope_app.engine.jobs import EngineStatus, ExperimentJob, Update
 from draftscope_app.engine.work import steps_of
 from draftscope_app.page import notes
@@ -59,14 +59,14 @@ def test_a_result_says_where_it_was_measured_and_what_the_claim_is() -> None:
 
 def test_what_was_measured_here_says_so_and_names_the_shipped_verdict() -> None:
     shown = view.about_local(
-        BATCH, Measured(values=FOUND, seconds=97.0, notes=("Stopped after 260 s.",)), saved.shipped()
+        BATCH, ExperimentResult(values=FOUND, seconds=97.0, notes=("Stopped after 260 s.",)), saved.shipped()
     )
     assert "Measured here: target t, draft d" in shown and shown.count("Claim 18") == 2
     assert "It took 97 s." in shown and "Stopped after 260 s." in shown
     assert shown.index("Measured here") < shown.index("The shipped result: Claim 18")
     empty = saved.found_in(SavedResults([BENCH | {"rows": []}]))
     assert "hold too few texts for a chart" in view.about_local(
-        BATCH, Measured(values=empty, seconds=1.0), saved.shipped()
+        BATCH, ExperimentResult(values=empty, seconds=1.0), saved.shipped()
     )
 
 
@@ -74,7 +74,9 @@ def test_nothing_of_a_file_is_markup() -> None:
     claim = FOUND["claims"][17] | {"sentence": EVIL, "measured": EVIL}
     chart = dict(FOUND["experiments"][0]["chart"]) | {"note": EVIL}
     evil = {"machine": {EVIL: EVIL}, "claims": [claim], "experiments": [{"name": "Batch", "chart": chart}]}
-    said = view.about(BATCH, evil) + view.about_local(BATCH, Measured(values=evil, seconds=1.0, notes=(EVIL,)), evil)
+    said = view.about(BATCH, evil) + view.about_local(
+        BATCH, ExperimentResult(values=evil, seconds=1.0, notes=(EVIL,)), evil
+    )
     assert "<script" not in said + notes.refused(EVIL) + notes.muted(EVIL)
     chart["lines"] = [{**chart["lines"][0], "name": EVIL}]
     assert "<script" not in str(figure(chart))

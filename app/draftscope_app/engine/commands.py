@@ -31,7 +31,7 @@ SLOWER = 1.25  # times the expected duration: then it is said
 ONE = Lock()  # held by the experiment that runs: two would disturb each other
 
 
-class Measured(Record):
+class ExperimentResult(Record):
     """What an experiment has measured: the values that `draftscope claims --save` would write, how long it took, and
     the benchmarks' notes on what they left out."""
 
@@ -102,7 +102,7 @@ def _read(file: Any) -> str:
     return str(file.read().decode(errors="replace"))
 
 
-def experimented(experiment: Experiment, max_s: float = MAX_S) -> Steps[Progress | Measured, None]:
+def experimented(experiment: Experiment, max_s: float = MAX_S) -> Steps[Progress | ExperimentResult, None]:
     """Runs the commands of an experiment within that time, after any other experiment; the last step is the result.
 
     Raises `DraftscopeError` if one fails.
@@ -125,7 +125,7 @@ def experimented(experiment: Experiment, max_s: float = MAX_S) -> Steps[Progress
             evidence = in_folder(Path(root))
             said = [note for bench in evidence.benches for note in bench.get("notes", ())]
             left_out = tuple(note for note in said if note.startswith("Stopped"))
-            yield Measured(values=found_in(evidence), seconds=time.monotonic() - began, notes=left_out)
+            yield ExperimentResult(values=found_in(evidence), seconds=time.monotonic() - began, notes=left_out)
     finally:
         ONE.release()
 

@@ -14,7 +14,7 @@ from draftscope.drafters import DrafterInfo
 
 
 class RoundCosts(ABC):
-    """Costs of rounds. Only their ratios matter where nothing else is timed."""
+    """Round costs. Where nothing else is timed the unit is arbitrary: only ratios are used."""
 
     max_batch: int  # nothing is known of larger batches
 

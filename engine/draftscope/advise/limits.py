@@ -18,7 +18,7 @@ LONGEST = 100_000  # tokens: an answer that pays only beyond this does not pay
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one candidate. None where there is none, or where it cannot be said."""
+    """Limits of one candidate; each None if there is no such limit or it is unknown."""
 
     alpha: float | None  # its equal acceptance rate at every position; chains only
     min_alpha: float | None  # below this it stops paying; chains only; above 1 means never pays

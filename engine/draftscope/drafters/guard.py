@@ -25,7 +25,7 @@ from draftscope.trace.events import Annotation
 from draftscope.verify.tree import DraftTree, Topology
 
 MASS = 1e-3  # by how much probabilities may miss 1
-HERE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[1]
 
 
 def guarded_info(info: DrafterInfo) -> DrafterInfo:
@@ -122,7 +122,7 @@ def _named(name: str, where: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         frames = extract_tb(error.__traceback__)
-        its = next((frame.filename for frame in frames if not Path(frame.filename).is_relative_to(HERE)), "")
+        its = next((frame.filename for frame in frames if not Path(frame.filename).is_relative_to(PACKAGE)), "")
         line = next((frame.lineno for frame in reversed(frames) if frame.filename == its), 0)
         at = f" at {Path(its).name}, line {line}" if its else ""
         what = f"{type(error).__name__}{at}" + (f": {quoted(str(error))}" if str(error) else "")

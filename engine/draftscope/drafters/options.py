@@ -63,7 +63,7 @@ class LengthOptions(DrafterOptions):
     draft_length: Annotated[
         Literal["fixed", "cost", "confidence", "heuristic", "specdec++", "adaedl"],
         Control(
-            "How many of γ are drafted",
+            "Draft length",
             choices=(
                 "always γ",
                 "as measured costs say",
@@ -191,7 +191,7 @@ class NgramOptions(GammaOptions, NgramSizeOptions):
 class CascadeOptions(DrawnChainOptions, NgramSizeOptions):
     inner: Annotated[
         Literal["ngram", "suffix", "none"],
-        Control("Drafts for the smallest model", choices=("n-gram", "suffix", "nothing")),
+        Control("Drafter of the smallest model", choices=("n-gram", "suffix", "nothing")),
     ] = Field(default="ngram", description="what drafts for the smallest model of a cascade: ngram, suffix or none")
 
 
@@ -222,7 +222,7 @@ class OracleOptions(GammaOptions):
 
 
 class SsdOptions(DrawnChainOptions):
-    prefetch: Annotated[int, Control("Outcomes drafted for ahead")] = Field(
+    prefetch: Annotated[int, Control("Prepared outcomes")] = Field(
         default=8, ge=1, le=64, description="outcomes of a round that SSD drafts for while the target verifies it"
     )
 

@@ -45,7 +45,7 @@ REPEATED, BEGUN = 24, 8  # tokens of plain's text that stand after a prompt, and
 PILOT = 32  # runs of a text that show how active the drafter is on it
 PILOT_STREAM = 1 << 20  # the number of the first stream of those runs
 
-# Names of findings; but for the first three they are followed by the rule.
+# Names of findings. All but the first three get the name of the rule appended.
 FRESH, SUMS, DRAFTED = "fresh random numbers", "sums of probabilities", "drafted tokens"
 FAVOURED_TOKENS, JOINT = "tokens that the draft favours", "joint distribution"
 DISTANCE = f"distance of the {JOINT}"

@@ -15,7 +15,8 @@ from typing import Literal, Self, TypeAlias
 
 from draftscope.base.errors import DraftscopeError
 
-HERE = "load its model here (--target MODEL, on the page under Other models)"  # the remedy where a server cannot
+# The remedy where a server cannot.
+LOAD_IT_HERE = "load its model here (--target MODEL, on the page under Other models)"
 Finish: TypeAlias = Literal["stop", "length"]
 
 

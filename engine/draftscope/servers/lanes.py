@@ -10,7 +10,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import read_prompt
 from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import Chat
-from draftscope.servers.adapter import HERE, Message, Server, ServerError
+from draftscope.servers.adapter import LOAD_IT_HERE, Message, Server, ServerError
 from draftscope.servers.addresses import LISTED, from_environment, named
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.programs.registry import identify
@@ -82,9 +82,9 @@ def prompts(
         if offers.tokenize and (raw or offers.chat):
             return [_there(lane.server, text, raw) for text in texts]
     if raw:
-        raise DraftscopeError(f"No server here turns text into tokens; {HERE}, whose tokenizer is then used.")
+        raise DraftscopeError(f"No server here turns text into tokens; {LOAD_IT_HERE}, whose tokenizer is then used.")
     raise DraftscopeError(
-        f"No server here puts a prompt into a chat template; {HERE}, or continue the bare text with --raw."
+        f"No server here puts a prompt into a chat template; {LOAD_IT_HERE}, or continue the bare text with --raw."
     )
 
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from draftscope.base.machine import machine_words
 from draftscope.claims.experiments import Experiment
-from draftscope_app.engine.commands import Measured
+from draftscope_app.engine.commands import ExperimentResult
 from draftscope_app.page.claims.view import OPEN, SHORT
 from draftscope_app.reports.render import render
 
@@ -27,7 +27,7 @@ def about(experiment: Experiment, saved: Values) -> Markup:
     return _about(experiment, saved, _missing(experiment), "Measured on")
 
 
-def about_local(experiment: Experiment, result: Measured, saved: Values) -> Markup:
+def about_local(experiment: Experiment, result: ExperimentResult, saved: Values) -> Markup:
     """The same for what was measured here; the shipped verdict comes last, to compare."""
     missing = "The commands ran here, but their results hold too few texts for a chart: texts that loop do not count."
     claim = _claim(experiment, saved)

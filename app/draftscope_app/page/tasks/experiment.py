@@ -14,7 +14,7 @@ from draftscope.claims.experiments import EXPERIMENTS, Experiment, find, named
 from draftscope.claims.saved import shipped
 from draftscope_app.engine import commands
 from draftscope_app.engine.answers import Answer, Part
-from draftscope_app.engine.commands import MAX_S, Measured
+from draftscope_app.engine.commands import MAX_S, ExperimentResult
 from draftscope_app.engine.jobs import ExperimentJob, new_id
 from draftscope_app.page import notes
 from draftscope_app.page.experiments import view
@@ -64,7 +64,7 @@ class ExperimentListeners:
 
     def __init__(self, shared: Shared, form: ExperimentForm) -> None:
         self.shared, self.form = shared, form
-        self._results: dict[str, Measured] = {}  # by experiment: what was measured here last
+        self._results: dict[str, ExperimentResult] = {}  # by experiment: what was measured here last
 
     def attach(self, resumed: Any) -> None:
         form = self.form
@@ -115,7 +115,7 @@ class ExperimentListeners:
         if not answer.over:
             said = stands(part)
         elif answer.lines:
-            self._results[name] = Measured.model_validate_json(answer.lines[-1])
+            self._results[name] = ExperimentResult.model_validate_json(answer.lines[-1])
             said, chart = Markup(), self.chart(name)
         else:
             said = notes.refused(str(answer.note) if answer.refused else "Stopped; nothing was measured.")

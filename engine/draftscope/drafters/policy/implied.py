@@ -45,10 +45,9 @@ class SmallRounds:
     """The rounds in which the full tree `small` would have written what a larger tree of the same drafter wrote.
 
     A large draft passes in one round what a small one passes in several. Counted as one round each, easy passages would
-    weigh too little and the small draft would look worse than it is. A round that begins with one of the large draft is
-    that of `accepted`. Later ones follow the accepted path, as if the same tokens were drafted again, which is exact
-    for greedy chains of a model, except that the token after a draft that was accepted as a whole counts as one that
-    would have been accepted too: nobody drafted it.
+    weigh too little and the small draft would look worse than it is. So the accepted path is replayed as if the small
+    draft had been used. That is exact for greedy chains of a model, except after a draft that was accepted as a whole:
+    the next token, which nobody drafted, counts as accepted.
 
     Under block verification each round counts once: a path that a long block had accepted would be accepted too easily
     when it is drafted again.

@@ -11,7 +11,7 @@ import torch
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.precise import fp32_rows
-from draftscope.servers.adapter import HERE
+from draftscope.servers.adapter import LOAD_IT_HERE
 from draftscope.servers.audit.plan import MAX_TOLERANCE, MIN_TOLERANCE
 from draftscope.servers.audit.warp import Floats
 from draftscope.verify.sampling import Sampling
@@ -80,5 +80,5 @@ def refuse_unknown(target: Target, tokens: Sequence[int]) -> None:
         wrong = max(tokens) if min(tokens) >= 0 else min(tokens)
         raise DraftscopeError(
             f"The server wrote token {wrong:,}, and this target has {target.vocabulary:,} tokens: it runs another "
-            f"model or tokenizer; {HERE}."
+            f"model or tokenizer; {LOAD_IT_HERE}."
         )

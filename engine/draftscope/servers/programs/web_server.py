@@ -8,7 +8,7 @@ from dataclasses import replace
 from pydantic import BaseModel
 
 from draftscope.base.errors import quoted
-from draftscope.servers.adapter import HERE, Chunk, Finish, Identity, Message, Request, Server, ServerError
+from draftscope.servers.adapter import LOAD_IT_HERE, Chunk, Finish, Identity, Message, Request, Server, ServerError
 from draftscope.servers.wire import Wire
 
 
@@ -63,7 +63,7 @@ class WebServer(Server):
         if request.ignore_eos and not offers.ignore_eos:
             raise ServerError(f"{where} does not take ignore_eos; leave it off for all servers.")
         if not offers.ids_in and not request.text:
-            raise ServerError(f"{where} takes text, not token ids; {HERE}, so that the ids can be written out.")
+            raise ServerError(f"{where} takes text, not token ids; {LOAD_IT_HERE}, so that the ids can be written out.")
         context = self.identity.context
         if context is not None and len(request.ids) + request.max_tokens > context:
             wanted = f"{len(request.ids)} prompt tokens and {request.max_tokens} more"
@@ -71,15 +71,15 @@ class WebServer(Server):
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         del text
-        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not tokenize; {HERE}.")
+        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not tokenize; {LOAD_IT_HERE}.")
 
     def detokenize(self, ids: Sequence[int]) -> str:
         del ids
-        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not detokenize; {HERE}.")
+        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not detokenize; {LOAD_IT_HERE}.")
 
     def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
         del messages
-        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not render a chat; {HERE}.")
+        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not render a chat; {LOAD_IT_HERE}.")
 
 
 FINISHED: dict[str, Finish] = {"stop": "stop", "eos": "stop", "word": "stop", "length": "length", "limit": "length"}
