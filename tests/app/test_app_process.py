@@ -6,6 +6,8 @@ import asyncio
 import json
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import asdict
@@ -23,7 +25,8 @@ from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
-from draftscope_app.engine.jobs import Asker, Command, EngineStatus, Message, Quit, Start, Update
+from draftscope_app.engine import commands
+from draftscope_app.engine.jobs import Asker, Command, EngineStatus, ExperimentJob, Message, Quit, Start, Update
 from draftscope_app.engine.process import EngineProcess, pause_after, uninterrupted
 from draftscope_app.engine.sessions import Visitor, Visitors
 from draftscope_app.engine.worker import IN_TURNS, main
@@ -194,6 +197,24 @@ def test_a_step_waits_without_burning_a_cycle(pair: DecodingEngine, monkeypatch:
     assert patience == 30.0 and isinstance(last, Update) and (last.id, last.state) == (paid.id, "stepping")
     events = [json.loads(message.line) for message in line.said if isinstance(message, Update) and message.line]
     assert sum((event["kind"], event["lane"]) == ("round", "speculative") for event in events) == 1
+
+
+def test_a_command_of_an_experiment_ends_with_the_engine(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It outlived a server that was told to end."""
+    started: list[Any] = []
+    begin = subprocess.Popen
+
+    class Ends(Line):
+        def poll(self, _: float | None = 0.0) -> bool:
+            if started:
+                self.commands = [Quit()]
+            return bool(self.commands)
+
+    monkeypatch.setattr("draftscope.api.load", lambda **_: pair)
+    monkeypatch.setattr(commands, "arguments", lambda *_: [sys.executable, "-S", "-c", "import time; time.sleep(60)"])
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **how: started.append(begin(*args, **how)) or started[-1])
+    main(Ends(Start(ExperimentJob(id="r", name="Batch"))), LoadSettings())  # type: ignore[arg-type]
+    assert started[0].returncode == -9
 
 
 def test_a_refusal_is_one_sentence_and_the_next_run_goes(engine: EngineProcess) -> None:

@@ -36,7 +36,11 @@ IN_TURNS = (
 def main(pipe: Connection, load: LoadSettings, beats: Beats | None = None) -> None:
     """Runs in the engine process until the other end of the pipe is closed."""
     with suppress(EOFError, OSError, KeyboardInterrupt, SystemExit):  # the server has ended
-        _Worker(pipe, load, beats or Beats(Silent())).serve()
+        worker = _Worker(pipe, load, beats or Beats(Silent()))
+        try:
+            worker.serve()
+        finally:
+            worker.close()
 
 
 @dataclass(eq=False)
@@ -122,6 +126,11 @@ class _Worker:
             if running is not None and running.job.id in self._running:
                 self._note_turns(running)
                 self._advance(running)
+
+    def close(self) -> None:
+        """Ends what goes on: a command that runs in a process of its own would outlive this one."""
+        for running in self._running.values():
+            running.work.end()
 
     # Commands.
 
