@@ -212,8 +212,8 @@ function reveal(_, { question, yours, tally }) {
 }
 
 function end(_, { right, judged, scores }) {
-  const line = ({ class: majority, asked, best, chance }) =>
-    `The class, by its most frequent answer: ${majority} of ${asked}; its best phone: ${best}; chance: ${chance}.`;
+  const line = ({ class: majority, asked: of, best, chance }) =>
+    `The class, by its most frequent answer: ${majority} of ${of}; its best phone: ${best}; chance: ${chance}.`;
   return html`
     <h1>${judged ? `You were right ${right} of ${judged} times.` : "The class has ended."}</h1>
     ${scores ? html`<p>${line(scores)}</p>` : nothing}
