@@ -41,7 +41,7 @@ PHONE_PAGE = (
     "/join",
     "/class/files/style.css",
     "/class/files/classroom/phone.js",
-    "/class/files/base/dom.js",
+    "/class/files/vendor/lit-html.js",
     "/class/files/base/room.js",
     "/class/files/classroom/drawing.js",
 )

@@ -36,8 +36,8 @@ FILES = (
     "classroom/projector.js",
     "classroom/drawing.js",
     "classroom/desk.js",
-    "base/dom.js",
     "base/room.js",
+    "vendor/lit-html.js",
 )
 BODY_MOST, STEP_MOST = 2048, 16384  # bytes of a post, and of a lesson's step
 WRONG_CODE_S = 1.0  # before a wrong code is answered: guessing all of them takes days

@@ -1,48 +1,50 @@
 // The presenter's own window, which nobody projects: what is proposed for the open round, before the class sees it.
 
-import { h, setText } from "../base/dom.js";
 import { listen, postAs, presentedRoom } from "../base/room.js";
+import { html, repeat } from "../vendor/lit-html.js";
+import { roomHead, showPage } from "./drawing.js";
 
-const at = (id) => document.getElementById(id);
 const room = presentedRoom();
+const shown = { proposals: null, joined: 0, lost: "" };
 
-async function draw(hide) {
+/** Shows what is new. */
+function show(news) {
+  const { proposals, joined, lost } = Object.assign(shown, news);
+  const head = roomHead("Proposals: do not project this window", room?.code, joined);
+  showPage(head, lost, proposals && listOf(proposals));
+}
+
+const listOf = (proposals) => html`
+  <h1>${proposals.length ? "What the class proposes" : "No words are proposed yet"}</h1>
+  <p>Only this window shows them. A hidden one is in no draft, and nobody sees it.</p>
+  <ul class="proposals">
+    ${repeat(proposals, ({ text }) => text, proposalOf)}
+  </ul>
+`;
+
+function proposalOf({ text, votes, hidden }) {
+  const word = hidden ? "Show" : "Hide";
+  return html`<li>
+    <span class=${hidden ? "hidden context" : "context"}>${text}</span>
+    <small>${votes} proposed${hidden ? ", hidden" : ""}</small>
+    <button type="button" aria-label="${word} ${text}" @click=${() => look({ hide: text })}>${word}</button>
+  </li>`;
+}
+
+async function look(change = {}) {
   try {
-    const proposals = await postAs(room, "proposals", hide === undefined ? {} : { hide });
-    at("main").replaceChildren(
-      h("h1", proposals.length ? "What the class proposes" : "No words are proposed yet"),
-      h("p", "Only this window shows them. A hidden one is in no draft, and nobody sees it."),
-      h("ul.proposals", ...proposals.map(proposalOf)),
-    );
+    show({ proposals: await postAs(room, "proposals", change) });
   } catch (error) {
-    lost(error.message);
+    show({ lost: error.message });
   }
 }
 
-const proposalOf = ({ text, votes, hidden }) =>
-  h(
-    "li",
-    h("span", { class: hidden ? "hidden context" : "context" }, text),
-    h("small", `${votes} proposed${hidden ? ", hidden" : ""}`),
-    h(
-      "button",
-      { type: "button", "aria-label": `${hidden ? "Show" : "Hide"} ${text}`, on: { click: () => draw(text) } },
-      hidden ? "Show" : "Hide",
-    ),
-  );
-
-function lost(sentence) {
-  at("lost").hidden = false;
-  setText(at("lost"), sentence);
+function follow({ joined }) {
+  show({ joined });
+  look();
 }
 
 document.body.className = "phone";
-setText(at("where"), "Proposals: do not project this window");
-if (room) {
-  setText(at("code"), room.code);
-  listen(
-    `class/${room.code}/events`,
-    () => draw(),
-    () => lost("The connection is lost; open this window again."),
-  );
-} else lost("This browser window has no room; open it from the projector.");
+if (room)
+  listen(`class/${room.code}/events`, follow, () => show({ lost: "The connection is lost; open this window again." }));
+else show({ lost: "This browser window has no room; open it from the projector." });

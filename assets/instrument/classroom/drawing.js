@@ -1,35 +1,56 @@
-// What a projector and a phone draw alike: the guesses of a round, and what became of them.
+// What the pages of a class draw alike: a page, a question, the guesses of a round and what became of them. A value is
+// a text node or an attribute, and no style is inline: the pages' policy forbids it.
 
-import { h } from "../base/dom.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 
-const GLYPHS = { accepted: "✓", rejected: "✗", correction: "↻", bonus: "+", unvisited: "·", never_accepted: "·" };
-const WORDS = {
-  accepted: "accepted",
-  rejected: "rejected",
-  correction: "the target's own instead",
-  bonus: "bonus of the target",
-  unvisited: "never judged",
-  never_accepted: "never judged",
+const FATES = {
+  accepted: ["✓", "accepted"],
+  rejected: ["✗", "rejected"],
+  correction: ["↻", "the target's own instead"],
+  bonus: ["+", "bonus of the target"],
+  unvisited: ["·", "never judged"],
+  never_accepted: ["·", "never judged"],
 };
 
+/** Draws the whole page. `lost` is a sentence, or empty where nothing is amiss. */
+export function showPage(head, lost, main, rest) {
+  const view = html`
+    <header>${head}</header>
+    <p id="lost" role="alert" ?hidden=${!lost}>${lost}</p>
+    <main>${main}</main>
+    ${rest}
+  `;
+  render(view, document.body);
+}
+
+/** The header of the presenter's own pages. */
+export const roomHead = (where, code, joined) =>
+  html`<a href="./">Draftscope</a><span>${where}</span><span class="room">room <b id="code">${code}</b></span
+    ><span><b>${joined}</b> in the room</span>`;
+
+export const press = (words, act, look = nothing) =>
+  html`<button class=${look} type="button" @click=${act}>${words}</button>`;
+
+/** A question with what is known of its round. */
+export const questionOf = (title, { context, guesses, hints }) => html`
+  <h1>${title}</h1>
+  ${context ? html`<p class="context">${context}</p>` : nothing} ${guesses.length ? guessesOf(guesses) : nothing}
+  ${hints.map((text) => html`<p class="hint">${text}</p>`)}
+`;
+
+export const sumOf = (counts) => counts.reduce((sum, count) => sum + count, 0);
+
 /** .5 for 0.5, 1 for 1. */
-const short = (value) =>
-  value > 0 && value < 0.005
-    ? "<.01"
-    : value
-        .toFixed(2)
-        .replace(/^0/, "")
-        .replace(/^1\.00$/, "1");
+const short = (value) => (value > 0 && value < 0.005 ? "<.01" : value.toFixed(2).replace(/^(1)\.00$|^0/, "$1"));
 
 /** The guesses in order, or as the tree that they are. Before the reveal they have no fate, and the draft's colour. */
-export function guessesOf(guesses) {
+function guessesOf(guesses) {
   const nodes = guesses.filter(({ fate }) => fate !== "correction" && fate !== "bonus");
   if (nodes.some(({ parent }, n) => (parent ?? n - 1) !== n - 1)) return treeOf(nodes, guesses[nodes.length]);
-  return h(
-    "ol.guesses",
-    { "aria-label": "Guesses of the draft" },
-    ...guesses.map((guess) => h("li", { class: guess.fate ?? "drafted" }, tokenOf(guess), ...numbersOf(guess))),
-  );
+  const view = (guess) => html`<li class=${guess.fate ?? "drafted"}>${tokenOf(guess)} ${numbersOf(guess)}</li>`;
+  return html`<ol class="guesses" aria-label="Guesses of the draft">
+    ${guesses.map(view)}
+  </ol>`;
 }
 
 /** What became of a round that a class drafted. */
@@ -42,53 +63,57 @@ export const keptOf = ({ kept }) => {
 export function treeOf(nodes, last) {
   const below = (parent) => {
     const children = nodes.map((node, n) => [node, n]).filter(([node]) => node.parent === parent);
-    return children.length ? h("ul", ...children.map(([node, n]) => h("li", branchOf(node), below(n)))) : null;
+    const view = ([node, n]) => html`<li>${branchOf(node)} ${below(n)}</li>`;
+    return children.length ? listOf(nothing, children.map(view)) : nothing;
   };
-  return h(
-    "div.tree",
-    below(-1),
-    last &&
-      h("p", { class: `guesses ${last.fate}` }, h("span", { class: last.fate }, "then the target: ", tokenOf(last))),
-  );
+  const target = () =>
+    html`<p class="guesses ${last.fate}"><span class=${last.fate}>then the target: ${tokenOf(last)}</span></p>`;
+  return html`<div class="tree">${below(-1)} ${last ? target() : nothing}</div>`;
 }
 
 const branchOf = (node) =>
-  h(
-    "span",
-    { class: `branch ${node.fate ?? "drafted"}` },
-    tokenOf(node),
-    node.votes === undefined ? numbersOf(node) : h("small", `${node.votes} proposed  p ${short(node.p)}`),
-  );
+  html`<span class="branch ${node.fate ?? "drafted"}">
+    ${tokenOf(node)} ${node.votes === undefined ? numbersOf(node) : line(`${node.votes} proposed  p ${short(node.p)}`)}
+  </span>`;
 
 /** A step of a lesson in words and a picture for any width: guesses, bars, or a table. */
-export const stepOf = ({ words, guesses, bars, rows }) =>
-  [
-    h("p.said", words),
-    guesses.length > 0 && guessesOf(guesses),
-    bars.length > 0 &&
-      h(
-        "ul.bars",
-        ...bars.map(({ name, value, part }) =>
-          h("li", h("b", name), h("span", { style: { width: `${100 * part}%` } }), h("small", value)),
-        ),
-      ),
-    rows.length > 0 &&
-      h("table", ...rows.map((cells, n) => h("tr", ...cells.map((text) => h(n ? "td" : "th", { text }))))),
-  ].filter(Boolean);
+export const stepOf = ({ words, guesses, bars, rows }) => html`
+  <p class="said">${words}</p>
+  ${guesses.length ? guessesOf(guesses) : nothing} ${bars.length ? listOf("bars", bars.map(barOf)) : nothing}
+  ${rows.length ? tableOf(rows) : nothing}
+`;
 
-function tokenOf({ text, fate }) {
-  const glyph = fate && h("span.glyph", { "aria-hidden": "true" }, GLYPHS[fate]);
-  return h("span.token", text, glyph, fate && h("span.spoken", `, ${WORDS[fate]}`));
-}
+const listOf = (look, items) =>
+  html`<ul class=${look}>
+    ${items}
+  </ul>`;
+
+const barOf = ({ name, value, part }) =>
+  html`<li><b>${name}</b><span .style=${`width: ${100 * part}%`}></span><small>${value}</small></li>`;
+
+const tableOf = (rows) =>
+  html`<table>
+    ${rows.map(rowOf)}
+  </table>`;
+
+/** The first one is the head. */
+const rowOf = (cells, n) =>
+  html`<tr>
+    ${cells.map((text) => (n ? html`<td>${text}</td>` : html`<th>${text}</th>`))}
+  </tr>`;
+
+const tokenOf = ({ text, fate }) => html`<span class="token">${text}${fate ? fateOf(FATES[fate]) : nothing}</span>`;
+
+const fateOf = ([glyph, words]) =>
+  html`<span class="glyph" aria-hidden="true">${glyph}</span><span class="spoken">, ${words}</span>`;
 
 function numbersOf({ fate, p, q, threshold, u }) {
-  if (fate === "correction" || fate === "bonus" || fate === "unvisited") return [line(WORDS[fate])];
-  const known = [
-    isNumber(p) && isNumber(q) ? `p ${short(p)}  q ${short(q)}` : null,
-    isNumber(threshold) && isNumber(u) ? `ratio ${short(threshold)}  u ${short(u)}` : null,
+  if (fate === "correction" || fate === "bonus" || fate === "unvisited") return line(FATES[fate][1]);
+  return [
+    isNumber(p) && isNumber(q) ? line(`p ${short(p)}  q ${short(q)}`) : nothing,
+    isNumber(threshold) && isNumber(u) ? line(`ratio ${short(threshold)}  u ${short(u)}`) : nothing,
   ];
-  return known.filter(Boolean).map(line);
 }
 
 const isNumber = (value) => typeof value === "number";
-const line = (text) => h("small", text);
+const line = (text) => html`<small>${text}</small>`;

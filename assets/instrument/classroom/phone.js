@@ -1,34 +1,35 @@
 // A phone of a class: one question, its answers, and what came of it. It follows the presenter; a phone that lost its
 // connection keeps its answer and sends it when the room is back.
 
-import { h, setText } from "../base/dom.js";
 import { listen, post, session } from "../base/room.js";
-import { guessesOf, keptOf, stepOf } from "./drawing.js";
+import { guard, html, keyed, nothing } from "../vendor/lit-html.js";
+import { keptOf, press, questionOf, showPage, stepOf, sumOf } from "./drawing.js";
 
 const LETTERS = 4;
 const AGAIN_MS = 3000; // before a lost room is looked for again
-const at = (id) => document.getElementById(id);
-const main = at("main");
 
 class Phone {
   constructor(code) {
     this.code = code;
     this.name = `draftscope-class-${code}`;
+    this.state = null; // of the room, once it was heard
     this.unsent = null; // {question, option} that the server has not taken yet
-    this.drawn = ""; // what `main` shows: the question and its phase
     this.wandering = null; // {steps, at}: a step that the class is not at; or {titles}, to choose a lesson
+    this.lost = "";
+    this.over = false;
   }
 
   /** Joins, or joins again with the same token, and listens. */
   async join() {
-    if (!this.state) main.replaceChildren(h("p", `Looking for the room ${this.code} …`));
+    this.draw(this.note);
     try {
       const { phone } = await post(`class/${this.code}/join`, { phone: session.read(this.name) ?? "" });
       this.token = phone;
       session.write(this.name, phone);
       this.listen();
     } catch (error) {
-      if (error.status === 404) askForCode(error.message, this.code, this.state ? "The room is over." : undefined);
+      this.over = error.status === 404;
+      if (this.over) askForCode(error.message, this.code, this.state ? "The room is over." : undefined);
       else this.lose(error.status === 409 ? error.message : undefined);
     }
   }
@@ -37,7 +38,7 @@ class Phone {
     listen(
       `class/${this.code}/events?phone=${encodeURIComponent(this.token)}`,
       (state) => {
-        at("lost").hidden = true;
+        this.lost = "";
         this.state = state;
         if (state.phase !== "lesson") this.wandering = null; // a question calls everybody back
         this.draw();
@@ -58,37 +59,22 @@ class Phone {
     try {
       this.wandering = await findStep();
       this.draw();
-      main.querySelector("h1").focus();
+      document.querySelector("h1").focus();
     } catch {
-      setText(at("foot"), "This did not come; try again.");
+      this.draw("This did not come; try again.");
     }
   }
 
-  back() {
-    return this.wander(() => null);
-  }
-
-  /** To a step before the class's own. */
-  earlier(to) {
-    return this.wander(async () => {
-      const steps = await this.ask("lesson");
-      const shown = steps.findIndex(({ at: n }) => n === to);
-      return { steps, at: Math.max(0, shown) }; // the first, where none was shown
-    });
-  }
-
-  choose() {
-    return this.wander(async () => ({ titles: await this.ask("lessons") }));
-  }
-
-  /** To the beginning of a lesson. */
-  toLesson(number) {
-    return this.wander(async () => ({ steps: await this.ask(`lesson?number=${number}`), at: 0 }));
+  /** The step before that of the class; the first, where it was not shown. */
+  async before(at) {
+    const steps = await this.ask("lesson");
+    const shown = steps.findIndex((step) => step.at === at - 1);
+    return { steps, at: Math.max(0, shown) };
   }
 
   lose(sentence = "The connection is lost. Your answer is kept; this phone goes on trying.") {
-    at("lost").hidden = false;
-    setText(at("lost"), sentence);
+    this.lost = sentence;
+    this.draw(this.note);
     setTimeout(() => this.join(), AGAIN_MS);
   }
 
@@ -111,26 +97,38 @@ class Phone {
       if (this.unsent === sent) this.unsent = null;
       this.draw();
     } catch (error) {
-      if (error.status) setText(at("foot"), error.message);
+      if (error.status) this.draw(error.message);
     }
   }
 
-  draw() {
-    const { state } = this;
-    setText(at("code"), this.code);
-    setText(at("where"), whereOf(state, this.wandering));
-    document.body.classList.toggle("wandering", Boolean(this.wandering));
-    const { phase, number, question, scores, writing, step } = state;
-    const drawn = JSON.stringify([phase, number, question, scores, writing, step, this.wandering]);
-    if (drawn !== this.drawn) {
-      this.drawn = drawn;
-      main.replaceChildren(...VIEWS[state.phase](this, state).flat().filter(Boolean));
+  async propose(text) {
+    try {
+      await post(`class/${this.code}/propose`, { phone: this.token, text });
+      this.state.proposed = text.trim();
+      this.draw();
+    } catch (error) {
+      this.draw(error.message);
     }
-    for (const button of main.querySelectorAll("button[data-option]")) {
-      button.setAttribute("aria-pressed", String(Number(button.dataset.option) === state.yours));
-    }
-    setText(at("foot"), footOf(this, state));
   }
+
+  /** `note` stands in the foot until something is new. */
+  draw(note = "") {
+    const { state, code, lost, wandering } = this;
+    this.note = note;
+    if (this.over) return;
+    if (state) {
+      // another question, round or step is drawn anew: a finger on this one presses nothing of it
+      const place = wandering ?? `${state.number} ${state.writing?.round}`;
+      const main = keyed(place, VIEWS[state.phase](this, state));
+      show({ code, lost, wandering, where: whereOf(state, wandering), main, foot: note || footOf(this, state) });
+    } else show({ lost, main: html`<p>Looking for the room ${code} …</p>` });
+  }
+}
+
+function show({ where = "Draftscope class", code = "", lost = "", wandering = null, main, foot = "" }) {
+  document.body.classList.toggle("wandering", Boolean(wandering));
+  const head = html`<span>${where}</span><b id="code">${code}</b>`;
+  showPage(head, lost, main, html`<footer aria-live="polite">${foot}</footer>`);
 }
 
 function whereOf({ question, place, writing, step, title }, wandering) {
@@ -140,116 +138,105 @@ function whereOf({ question, place, writing, step, title }, wandering) {
   return writing ? `You draft · round ${writing.round}` : title;
 }
 
-const press = (text, click, props) => h("button", { type: "button", text, on: { click }, ...props });
-
 /** The presenter's step, or where this phone went: another step, or the list of lessons. */
 function lesson(phone, { step }) {
   const { wandering } = phone;
-  const back = wandering && press("Back to the class", () => phone.back(), { class: "onward" });
-  const others = press("Other lessons", () => phone.choose());
+  const to = (words, findStep, look) => press(words, () => phone.wander(findStep), look);
+  const back = wandering ? to("Back to the class", () => null, "onward") : nothing;
   if (wandering?.titles) {
-    const titles = wandering.titles.map((title, n) => press(title, () => phone.toLesson(n + 1)));
-    return [h("h1", { tabindex: "-1" }, "Which lesson?"), h("div.answers", back, ...titles)];
+    const beginning = async (number) => ({ steps: await phone.ask(`lesson?number=${number}`), at: 0 });
+    return html`
+      <h1 tabindex="-1">Which lesson?</h1>
+      <div class="answers">${back} ${wandering.titles.map((title, n) => to(title, () => beginning(n + 1)))}</div>
+    `;
   }
-  const steps = wandering?.steps ?? [];
-  const now = wandering ? wandering.at : step.at;
-  const shown = wandering ? steps[now] : step;
-  const to = (n) => phone.wander(() => ({ steps, at: n }));
-  return [
-    h("h1", { tabindex: "-1" }, shown.title),
-    ...stepOf(shown),
-    h(
-      "div.answers",
-      now > 0 && press("An earlier step", () => (wandering ? to(now - 1) : phone.earlier(now - 1))),
-      now + 1 < steps.length && press("A later step", () => to(now + 1)),
-      back,
-      others,
-    ),
-  ];
+  const { steps = [], at } = wandering ?? step;
+  const shown = wandering ? steps[at] : step;
+  const earlier = () => (wandering ? { steps, at: at - 1 } : phone.before(at));
+  return html`
+    <h1 tabindex="-1">${shown.title}</h1>
+    ${stepOf(shown)}
+    <div class="answers">
+      ${at > 0 ? to("An earlier step", earlier) : nothing}
+      ${at + 1 < steps.length ? to("A later step", () => ({ steps, at: at + 1 })) : nothing} ${back}
+      ${to("Other lessons", async () => ({ titles: await phone.ask("lessons") }))}
+    </div>
+  `;
+}
+
+/** What was typed into the form that is sent. */
+function typedIn(event) {
+  event.preventDefault();
+  return event.target.querySelector("input").value;
 }
 
 /** What a phone proposes for this round; the field stays as it is while others propose theirs. */
-function proposing(phone, { writing }) {
-  const field = h("input", {
-    id: "words",
-    maxlength: "60",
-    autocomplete: "off",
-    value: at("words")?.value ?? phone.state.proposed,
-  });
-  const send = async (text) => {
-    try {
-      await post(`class/${phone.code}/propose`, { phone: phone.token, text });
-      phone.state.proposed = text.trim();
-      phone.draw();
-    } catch (error) {
-      setText(at("foot"), error.message);
-    }
-  };
-  const submit = (event) => {
-    event.preventDefault();
-    send(field.value);
-  };
-  return [
-    h("h1", "What does the target write next?"),
-    h("p.context", writing.context || writing.prompt),
-    writing.options.length > 0 && [
-      h("p", "Choose one of these, or write your own words."),
-      h(
-        "div.answers.two",
-        { role: "group", "aria-label": "Words to choose from" },
-        writing.options.map((text) => h("button", { type: "button", on: { click: () => send(text) } }, text)),
-      ),
-    ],
-    h("form", { on: { submit } }, h("label", { for: "words" }, "Your next words"), field, h("button", "Propose")),
-  ];
+function draft(phone, { writing, proposed }) {
+  const choices = html`
+    <p>Choose one of these, or write your own words.</p>
+    <div class="answers two" role="group" aria-label="Words to choose from">
+      ${writing.options.map((text) => press(text, () => phone.propose(text)))}
+    </div>
+  `;
+  return html`
+    <h1>What does the target write next?</h1>
+    <p class="context">${writing.context || writing.prompt}</p>
+    ${writing.options.length ? choices : nothing}
+    <form @submit=${(event) => phone.propose(typedIn(event))}>
+      <label for="words">Your next words</label>
+      <input id="words" maxlength="60" autocomplete="off" value=${guard([], () => proposed)} />
+      <button>Propose</button>
+    </form>
+  `;
 }
 
-const drafted = ({ writing }) => [h("h1", keptOf(writing)), h("p.context", writing.text)];
+function ask(phone, { question, yours }) {
+  const answerOf = (text, n) => {
+    const answer = () => phone.answer(n);
+    return html`<button type="button" data-option=${n} aria-pressed=${n === yours} @click=${answer}>${text}</button>`;
+  };
+  return html`
+    ${questionOf(question.ask, question)}
+    <div class="answers" role="group" aria-label="Your answer">${question.options.map(answerOf)}</div>
+  `;
+}
+
+function reveal(_, { question, yours, tally }) {
+  const { options, truth, said } = question;
+  const mine = yours === null ? "You gave no answer." : `You said ${options[yours]}.`;
+  return html`
+    ${questionOf(`${mine} It was ${options[truth]}.`, question)}
+    <p>${said}</p>
+    <p class="muted">Right: ${tally[truth]} of ${sumOf(tally)}.</p>
+  `;
+}
+
+function end(_, { right, judged, scores }) {
+  const line = ({ class: majority, asked: of, best, chance }) =>
+    `The class, by its most frequent answer: ${majority} of ${of}; its best phone: ${best}; chance: ${chance}.`;
+  return html`
+    <h1>${judged ? `You were right ${right} of ${judged} times.` : "The class has ended."}</h1>
+    ${scores ? html`<p>${line(scores)}</p>` : nothing}
+    <p><a href="./">Look at the rounds in Draftscope</a></p>
+  `;
+}
 
 const VIEWS = {
-  draft: (phone, state) => proposing(phone, state),
-  verify: () => [h("h1", "The target is verifying.")],
-  drafted: (_, state) => drafted(state),
+  lobby: (_, { title }) => html`
+    <h1>${title}</h1>
+    <p>You are in. The presenter starts.</p>
+  `,
   lesson,
-  lobby: (_, { title }) => [h("h1", title), h("p", "You are in. The presenter starts.")],
-  ask: (phone, { question }) => [
-    ...headOf(question.ask, question),
-    h(
-      "div.answers",
-      { role: "group", "aria-label": "Your answer" },
-      ...question.options.map((text, option) =>
-        h("button", { type: "button", "data-option": String(option), on: { click: () => phone.answer(option) } }, text),
-      ),
-    ),
-  ],
-  reveal: (_, { question, yours, tally }) => {
-    const answered = tally.reduce((sum, votes) => sum + votes, 0);
-    const truth = `It was ${question.options[question.truth]}.`;
-    const said = yours === null ? "You gave no answer." : `You said ${question.options[yours]}.`;
-    return [
-      ...headOf(`${said} ${truth}`, question),
-      h("p", question.said),
-      h("p.muted", `Right: ${tally[question.truth]} of ${answered}.`),
-    ];
-  },
-  end: (_, { right, judged, scores }) => [
-    h("h1", judged ? `You were right ${right} of ${judged} times.` : "The class has ended."),
-    scores &&
-      h(
-        "p",
-        `The class, by its most frequent answer: ${scores.class} of ${scores.asked}; its best phone: ${scores.best}; chance: ${scores.chance}.`,
-      ),
-    h("p", h("a", { href: "./" }, "Look at the rounds in Draftscope")),
-  ],
+  ask,
+  reveal,
+  draft,
+  verify: () => html`<h1>The target is verifying.</h1>`,
+  drafted: (_, { writing }) => html`
+    <h1>${keptOf(writing)}</h1>
+    <p class="context">${writing.text}</p>
+  `,
+  end,
 };
-
-const headOf = (title, { context, guesses, hints }) =>
-  [
-    h("h1", title),
-    context && h("p.context", context),
-    guesses.length > 0 && guessesOf(guesses),
-    ...hints.map((text) => h("p.hint", text)),
-  ].filter(Boolean);
 
 function footOf(phone, { phase, answered, joined, yours, proposed, right, judged }) {
   if (phase === "reveal") return judged ? `You were right ${right} of ${judged} times so far.` : "";
@@ -265,28 +252,26 @@ function footOf(phone, { phase, answered, joined, yours, proposed, right, judged
 }
 
 function askForCode(sentence, code = "", title = "Join a class") {
-  at("lost").hidden = true;
-  document.body.classList.remove("wandering");
-  for (const [id, text] of Object.entries({ where: "Draftscope class", code: "", foot: "" })) setText(at(id), text);
-  const field = h("input", {
-    id: "letters", maxlength: String(LETTERS), autocomplete: "off", autocapitalize: "characters", spellcheck: "false", value: code,
-  }); // prettier-ignore
   const go = (event) => {
-    event.preventDefault();
-    if (field.value.trim()) location.search = field.value.trim().toUpperCase();
+    const letters = typedIn(event).trim().toUpperCase();
+    if (letters) location.search = letters;
   };
-  main.replaceChildren(
-    h(
-      "form",
-      { on: { submit: go } },
-      h("h1", title),
-      h("p", sentence),
-      h("label", { for: "letters" }, "Code on the projector"),
-      field,
-      h("button", "Join"),
-    ),
-  );
-  field.focus();
+  const main = html`<form @submit=${go}>
+    <h1>${title}</h1>
+    <p>${sentence}</p>
+    <label for="letters">Code on the projector</label>
+    <input
+      id="letters"
+      maxlength=${LETTERS}
+      autocomplete="off"
+      autocapitalize="characters"
+      spellcheck="false"
+      value=${code}
+    />
+    <button>Join</button>
+  </form>`;
+  show({ main });
+  document.getElementById("letters").focus();
 }
 
 const code = decodeURIComponent(location.search.slice(1))

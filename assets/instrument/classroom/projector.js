@@ -1,13 +1,10 @@
 // The projector: opens a room, shows its code, asks, reveals. Space goes on, the left arrow goes back.
 
-import { h, setText } from "../base/dom.js";
 import { listen, post, postAs, presentRoom, presentedRoom } from "../base/room.js";
-import { guessesOf, keptOf, stepOf, treeOf } from "./drawing.js";
+import { html, nothing } from "../vendor/lit-html.js";
+import { keptOf, press, questionOf, roomHead, showPage, stepOf, sumOf, treeOf } from "./drawing.js";
 
 const AGAIN_MS = 2000;
-const at = (id) => document.getElementById(id);
-const main = at("main");
-const side = at("side");
 const ONWARD = {
   lobby: "Start",
   lesson: "Next question",
@@ -20,14 +17,17 @@ const ONWARD = {
 class Projector {
   constructor(room) {
     this.room = room;
-    this.drawn = "";
+    this.state = null; // of the room, once it was heard
+    this.joined = 0;
+    this.lost = "";
+    this.sure = ""; // the place at which "End the class" was pressed once
   }
 
   listen() {
     listen(
       `class/${this.room.code}/events`,
       (state) => {
-        at("lost").hidden = true;
+        this.lost = "";
         this.draw(state);
       },
       () => this.lookAgain(),
@@ -36,36 +36,36 @@ class Projector {
 
   /** The stream broke: the network is away, or the room is gone with its server. */
   async lookAgain() {
-    const lost = (sentence) => {
-      at("lost").hidden = false;
-      setText(at("lost"), sentence);
-    };
     try {
       await postAs(this.room, "turn", { action: "look" });
       this.listen();
     } catch (error) {
       if (error.status === 404 || error.status === 403) {
         presentRoom(null);
-        present = null;
         offer(error.message, "The room is over.");
       } else {
-        lost("The connection to the server is lost; this page goes on trying.");
+        this.lose("The connection to the server is lost; this page goes on trying.");
         setTimeout(() => this.lookAgain(), AGAIN_MS);
       }
     }
+  }
+
+  lose(sentence) {
+    this.lost = sentence;
+    this.draw();
   }
 
   async turn(action) {
     try {
       this.draw(await postAs(this.room, "turn", { action }));
     } catch (error) {
-      at("lost").hidden = false;
-      setText(at("lost"), error.message);
+      this.lose(error.message);
     }
   }
 
+  /** A clicker goes on wherever the focus is; a button or a link keeps only the space bar. */
   key(event) {
-    if (event.target.closest("button, a, select, input")) return;
+    if (event.target.closest(event.key === " " ? "button, a, select" : "select")) return;
     if (event.key === " " || event.key === "PageDown" || event.key === "ArrowRight") this.onward(event);
     if (event.key === "PageUp" || event.key === "ArrowLeft") this.turn("back");
   }
@@ -75,186 +75,179 @@ class Projector {
     if (this.state.phase !== "end") this.turn("next");
   }
 
-  draw(state) {
+  draw(state = this.state) {
+    if (present !== this) return; // the room is over
     this.state = state;
-    setText(at("code"), this.room.code);
-    if (state.phase !== "end") setText(at("joined"), String(state.joined)); // phones leave at the end
-    setText(
-      at("where"),
-      state.question
-        ? [state.question.lesson, state.place].filter(Boolean).join(" · ")
-        : state.writing
-          ? `The class drafts · round ${state.writing.round}`
-          : state.title,
-    );
-    const drawn = JSON.stringify([state.phase, state.number, state.question, state.scores, state.writing, state.step]);
-    if (drawn !== this.drawn) {
-      this.drawn = drawn;
-      main.replaceChildren(...VIEWS[state.phase](this, state));
-      side.replaceChildren(...this.sideOf(state));
-    }
-    const count = document.getElementById("answered");
-    if (count) setText(count, `${state.answered} of ${state.joined}`);
+    if (state && state.phase !== "end") this.joined = state.joined; // phones leave at the end
+    show({ lost: this.lost, ...(state && this.page(state)) });
   }
 
-  sideOf({ phase, question, tally, scores, writing, drafts, endsNext }) {
-    const parts = [];
-    if (phase === "ask") parts.push(h("p.large", { id: "answered" }), h("p", "have answered"));
-    if (phase === "reveal") {
-      const answered = tally.reduce((sum, votes) => sum + votes, 0);
-      parts.push(h("p", h("b.large", String(tally[question.truth])), ` of ${answered} right`));
-      parts.push(h("p", question.said));
-    }
-    if (phase === "end" && scores) parts.push(h("p", `Questions answered: ${scores.asked}.`));
-    if (phase === "draft") {
-      parts.push(h("p.large", { id: "answered" }), h("p", "have proposed"));
-      const desk = () => window.open("class?desk", "draftscope-desk", "popup,width=480,height=720");
-      parts.push(h("button", { type: "button", on: { click: desk } }, "See and hide words"));
-    }
-    if (writing?.kept.length) parts.push(...scoresOf(writing));
+  page(state) {
+    const { room, joined } = this;
+    const main = VIEWS[state.phase](state, this);
+    return { where: whereOf(state), code: room.code, joined, main, side: this.side(state) };
+  }
+
+  side(state) {
+    const { phase, question, writing, drafts, endsNext } = state;
     const word = endsNext ? "End the class" : phase === "ask" && question.hintsLeft ? "Next hint" : ONWARD[phase];
-    if (word)
-      parts.push(h("button.onward", { type: "button", on: { click: (e) => this.onward(e) } }, word, h("kbd", "space")));
-    if (phase !== "end") parts.push(h("a.button", { href: "./?door=learn" }, "Lessons"));
-    if (question) parts.push(h("button", { type: "button", on: { click: () => this.turn("back") } }, "Back"));
-    if (drafts && !writing && phase !== "end") {
-      parts.push(h("button", { type: "button", on: { click: () => this.turn("draft") } }, "The class drafts"));
-    }
-    if (phase !== "lobby" && phase !== "end" && !endsNext) parts.push(this.ending());
-    if (phase === "end") parts.push(h("button", { type: "button", on: { click: open } }, "Open another room"));
-    return parts;
+    const onward = (event) => this.onward(event);
+    return html`
+      ${COUNTS[phase]?.(state)} ${writing?.kept.length ? scoresOf(writing) : nothing}
+      ${word ? press(html`${word}<kbd>space</kbd>`, onward, "onward") : nothing}
+      ${phase === "end" ? press("Open another room", open) : html`<a class="button" href="./?door=learn">Lessons</a>`}
+      ${question ? press("Back", () => this.turn("back")) : nothing}
+      ${drafts && !writing && phase !== "end" ? press("The class drafts", () => this.turn("draft")) : nothing}
+      ${phase !== "lobby" && phase !== "end" && !endsNext ? this.ending(state) : nothing}
+    `;
   }
 
   /** Two presses: a room that has ended does not come back. */
-  ending() {
-    const sure = "End it for everybody?";
-    const end = h("button", { type: "button" }, "End the class");
-    end.addEventListener("click", () => (end.textContent === sure ? this.turn("end") : setText(end, sure)));
-    return end;
+  ending({ phase, number, question, writing, step }) {
+    const place = JSON.stringify([phase, number, question, writing, step]);
+    const ask = () => {
+      this.sure = place;
+      this.draw();
+    };
+    return this.sure === place ? press("End it for everybody?", () => this.turn("end")) : press("End the class", ask);
   }
 }
 
-/** Tokens kept a round: the class's, and the head's at the same places. */
-function scoresOf({ kept: mine, headKept, head }) {
-  const mean = (counts) => (counts.reduce((sum, count) => sum + count, 0) / counts.length).toFixed(1);
-  const line = (who, counts) => [
-    h("p", h("b.large", mean(counts)), ` kept a round: ${who}`),
-    h("p.muted", counts.join("  ")),
-  ];
-  return [...line("the class", mine), ...(head ? line(head, headKept) : [])];
+const show = ({ where = "", code = "", joined = 0, lost = "", main, side }) =>
+  showPage(roomHead(where, code, joined), lost, main, html`<aside aria-live="polite">${side}</aside>`);
+
+function whereOf({ question, place, writing, title }) {
+  if (question) return [question.lesson, place].filter(Boolean).join(" · ");
+  return writing ? `The class drafts · round ${writing.round}` : title;
 }
 
-const VIEWS = {
-  draft: (_, { writing }) => [
-    h("h1", "You are the drafter: what does the target write next?"),
-    h("p.context", writing.context || writing.prompt),
-  ],
-  verify: () => [h("h1", "The target is verifying.")],
-  drafted: (_, { writing }) =>
-    [
-      h("h1", keptOf(writing)),
-      h("p.context", writing.context || writing.prompt),
-      treeOf(writing.nodes, writing.last),
-      h("p.context", writing.text),
-      writing.ended && h("p", "The target has ended the text."),
-    ].filter(Boolean),
-  lobby: (projector) => lobby(projector),
-  lesson: (_, { step }) => [h("h1", step.title), ...stepOf(step)],
-  ask: (_, { question }) => questionParts(question, question.ask),
-  reveal: (_, { question, tally }) => questionParts(question, `It was ${question.options[question.truth]}.`, tally),
-  end: (_, { scores }) =>
-    [
-      h("h1", scores?.asked ? "How well was it predicted?" : "The class has ended."),
-      scores?.asked > 0 &&
-        h(
-          "ul.scores",
-          ...[
-            ["the class, by its most frequent answer", scores.class],
-            ["its best phone", scores.best],
-            ["chance", scores.chance],
-          ].map(([who, right]) => h("li", h("b.large", String(right)), ` of ${scores.asked}: ${who}`)),
-        ),
-    ].filter(Boolean),
+const countOf = ({ answered, joined }, did) => html`
+  <p class="large">${`${answered} of ${joined}`}</p>
+  <p>${did}</p>
+`;
+const openDesk = () => window.open("class?desk", "draftscope-desk", "popup,width=480,height=720");
+
+const COUNTS = {
+  ask: (state) => countOf(state, "have answered"),
+  reveal: ({ question, tally }) => html`
+    <p><b class="large">${tally[question.truth]}</b>${` of ${sumOf(tally)} right`}</p>
+    <p>${question.said}</p>
+  `,
+  draft: (state) => html`${countOf(state, "have proposed")} ${press("See and hide words", openDesk)}`,
+  end: ({ scores }) => (scores ? html`<p>${`Questions answered: ${scores.asked}.`}</p>` : nothing),
 };
 
-function lobby(projector) {
+/** Tokens kept a round: the class's, and the head's at the same places. */
+function scoresOf({ kept: mine, headKept, head }) {
+  const line = (who, counts) => html`
+    <p><b class="large">${(sumOf(counts) / counts.length).toFixed(1)}</b>${` kept a round: ${who}`}</p>
+    <p class="muted">${counts.join("  ")}</p>
+  `;
+  return html`${line("the class", mine)} ${head ? line(head, headKept) : nothing}`;
+}
+
+const contextOf = ({ context, prompt }) => html`<p class="context">${context || prompt}</p>`;
+
+const VIEWS = {
+  lobby,
+  lesson: ({ step }) => html`
+    <h1>${step.title}</h1>
+    ${stepOf(step)}
+  `,
+  ask: ({ question }) => [questionOf(question.ask, question), answersOf(question)],
+  reveal: ({ question, tally }) => {
+    const title = `It was ${question.options[question.truth]}.`;
+    return [questionOf(title, { ...question, hints: [] }), answersOf(question, tally)]; // `said` says what they say
+  },
+  draft: ({ writing }) => html`
+    <h1>You are the drafter: what does the target write next?</h1>
+    ${contextOf(writing)}
+  `,
+  verify: () => html`<h1>The target is verifying.</h1>`,
+  drafted: ({ writing }) => html`
+    <h1>${keptOf(writing)}</h1>
+    ${contextOf(writing)} ${treeOf(writing.nodes, writing.last)}
+    <p class="context">${writing.text}</p>
+    ${writing.ended ? html`<p>The target has ended the text.</p>` : nothing}
+  `,
+  end: ({ scores }) => {
+    if (!scores?.asked) return html`<h1>The class has ended.</h1>`;
+    const line = (who, right) => html`<li><b class="large">${right}</b>${` of ${scores.asked}: ${who}`}</li>`;
+    return html`
+      <h1>How well was it predicted?</h1>
+      <ul class="scores">
+        ${line("the class, by its most frequent answer", scores.class)} ${line("its best phone", scores.best)}
+        ${line("chance", scores.chance)}
+      </ul>
+    `;
+  },
+};
+
+function lobby(_, projector) {
   const { room } = projector;
   const link = linkOf(room);
-  const image = h("img.qr", { alt: `QR code of ${link}`, width: "420", height: "420" });
-  post("class/qr", { link }).then((answer) => (image.src = answer.image));
-  const first = h(
-    "select",
-    { id: "first", on: { change: ({ target }) => projector.turn(`ask:${target.value}`) } },
-    h("option", "the first question"),
-    ...room.questions.map(({ lesson, ask }, n) =>
-      h("option", { value: String(n) }, `${n + 1}. ${lesson ? `${lesson}: ` : ""}${ask}`),
-    ),
-  );
-  return [
-    h("h1", "Take your phone: you predict, the model shows."),
-    h(
-      "div.lobby",
-      image,
-      h(
-        "div",
-        h("p", "Open"),
-        h("p", { class: "link", text: link.replace(/^https?:\/\//, "") }),
-        h("p", "or this address without the letters, and type"),
-        h("p.code", room.code),
-      ),
-    ),
-    reachable(room)
-      ? null
-      : h("p.warning", "Other devices cannot reach this server: start it with --host 0.0.0.0, or share its page."),
-    h("p", h("label", { for: "first" }, "Begin with "), first),
-  ].filter(Boolean);
+  const warning = html`<p class="warning">
+    Other devices cannot reach this server: start it with --host 0.0.0.0, or share its page.
+  </p>`;
+  const optionOf = ({ lesson, ask }, n) =>
+    html`<option value=${n}>${`${n + 1}. ${lesson ? `${lesson}: ` : ""}${ask}`}</option>`;
+  return html`
+    <h1>Take your phone: you predict, the model shows.</h1>
+    <div class="lobby">
+      <img class="qr" alt="QR code of ${link}" width="420" height="420" src=${room.image ?? nothing} />
+      <div>
+        <p>Open</p>
+        <p class="link">${link.replace(/^https?:\/\//, "")}</p>
+        <p>or this address without the letters, and type</p>
+        <p class="code">${room.code}</p>
+      </div>
+    </div>
+    ${reachable(room) ? nothing : warning}
+    <p>
+      <label for="first">Begin with </label>
+      <select id="first" @change=${({ target }) => projector.turn(`ask:${target.value}`)}>
+        <option>the first question</option>
+        ${room.questions.map(optionOf)}
+      </select>
+    </p>
+  `;
 }
 
 const isLoopback = () => ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 const reachable = (room) => Boolean(room.network) || !isLoopback();
 const linkOf = (room) => new URL(`join?${room.code}`, isLoopback() && room.network ? room.network : location.href).href;
 
-/** The question and its answers in columns, of which each dot is a phone; the same places before and after. */
-function questionParts({ context, guesses, hints, options, truth }, title, tally = null) {
+/** The answers in columns, of which each dot is a phone; the same places before and after. */
+function answersOf({ options, truth }, tally = null) {
   const most = Math.max(...(tally ?? [0]));
   const size = most <= 9 ? "few" : most <= 30 ? "some" : "many";
-  return [
-    h("h1", title),
-    context && h("p.context", context),
-    guesses.length > 0 && guessesOf(guesses),
-    ...(tally ? [] : hints).map((text) => h("p.hint", text)), // the reveal says them all
-    h(
-      "ol",
-      { class: `tally ${size}` },
-      ...options.map((text, n) =>
-        h(
-          "li",
-          { class: tally && n === truth ? "truth" : null },
-          tally && h("b.votes", String(tally[n])),
-          h("span.dots", { "aria-hidden": "true" }, ...Array.from({ length: tally?.[n] ?? 0 }, () => h("i"))),
-          h("span.option", text),
-        ),
-      ),
-    ),
-  ].filter(Boolean);
+  const answerOf = (text, n) =>
+    html`<li class=${tally && n === truth ? "truth" : nothing}>
+      ${tally ? html`<b class="votes">${tally[n]}</b>` : nothing}
+      <span class="dots" aria-hidden="true">${Array.from({ length: tally?.[n] ?? 0 }, () => html`<i></i>`)}</span>
+      <span class="option">${text}</span>
+    </li>`;
+  return html`<ol class="tally ${size}">
+    ${options.map(answerOf)}
+  </ol>`;
 }
 
 function offer(sentence, title = "Start a class") {
-  side.replaceChildren();
-  at("lost").hidden = true;
-  for (const [id, text] of Object.entries({ where: "", code: "", joined: "0" })) setText(at(id), text);
-  main.replaceChildren(
-    h("h1", title),
-    h("p", sentence),
-    h("p", h("button.onward", { type: "button", on: { click: open } }, "Open a room")),
-  );
+  present = null;
+  const main = html`
+    <h1>${title}</h1>
+    <p>${sentence}</p>
+    <p>${press("Open a room", open, "onward")}</p>
+  `;
+  show({ main });
 }
 
 async function open() {
   try {
     const room = await post("class/rooms", {});
-    presentRoom(room);
-    start(room);
+    const qr = await post("class/qr", { link: linkOf(room) }).catch(() => ({})); // the letters do without
+    presentRoom({ ...room, ...qr });
+    start({ ...room, ...qr });
   } catch (error) {
     offer(error.message);
   }
