@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from types import FrameType
@@ -91,15 +91,6 @@ def print_status(words: str) -> None:
         from rich.console import Console
 
         Console(stderr=True).print(words, style="dim", highlight=False)
-
-
-def show_spinner(what: str) -> AbstractContextManager[object]:
-    """A spinner on a terminal's stderr while something without a count goes on."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status(what)
 
 
 def progress(unit: str) -> Progress:
