@@ -29,9 +29,9 @@ from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
 from draftscope.servers.audit.progress import AuditProgress
 from draftscope.servers.audit.writer import refuse_without_ids
 from draftscope.servers.background import in_background
+from draftscope.servers.bursts import Raw
 from draftscope.servers.curve import LoadCurve
 from draftscope.servers.inside import live
-from draftscope.servers.inside.translation import Raw
 from draftscope.servers.latency import loopback_jitter
 from draftscope.servers.load import LoadPlan, LoadPoint, load
 from draftscope.servers.programs.registry import titled

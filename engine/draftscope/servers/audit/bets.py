@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from draftscope.base.text import same_start
 from draftscope.servers.audit.facts import TILTS, Facts
 from draftscope.servers.audit.plan import Allowance
 from draftscope.servers.audit.warp import Floats
@@ -228,9 +229,7 @@ class RepetitionBet(Bet):
     @staticmethod
     def _ratio(tokens: tuple[int, ...], past: tuple[int, ...], by_length: Floats) -> float:
         """The mean over the lengths of the copied part; `by_length[l]` is 1 / p(first l tokens)."""
-        pairs = enumerate(zip(tokens, past, strict=False))
-        same = next((t for t, (a, b) in pairs if a != b), min(len(tokens), len(past)))
-        return float(by_length[1 : same + 1].sum()) / len(past)
+        return float(by_length[1 : same_start(tokens, past) + 1].sum()) / len(past)
 
     @property
     def wealth(self) -> float:

@@ -15,9 +15,10 @@ from draftscope.base.steps import Cancelled, Steps
 from draftscope.base.text import Cut
 from draftscope.servers.adapter import Chunk, Finish, Request, Server, ServerError
 from draftscope.servers.background import in_background
+from draftscope.servers.bursts import Raw
 from draftscope.servers.inside.audit import ARRIVES_S, PAUSE_S
 from draftscope.servers.inside.recording import RecordedRound, read_state
-from draftscope.servers.inside.translation import Raw, Translation
+from draftscope.servers.inside.translation import Translation
 from draftscope.servers.programs.registry import title_of
 from draftscope.servers.race import Lane, RacePrompt
 from draftscope.servers.wire import Wire

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from draftscope.base.text import Cut
 from draftscope.servers.adapter import ServerError
+from draftscope.servers.bursts import Raw
 from draftscope.servers.inside.recording import DraftedToken, RecordedRound
 from draftscope.trace import events as trace
 from draftscope.trace.events import Distributions
 from draftscope.trace.validate import check_round
-
-Raw = Callable[[int], str]  # a token's bytes as latin-1 text
 
 
 class Translation:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pydantic import BaseModel
 
 from draftscope.base.errors import quoted
-from draftscope.servers.adapter import HERE, Chunk, Finish, Identity, Message, Request, Server, ServerError
+from draftscope.servers.adapter import HERE, Chunk, Counted, Finish, Identity, Message, Request, Server, ServerError
+from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
 
 
@@ -25,8 +26,18 @@ class Cards(BaseModel):
     data: list[ModelCard]
 
 
+class TokenIds(BaseModel):
+    tokens: list[int]
+
+
+class PromptText(BaseModel):
+    prompt: str
+
+
 class WebServer(Server):
     """A server behind a wire; a dialect says what to send and what the events mean."""
+
+    metrics = ""  # what the names of its counters in `/metrics` begin with; empty: they are not read
 
     def __init__(self, wire: Wire, identity: Identity) -> None:
         self._wire = wire
@@ -68,6 +79,10 @@ class WebServer(Server):
         if context is not None and len(request.ids) + request.max_tokens > context:
             wanted = f"{len(request.ids)} prompt tokens and {request.max_tokens} more"
             raise ServerError(f"{where} has room for {context} tokens, not for {wanted}; ask for fewer.")
+
+    def counters(self) -> Counted | None:
+        text = self._wire.text("/metrics") if self.metrics else None
+        return None if text is None else spec_decode(text.decode("utf-8", "replace"), self.metrics)
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         del text

@@ -12,14 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-import gguf
 import torch
-from gguf import GGMLQuantizationType, TokenType
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
-from draftscope.measure.bench.systems import MissingPeerError
+from draftscope.measure.bench.systems import MissingPeerError, needed
 from draftscope.models.files.gguf_file import inspected
 from draftscope.models.forward.lean import covers
 from draftscope.models.loading.sources import file_of
@@ -80,15 +78,12 @@ def why_not(model: Model) -> str | None:
 
 
 def file_for(peer: str, model: Model, open_until: ExitStack) -> Path:
-    """Where to write this model for a program, in a folder that is removed in the end. Raises `MissingPeerError`."""
+    """Where to write this model for a program, in a folder that is removed in the end. Raises `MissingPeerError`, also
+    where the package that writes it is missing."""
+    needed("gguf", peer, "pip install gguf")
     if (why := why_not(model)) is not None:
         raise MissingPeerError(f"{peer} was skipped: {why}.")
     return Path(open_until.enter_context(TemporaryDirectory())) / "target.gguf"
-
-
-def kind(dtype: torch.dtype) -> GGMLQuantizationType:
-    """GGUF's name of a dtype."""
-    return GGMLQuantizationType[KINDS[dtype]]
 
 
 def no_words(file: Any, _count: int) -> None:
@@ -98,6 +93,8 @@ def no_words(file: Any, _count: int) -> None:
 
 def byte_words(file: Any, count: int) -> None:
     """For llama.cpp's server. The first words are the bytes, without which it cannot read any text."""
+    from gguf import TokenType
+
     file.add_tokenizer_model("llama")
     file.add_token_list([f"<0x{i:02X}>" if i < BYTES else f"<{i}>" for i in range(count)])
     file.add_token_scores([0.0] * count)
@@ -107,6 +104,8 @@ def byte_words(file: Any, count: int) -> None:
 
 def merged_words(file: Any, count: int) -> None:
     """For OpenVINO GenAI, which reads byte-pair vocabularies only, and none without a merge and an end of text."""
+    from gguf import TokenType
+
     file.add_tokenizer_model("gpt2")
     file.add_tokenizer_pre("default")
     file.add_token_list([f"<{i}>" for i in range(count)])
@@ -119,11 +118,13 @@ def write(
     network: Any,
     path: Path,
     add_words: Callable[[Any, int], None] = no_words,
-    stored: GGMLQuantizationType | None = None,
+    stored: str = "",
 ) -> None:
     """Writes `network`. Matrices keep their dtype, unless `stored` is another tensor type."""
+    from gguf import GGMLQuantizationType, GGUFWriter, quants
+
     config = network.config
-    file = gguf.GGUFWriter(str(path), "llama")
+    file = GGUFWriter(str(path), "llama")
     width = network.model.layers[0].self_attn.head_dim
     file.add_block_count(config.num_hidden_layers)
     file.add_context_length(config.max_position_embeddings)
@@ -138,10 +139,10 @@ def write(
     file.add_layer_norm_rms_eps(config.rms_norm_eps)
     file.add_vocab_size(config.vocab_size)
     add_words(file, config.vocab_size)
-    matrices = kind(network.dtype) if stored is None else stored
+    matrices = GGMLQuantizationType[stored or KINDS[network.dtype]]
     for name, weight in _weights(network):
         form = matrices if weight.ndim > 1 else GGMLQuantizationType.F32
-        file.add_tensor(name, gguf.quants.quantize(weight.float().numpy(), form), raw_dtype=form)
+        file.add_tensor(name, quants.quantize(weight.float().numpy(), form), raw_dtype=form)
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()

@@ -64,7 +64,7 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
     if binary is None:
         raise MissingPeerError(f"{PEER} was skipped: there is no '{BINARY}'; {INSTALL}.")
     path = gguf.file_for(PEER, engine.target, open_until)
-    weights, kind = _weights(engine, path), gguf.kind(engine.target.dtype).name
+    weights, kind = _weights(engine, path), gguf.KINDS[engine.target.dtype]
     url = _started(binary, weights.path, path.with_name("log"), longest, kind.lower(), open_until)
     client = open_until.enter_context(httpx.Client(base_url=url, timeout=ANSWERS_S, trust_env=False))
     build = client.get("/props").json().get("build_info", "of an unknown build")
@@ -77,7 +77,7 @@ def _weights(engine: DecodingEngine, path: Path) -> gguf.GgufWeights:
     if engine.target.forward_mode is ForwardMode.PACKED and (weights := gguf.original(engine)) is not None:
         return weights
     gguf.write(engine.target.network, path, gguf.byte_words)
-    return gguf.GgufWeights(path, gguf.kind(engine.target.dtype).name, "the target's weights")
+    return gguf.GgufWeights(path, gguf.KINDS[engine.target.dtype], "the target's weights")
 
 
 def _started(binary: str, weights: Path, log_file: Path, longest: int, kind: str, open_until: ExitStack) -> str:

@@ -40,7 +40,9 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
     lookup = needed("llama_cpp.llama_speculative", PEER, INSTALL).LlamaPromptLookupDecoding()
     path = gguf.file_for(PEER, engine.target, open_until)
     gguf.write(engine.target.network, path)
-    version, kind = package.__version__, gguf.kind(engine.target.dtype)
+    from gguf import GGMLQuantizationType
+
+    version, kind = package.__version__, GGMLQuantizationType[gguf.KINDS[engine.target.dtype]]
 
     def model(**options: Any) -> Any:
         threads = torch.get_num_threads()

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from gguf import GGMLQuantizationType
-from gguf.quants import QuantError
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers import gguf
@@ -71,8 +69,10 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
 
 def _rounded(engine: DecodingEngine, open_until: ExitStack) -> gguf.GgufWeights:
     path = gguf.file_for(PEER, engine.target, open_until)
+    from gguf.quants import QuantError
+
     try:
-        gguf.write(engine.target.network, path, gguf.merged_words, GGMLQuantizationType[ROUNDED])
+        gguf.write(engine.target.network, path, gguf.merged_words, ROUNDED)
     except QuantError as error:
         raise MissingPeerError(f"{PEER} was skipped: the weights cannot be rounded ({error}).") from None
     return gguf.GgufWeights(path, ROUNDED, "the target's weights rounded to 8 bits")
