@@ -279,7 +279,7 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
         (["forecast", "none.json"], "'none.json' cannot be read as a config.json (no such file or directory)"),
         (["forecast", "a" * 5000], "aaa...' is not in the table"),
         (["forecast", "--validate", "."], "'.' cannot be read as CSV (is a directory); give another file."),
-        (["forecast", "--figures", "/dev/null"], "cannot be written (File exists); give another folder."),
+        (["forecast", "--figures", "/dev/null"], "cannot be written (file exists); give another folder."),
         (["forecast", "Lama"], "or try Llama-68M, Llama-3-8B, Llama-2-7B, Llama-3-70B, Llama-2-70B."),
         (["forecast", "Llama-3.3-70B", "--text", "poem"], "draftscope: The kind of text 'poem' is not known"),
         (["forecast", "Llama-3.3-70B", "--traffic", "0"], "0 requests a second: give more than 0."),

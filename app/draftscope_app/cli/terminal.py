@@ -34,16 +34,11 @@ class Table:
 
     def plain(self) -> str:
         """Aligned text without a colour: two spaces between columns, however wide the terminal."""
-        lines = [list(self.head), *map(list, self.rows)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        shown = [
-            "  ".join(
-                cell.rjust(width) if index in self.numbers else cell.ljust(width)
-                for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        ]
-        return "\n".join([self.title, *shown] if self.title else shown)
+        from tabulate import tabulate
+
+        sides = ["right" if column in self.numbers else "left" for column in range(len(self.head))]
+        shown = tabulate([self.head, *self.rows], tablefmt="plain", colalign=sides, disable_numparse=True)
+        return f"{self.title}\n{shown}" if self.title else shown
 
     def rich(self) -> RichTable:
         """The same for a terminal. Cells are text: what looks like markup in them stays as it is."""
