@@ -84,18 +84,6 @@ class WebServer(Server):
         text = self._wire.text("/metrics") if self.metrics else None
         return None if text is None else spec_decode(text.decode("utf-8", "replace"), self.metrics)
 
-    def tokenize(self, text: str) -> tuple[int, ...]:
-        del text
-        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not tokenize; {HERE}.")
-
-    def detokenize(self, ids: Sequence[int]) -> str:
-        del ids
-        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not detokenize; {HERE}.")
-
-    def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        del messages
-        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not render a chat; {HERE}.")
-
 
 FINISHED: dict[str, Finish] = {"stop": "stop", "eos": "stop", "word": "stop", "length": "length", "limit": "length"}
 
