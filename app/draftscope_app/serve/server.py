@@ -58,8 +58,8 @@ def serve(
     deck: Deck | None = None,
 ) -> Served:
     """Serves the dashboard. The models load while the page is already there. `drafter` is the one selected at first.
-    `block=False` returns at once. `environment` has limits, prefix, grace and log; without it nothing is logged. With a
-    `deck` the browser opens on a class with its questions.
+    `block=False` returns at once. `environment` has limits, prefix, grace and log; without it they are those of the
+    process, and nothing is logged unless it says so. With a `deck` the browser opens on a class with its questions.
 
     Raises `DraftscopeError` for a host or port that cannot be used, and for a drafter that does not exist.
     """
@@ -90,7 +90,7 @@ def _served(
     refuse_taken(host, port)
     if drafter is not None:
         refuse_unknown(drafter)
-    environment = environment or Environment.read({"DRAFTSCOPE_LOG": "off"})
+    environment = environment or Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     log.configure(environment.log)
     # One core stays with the page and the browser: threads that wait for each other on a shared core are slower.
