@@ -9,7 +9,7 @@ import pytest
 from transformers import GenerationConfig
 
 from draftscope.advise import limits, sentences, servers
-from draftscope.advise.candidates import GAMMAS, SHAPES, WIDEST, Candidate, implied, largest
+from draftscope.advise.candidates import GAMMAS, SHAPES, WIDEST, Candidate, implied, sizes_of
 from draftscope.advise.costs import CalibratedCosts, RoundCosts, Timed, TypedCosts, calibrated_as
 from draftscope.advise.model import PrefillTimes, best_by_drafter, predict, round_cost, steady_ratio
 from draftscope.advise.observed import Observed, PromptRounds, conditional_alpha, tau_interval, typed
@@ -350,10 +350,10 @@ def test_money() -> None:
 
 
 def test_a_run_tells_every_smaller_size() -> None:
-    assert [each.gamma for each in implied(largest(find("draft")))] == list(GAMMAS)
-    assert [each.shape for each in implied(largest(find("sampled-tree")))] == list(SHAPES)
+    assert [each.gamma for each in implied(sizes_of(find("draft"))[0])] == list(GAMMAS)
+    assert [each.shape for each in implied(sizes_of(find("sampled-tree"))[0])] == list(SHAPES)
     assert WIDEST in SHAPES
-    assert implied(largest(find("eagle3-tree"))) == [Candidate("eagle3-tree")]
+    assert implied(sizes_of(find("eagle3-tree"))[0]) == [Candidate("eagle3-tree")]
 
 
 # questions

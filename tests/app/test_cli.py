@@ -23,6 +23,7 @@ import pandas as pd
 import pytest
 
 import draftscope
+from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
@@ -33,7 +34,6 @@ from draftscope_app.cli import options, terminal
 from draftscope_app.cli.commands import decode
 from draftscope_app.cli.extra import PACKAGES
 from draftscope_app.cli.main import COMMANDS
-from draftscope_app.engine.config import Environment
 from draftscope_app.reports import lanes
 from draftscope_app.serve import server
 from tests.conftest import made_calibration
@@ -279,7 +279,7 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
         (["forecast", "none.json"], "'none.json' cannot be read as a config.json (no such file or directory)"),
         (["forecast", "a" * 5000], "aaa...' is not in the table"),
         (["forecast", "--validate", "."], "'.' cannot be read as CSV (is a directory); give another file."),
-        (["forecast", "--figures", "/dev/null"], "cannot be written (File exists); give another folder."),
+        (["forecast", "--figures", "/dev/null"], "cannot be written (file exists); give another folder."),
         (["forecast", "Lama"], "or try Llama-68M, Llama-3-8B, Llama-2-7B, Llama-3-70B, Llama-2-70B."),
         (["forecast", "Llama-3.3-70B", "--text", "poem"], "draftscope: The kind of text 'poem' is not known"),
         (["forecast", "Llama-3.3-70B", "--traffic", "0"], "0 requests a second: give more than 0."),
@@ -650,11 +650,25 @@ def test_drafters_says_who_can_run_and_why_not(
 
 
 def test_serve_hands_its_arguments_over(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: dict[str, object] = {}
-    monkeypatch.setattr(server, "serve", lambda **given: seen.update(given))
+    seen: list[object] = []
+    monkeypatch.setattr(server, "serve", lambda *given, **more: seen.extend([*given, more]))
     assert cli("serve", "--port", "7777", *LOADING, "--no-browser").code == 0
-    assert seen.pop("environment") == Environment(log="off")
-    assert seen == {"host": "127.0.0.1", "port": 7777, "load": LOAD, "drafter": "eagle3-tree", "open_browser": False}
+    assert seen == ["127.0.0.1", 7777, LOAD, "eagle3-tree", {"open_browser": False}]
+
+
+@pytest.mark.parametrize(("said", "kind"), [({}, "off"), ({"DRAFTSCOPE_LOG": "json"}, "json")])
+def test_nothing_is_logged_unless_the_environment_says_so(
+    said: dict[str, str], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def configured(kind: str) -> None:
+        raise DraftscopeError(kind)  # before anything starts
+
+    monkeypatch.delenv("DRAFTSCOPE_LOG", raising=False)
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(server.log, "configure", configured)
+    with pytest.raises(DraftscopeError, match=f"^{kind}$"):
+        server.serve(port=0, block=False)
 
 
 def test_decode_loads_what_its_arguments_say(cli: Cli, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:

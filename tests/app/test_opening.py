@@ -11,7 +11,7 @@ import gradio as gr
 import pytest
 
 import draftscope
-from draftscope import DraftscopeError
+from draftscope import DraftscopeError, drafters
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.loading import embedded, sources
@@ -149,7 +149,7 @@ def test_a_space_chooses_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def choice(name: str, there: bool, usual: str = "ngram") -> DrafterChoice:
-    uses = ("typed",) if name == "typed" else ()
+    uses = drafters.known()[name].uses if name in drafters.known() else ()
     return DrafterChoice(name, name, True, there, "", uses, usual=name == usual)
 
 

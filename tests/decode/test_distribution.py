@@ -19,11 +19,11 @@ from draftscope.decode.session import Session
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM, Finding
 from draftscope.measure.joint import along, chi_square, exact_joint, sampled_joint
-from draftscope.measure.sampled import distribution_test
 from draftscope.models.model import Model
 from draftscope.verify.sampling import Sampling
 from tests.support import mutations
 from tests.support.contracts import SMALL, examples
+from tests.support.distribution import distribution_test
 
 SAMPLES = 4000
 TOGETHER = 1000  # samples decoded in one batch: tiny models spend most of a round outside their forwards

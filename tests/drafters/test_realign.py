@@ -258,8 +258,8 @@ def test_it_reads_all_tokens_that_differ(
 ) -> None:
     assert check_reading(parted, drafter, monkeypatch) > 40
     assert check_reading(bytes_parted, drafter, monkeypatch) > 40
-    right = realigned._common
-    monkeypatch.setattr(realigned, "_common", lambda own, held: min(len(own), len(held), right(own, held) + 1))
+    right = realigned.same_start
+    monkeypatch.setattr(realigned, "same_start", lambda own, held: min(len(own), len(held), right(own, held) + 1))
     with pytest.raises(AssertionError, match="not close"):
         check_reading(parted, drafter, monkeypatch)
 

@@ -15,9 +15,9 @@ from draftscope.decode.acceptance import by_rank
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.policy.sequoia import best_shape, best_tree
 from draftscope.drafters.settings import Settings
-from draftscope.measure.sampled import distribution_test
 from draftscope.models.probe import probed
 from tests.conftest import byte_tokenizer, random_llama
+from tests.support.distribution import distribution_test
 
 
 def every_tree(nodes: int, depth: int, width: int) -> list[tuple[tuple[int, ...], ...]]:

@@ -17,13 +17,13 @@ from draftscope.drafters.model import ssd
 from draftscope.drafters.model.ssd import Ssd, fan_out
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM
-from draftscope.measure.sampled import distribution_test
 from draftscope.models.probe import probed
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, Prefetch
 from draftscope.verify.uniforms import Streams, Uniforms
 from tests.conftest import letters
 from tests.drafters.test_recurrent import fresh, random_mamba
+from tests.support.distribution import distribution_test
 
 PROMPT = "The quick brown fox"
 

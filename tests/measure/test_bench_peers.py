@@ -80,7 +80,7 @@ def test_without_a_draft_nothing_is_assisted(pair: DecodingEngine) -> None:
 def test_a_peer_that_is_not_installed_is_named_with_its_command(
     pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("flashspec", "llama_cpp", "openvino_genai", "gguf"):
+    for name in ("flashspec", "llama_cpp", "openvino_genai"):
         monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
     monkeypatch.setattr(peers, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", "")
@@ -139,7 +139,7 @@ def test_queries_and_keys_are_reordered_from_halves_to_neighbours(pair: Decoding
 
 def test_the_servers_file_has_words(pair: DecodingEngine, tmp_path: Path) -> None:
     writer: Any = pytest.importorskip("gguf")
-    gguf.write(writer, pair.target.network, tmp_path / "target.gguf", gguf.byte_words)
+    gguf.write(pair.target.network, tmp_path / "target.gguf", gguf.byte_words)
     fields = writer.GGUFReader(tmp_path / "target.gguf").fields
     words = fields["tokenizer.ggml.tokens"].contents()
     assert len(words) == len(set(words)) == pair.target.network.config.vocab_size
@@ -350,7 +350,7 @@ def test_llama_cpp_writes_plains_tokens(pair: DecodingEngine) -> None:
 
 def test_the_gguf_file_holds_every_weight(pair: DecodingEngine, tmp_path: Path) -> None:
     writer: Any = pytest.importorskip("gguf")
-    gguf.write(writer, pair.target.network, tmp_path / "target.gguf")
+    gguf.write(pair.target.network, tmp_path / "target.gguf")
     tensors = {tensor.name: tensor for tensor in writer.GGUFReader(tmp_path / "target.gguf").tensors}
     expected = dict(gguf._weights(pair.target.network))
     assert tensors.keys() == expected.keys()

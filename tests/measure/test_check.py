@@ -23,6 +23,7 @@ from draftscope.models.model import Model
 from draftscope.models.precise import fp32_logits
 from draftscope.trace.events import Divergence
 from draftscope.verify import drawing, verify
+from tests.support.distribution import distribution_test
 from tests.support.mutations import token_dropped, wrong_greedy
 
 GREEDY = (greedy.greedy_identity, greedy.end_inside_a_block, greedy.ragged_batch)
@@ -143,7 +144,7 @@ def test_the_distribution_is_tested_where_rounding_leaves_outcomes_to_compare(sh
     assert edges[unclear] < joint.rounding_of_logits(shipped)
     _, there, _ = sampled.choose_text(shipped, [shipped.encode(unclear)], settings, length=4, samples=2048)
     assert there.top_k != 3
-    assert sampled.distribution_test(shipped, unclear, there, 2, 512).passed
+    assert distribution_test(shipped, unclear, there, 2, 512).passed
 
 
 def test_siblings_are_tested_where_they_are_rejected(shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:

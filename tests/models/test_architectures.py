@@ -16,7 +16,6 @@ from draftscope.base.markdown import one_line
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.joint import sampled_joint
-from draftscope.measure.sampled import distribution_test
 from draftscope.models import model as model_module
 from draftscope.models.cache.slots import SlotCache, SlotTable
 from draftscope.models.model import Model
@@ -25,6 +24,7 @@ from draftscope.verify.tree import Topology, full, topology
 from tests.conftest import letters
 from tests.models.test_cache import CLOSE, fresh, path_to
 from tests.programs.architectures import CASES, WINDOW, Case, network, table, takes
+from tests.support.distribution import distribution_test
 
 NAMES = {case.name: case for case in CASES}
 TREES = [case.name for case in CASES if case.takes == "trees"]

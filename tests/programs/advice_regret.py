@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 
 from draftscope.advise import proof
 from draftscope.advise.advise import advise
-from draftscope.advise.candidates import GAMMAS, SHAPES, Candidate, implied, largest
+from draftscope.advise.candidates import GAMMAS, SHAPES, Candidate, implied, sizes_of
 from draftscope.advise.probe import able
 from draftscope.advise.question import Question
 from draftscope.advise.report import AdviceReport
@@ -96,7 +96,7 @@ def grid_candidates(infos: Sequence[DrafterInfo]) -> list[Candidate]:
     return [
         candidate
         for info in infos
-        for candidate in implied(largest(info))
+        for candidate in implied(sizes_of(info)[0])
         if candidate.form is None or candidate.gamma in GRID_GAMMAS or candidate.shape in GRID_SHAPES
     ]
 

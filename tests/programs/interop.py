@@ -20,7 +20,6 @@ from importlib.metadata import version
 from itertools import zip_longest
 from pathlib import Path
 
-import gguf
 import torch
 from transformers import GenerationConfig
 from transformers.utils import logging
@@ -116,7 +115,7 @@ def by_llama_cpp(program: Path, engine: DecodingEngine, asked: Sequence[RaceProm
     with tempfile.TemporaryDirectory() as folder:
         target, draft = Path(folder) / "target.gguf", Path(folder) / "draft.gguf"
         for model, path in ((engine.target, target), (engine.draft, draft)):
-            peer.write(gguf, model.network, path, peer.byte_words)
+            peer.write(model.network, path, peer.byte_words)
         pair = ServedPair(str(target), "draft", str(draft), GAMMA, context=512, requests=1)
         command = find_start("llama.cpp").commands(pair, PORT)[1]
         with started(program, command, ("-ctk", "bf16", "-ctv", "bf16", "--no-webui")) as server:

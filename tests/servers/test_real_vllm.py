@@ -20,6 +20,7 @@ from draftscope.servers.adapter import Request
 from draftscope.servers.audit.audit import audit
 from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
 from draftscope.servers.curve import stops
+from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.load import LoadPlan
 from draftscope.servers.load import load as put_under_load
 from draftscope.servers.programs.program import ServedPair
@@ -57,8 +58,7 @@ def lanes() -> Iterator[list[Lane]]:
 
 def test_the_engine_and_both_servers_write_the_same_greedy_tokens(engine: DecodingEngine, lanes: list[Lane]) -> None:
     """And what the drafting server accepts is counted by it, round by round."""
-    here = entries.engine_lanes(engine, {"draft, here": Settings.of(drafter="draft", gamma=4)}, lambda lane: lane)
-    every = [*lanes, *here]
+    every = [*lanes, Lane("draft, here", EngineLane(engine, Settings.of(drafter="draft", gamma=4)))]
     assert same_tokenizers(every, None) == {}
     prompts = entries.prompts(AUDIT_PROMPTS[:2], every, engine, True, 32)
     plan, standing = Race(prompts, Request((0,), 32), repeats=1), RaceResult()

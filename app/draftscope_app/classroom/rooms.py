@@ -155,8 +155,9 @@ class Room:
 
     def turn(self, action: str) -> None:
         """The presenter's step: `next`, `back`, `end`, `draft`, `ask:N` to choose a question, or `look`."""
-        if action != "look":
-            self._refuse_change()
+        if action == "look":
+            return
+        self._refuse_change()
         if action == "next":
             self._next()
         elif action == "draft":
@@ -166,8 +167,6 @@ class Room:
             self._ask(self.place - 1 if back else max(self.place, 0))
         elif action == "end":
             self.phase = "end"
-        elif action == "look":
-            pass
         elif action.startswith("ask:") and action[4:].isdecimal():
             self._ask(int(action[4:]))
         else:

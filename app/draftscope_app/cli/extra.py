@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from typing import Annotated
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.cli import options
+from draftscope_app.cli import options, terminal
 from draftscope_app.cli.fields import whole
 
 Port = Annotated[int, options.make_option("port to listen on", "N", parser=whole)]
 Host = Annotated[str, options.make_option("address to listen on", "ADDRESS")]
 NoBrowser = Annotated[bool, options.make_option("do not open a browser", None, None, "--no-browser")]
 
+REMEDY = "install it with: pip install 'draftscope[app]'"
 PACKAGES = ("gradio", "plotly", "segno")
 
 
@@ -26,5 +27,15 @@ def dashboard() -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package not in PACKAGES:
             raise
-        remedy = "install it with: pip install 'draftscope[app]'"
-        raise DraftscopeError(f"The dashboard needs {package}; {remedy}.") from None
+        raise DraftscopeError(f"The dashboard needs {package}; {REMEDY}.") from None
+
+
+@contextmanager
+def plots(what: str) -> Iterator[None]:
+    """Without plotly a note says that it is needed for `what`, and nothing of it is made."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("plotly"):
+            raise
+        terminal.print_note(f"{what} needs plotly; {REMEDY}.")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from types import FrameType
@@ -34,16 +34,11 @@ class Table:
 
     def plain(self) -> str:
         """Aligned text without a colour: two spaces between columns, however wide the terminal."""
-        lines = [list(self.head), *map(list, self.rows)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        shown = [
-            "  ".join(
-                cell.rjust(width) if index in self.numbers else cell.ljust(width)
-                for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        ]
-        return "\n".join([self.title, *shown] if self.title else shown)
+        from tabulate import tabulate
+
+        sides = ["right" if column in self.numbers else "left" for column in range(len(self.head))]
+        shown = tabulate([self.head, *self.rows], tablefmt="plain", colalign=sides, disable_numparse=True)
+        return f"{self.title}\n{shown}" if self.title else shown
 
     def rich(self) -> RichTable:
         """The same for a terminal. Cells are text: what looks like markup in them stays as it is."""
@@ -91,15 +86,6 @@ def print_status(words: str) -> None:
         from rich.console import Console
 
         Console(stderr=True).print(words, style="dim", highlight=False)
-
-
-def show_spinner(what: str) -> AbstractContextManager[object]:
-    """A spinner on a terminal's stderr while something without a count goes on."""
-    if not sys.stderr.isatty():
-        return nullcontext()
-    from rich.console import Console
-
-    return Console(stderr=True).status(what)
 
 
 def progress(unit: str) -> Progress:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import one_sentence
 from draftscope.forecast.economics import SEEDS, Curve, Seed
 from draftscope.trace.figures import OURS, PEER, PLAIN, dashed, empty_figure
 
@@ -25,11 +25,9 @@ def write_figure(figure: go.Figure, folder: Path, name: str) -> Path:
     """Writes one as `name`.html; its path, or a DraftscopeError."""
     path = folder / f"{name}.html"
     figure.update_layout(plot_bgcolor=GROUND, paper_bgcolor=GROUND)
-    try:
+    with one_sentence(f"'{path}' cannot be written", "give another folder"):
         folder.mkdir(parents=True, exist_ok=True)
         figure.write_html(path, include_plotlyjs="directory")
-    except OSError as error:
-        raise DraftscopeError(f"'{path}' cannot be written ({error.strerror}); give another folder.") from None
     return path
 
 

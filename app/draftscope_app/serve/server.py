@@ -58,8 +58,8 @@ def serve(
     deck: Deck | None = None,
 ) -> Served:
     """Serves the dashboard. The models load while the page is already there. `drafter` is the one selected at first.
-    `block=False` returns at once. `environment` has limits, prefix, grace and log; without it nothing is logged. With a
-    `deck` the browser opens on a class with its questions.
+    `block=False` returns at once. `environment` has limits, prefix, grace and log; without it they are those of the
+    process, and nothing is logged unless it says so. With a `deck` the browser opens on a class with its questions.
 
     Raises `DraftscopeError` for a host or port that cannot be used, and for a drafter that does not exist.
     """
@@ -90,7 +90,7 @@ def _served(
     refuse_taken(host, port)
     if drafter is not None:
         refuse_unknown(drafter)
-    environment = environment or Environment.read({"DRAFTSCOPE_LOG": "off"})
+    environment = environment or Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     log.configure(environment.log)
     # One core stays with the page and the browser: threads that wait for each other on a shared core are slower.
@@ -98,7 +98,8 @@ def _served(
     admission = Admission(engine, environment.limits)
     uploads.open()
     try:
-        demo = _launch(admission, environment, host, port, drafter, open_browser and deck is None, deck)
+        # Without a running loop Gradio makes four and never closes them.
+        demo = asyncio.run(_launch(admission, environment, host, port, drafter, open_browser and deck is None, deck))
     except BaseException as error:  # nothing may be left behind
         engine.close()
         uploads.close()
@@ -112,7 +113,7 @@ def _served(
     return served
 
 
-def _launch(
+async def _launch(
     admission: Admission,
     environment: Environment,
     host: str,
@@ -126,44 +127,41 @@ def _launch(
     from draftscope_app.page import page, servers, theme
     from draftscope_app.serve import api, calls
 
-    async def launched() -> gr.Blocks:
-        own_process = select.profile() == "own"  # not on ZeroGPU, whose lent GPU would wait for the servers
-        lets_load = environment.lets_load(host) and own_process
-        names = hosts.known_names(host, environment.root_path, environment.allowed_hosts)
-        guards = [Middleware(hosts.OwnNames, names)] if lets_load else []
-        guards += [
-            Middleware(heartbeats.NoHeartbeats),
-            Middleware(BoundedUploads, environment.max_upload_mb * 2**20),
-            Middleware(bodies.BoundedBodies, environment.max_text),
-            Middleware(calls.FilledIn, api.defaults()),
-        ]
-        visitors = Visitors(max_bytes=environment.max_kept_mb * 2**20)
-        known = servers.KnownServers(
-            servers.listed(environment.servers) if own_process else (),
-            own_process and environment.lets_add_servers(host),
-        )
-        chat = is_chat(admission.engine.load)
-        demo = page.build(admission, visitors, drafter, lets_load, known, chat)
-        with demo:
-            gradio.events.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
-        rooms = Rooms(environment.max_rooms, environment.max_phones)
-        classroom = Classroom(rooms, network_address(host, port), deck, EngineVerifier(admission))
-        routes = [*health.routes(admission), *heartbeats.routes(visitors), *classroom.routes()]
-        demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
-        _poll_less(demo)
-        errors.keep_texts_out()
-        demo.launch(
-            server_name=host, server_port=port, root_path=environment.root_path,
-            inbrowser=open_browser, quiet=True, show_error=False, ssr_mode=False, pwa=False,
-            theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
-            head=page.head(network_address(host, port), chat),
-            max_file_size=f"{environment.max_upload_mb}mb", mcp_server=select.speaks_mcp(), prevent_thread_lock=True,
-            app_kwargs={"routes": routes, "middleware": guards},
-            state_session_capacity=SESSIONS, enable_monitoring=False,
-        )  # fmt: skip
-        return demo
-
-    return asyncio.run(launched())  # without a running loop Gradio makes four and never closes them
+    own_process = select.profile() == "own"  # not on ZeroGPU, whose lent GPU would wait for the servers
+    lets_load = environment.lets_load(host) and own_process
+    names = hosts.known_names(host, environment.root_path, environment.allowed_hosts)
+    guards = [Middleware(hosts.OwnNames, names)] if lets_load else []
+    guards += [
+        Middleware(heartbeats.NoHeartbeats),
+        Middleware(BoundedUploads, environment.max_upload_mb * 2**20),
+        Middleware(bodies.BoundedBodies, environment.max_text),
+        Middleware(calls.FilledIn, api.defaults()),
+    ]
+    visitors = Visitors(max_bytes=environment.max_kept_mb * 2**20)
+    known = servers.KnownServers(
+        servers.listed(environment.servers) if own_process else (),
+        own_process and environment.lets_add_servers(host),
+    )
+    chat = is_chat(admission.engine.load)
+    demo = page.build(admission, visitors, drafter, lets_load, known, chat)
+    with demo:
+        gradio.events.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
+    rooms = Rooms(environment.max_rooms, environment.max_phones)
+    classroom = Classroom(rooms, network_address(host, port), deck, EngineVerifier(admission))
+    routes = [*health.routes(admission), *heartbeats.routes(visitors), *classroom.routes()]
+    demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
+    _poll_less(demo)
+    errors.keep_texts_out()
+    demo.launch(
+        server_name=host, server_port=port, root_path=environment.root_path,
+        inbrowser=open_browser, quiet=True, show_error=False, ssr_mode=False, pwa=False,
+        theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
+        head=page.head(network_address(host, port), chat),
+        max_file_size=f"{environment.max_upload_mb}mb", mcp_server=select.speaks_mcp(), prevent_thread_lock=True,
+        app_kwargs={"routes": routes, "middleware": guards},
+        state_session_capacity=SESSIONS, enable_monitoring=False,
+    )  # fmt: skip
+    return demo
 
 
 def _poll_less(demo: gr.Blocks) -> None:

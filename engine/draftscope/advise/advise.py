@@ -10,7 +10,6 @@ from statistics import fmean
 from time import perf_counter
 
 import torch
-from torch.nn import Module
 
 from draftscope import drafters
 from draftscope.advise import limits, proof, sentences, servers
@@ -31,6 +30,7 @@ from draftscope.base.errors import DisturbedError, DraftscopeError
 from draftscope.base.progress import Progress, Watcher, unseen
 from draftscope.base.prompts import Prompt
 from draftscope.base.steps import Steps, last, mapped, spread
+from draftscope.decode.calibrate import weight_bytes
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.measure.bench.cases import cases
@@ -397,7 +397,7 @@ def _surface(
     head, draft = _head_of(engine, chain), engine.draft
     uses_draft = drafters.find(chain.drafter).needs_draft and draft is not None
     network = draft.network if uses_draft and draft is not None else head.network if head is not None else None
-    sizes = Sizes(costs.calibration.target_bytes, _bytes(network) if network is not None else 0)
+    sizes = Sizes(costs.calibration.target_bytes, weight_bytes(network) if network is not None else 0)
     at = chain.gamma, known.prompt, known.prefill
     return surface(chain.drafter, known.observed, costs, readers, sizes, at)
 
@@ -405,10 +405,6 @@ def _surface(
 def _head_of(engine: DecodingEngine, candidate: Candidate) -> NamedHead | None:
     """The head that the candidate drafts with, if it is one that needs a head."""
     return engine.heads.get(drafters.find(candidate.drafter).needs_head)
-
-
-def _bytes(network: Module) -> int:
-    return sum(entry.numel() * entry.element_size() for entry in network.parameters())
 
 
 def _ready(engine: DecodingEngine, decision: AdviceDecision, plan: Sequence[ScheduleRange]) -> list[servers.Ready]:

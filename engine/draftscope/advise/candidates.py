@@ -44,23 +44,14 @@ class Candidate:
         return (1,) * self.gamma if self.gamma is not None else self.shape
 
 
-def largest(info: DrafterInfo) -> Candidate:
-    """The size at which a drafter is run."""
+def sizes_of(info: DrafterInfo) -> tuple[Candidate, Candidate | None]:
+    """The largest size, at which a drafter is run, and the smallest, at which it is timed too; None for one that
+    chooses its size itself."""
     if "shape" in info.uses:
-        return Candidate(info.name, shape=WIDEST)
-    return Candidate(info.name, gamma=GAMMAS[-1]) if _is_chain(info) else Candidate(info.name)
-
-
-def smallest(info: DrafterInfo) -> Candidate | None:
-    """The other size at which a drafter is timed; None for one that chooses its size itself."""
-    if "shape" in info.uses:
-        return Candidate(info.name, shape=NARROWEST)
-    return Candidate(info.name, gamma=GAMMAS[0]) if _is_chain(info) else None
-
-
-def _is_chain(info: DrafterInfo) -> bool:
-    """Whether it drafts chains of a fixed length."""
-    return "gamma" in info.uses and not info.chooses_by
+        return Candidate(info.name, shape=WIDEST), Candidate(info.name, shape=NARROWEST)
+    if "gamma" in info.uses and not info.chooses_by:
+        return Candidate(info.name, gamma=GAMMAS[-1]), Candidate(info.name, gamma=GAMMAS[0])
+    return Candidate(info.name), None
 
 
 def implied(run: Candidate) -> list[Candidate]:

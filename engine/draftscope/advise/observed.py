@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from draftscope.measure.bench.statistics import LEVEL, Interval
+from draftscope.measure.bench.statistics import Interval, resampled
 
 RESAMPLES = 1000
 TYPED_ROUNDS = 4000  # that stand for a distribution which is known exactly: shares are right to 1 / 4000
@@ -71,14 +71,14 @@ def tau_interval(observed: Observed) -> Interval:
     """tau with a bootstrap interval over prompts; with one prompt it has no width, which is not certainty."""
     sums = np.array([prompt.accepted.sum() for prompt in observed.prompts], dtype=float)
     counts = np.array([len(prompt.accepted) for prompt in observed.prompts], dtype=float)
-    picks = _resampled(len(sums))
-    return _interval(observed.tau, 1 + sums[picks].sum(1) / counts[picks].sum(1))
+    picks = resampled(len(sums), RESAMPLES)
+    return Interval.of(observed.tau, 1 + sums[picks].sum(1) / counts[picks].sum(1))
 
 
 def conditional_alpha(observed: Observed) -> list[Interval]:
     """For each position, the share accepted of the tokens that were drafted there and reached; positions that no round
     reached are left out. Meaningful for chains: in a tree it is the share of levels."""
-    picks = _resampled(len(observed.prompts))
+    picks = resampled(len(observed.prompts), RESAMPLES)
     rates = []
     for position in range(observed.max_levels):
         counts = np.array([_reached(prompt, position) for prompt in observed.prompts], dtype=float)  # [P, 2]
@@ -86,7 +86,7 @@ def conditional_alpha(observed: Observed) -> list[Interval]:
             break
         hits, of = counts[picks, 0].sum(1), counts[picks, 1].sum(1)
         drawn = hits[of > 0] / of[of > 0]
-        rates.append(_interval(float(counts[:, 0].sum() / counts[:, 1].sum()), drawn))
+        rates.append(Interval.of(counts[:, 0].sum() / counts[:, 1].sum(), drawn))
     return rates
 
 
@@ -104,13 +104,3 @@ def typed(alpha: Sequence[float], gamma: int) -> Observed:
 def _reached(prompt_rounds: PromptRounds, position: int) -> tuple[int, int]:
     reached = (prompt_rounds.levels > position) & (prompt_rounds.accepted >= position)
     return int((reached & (prompt_rounds.accepted > position)).sum()), int(reached.sum())
-
-
-def _resampled(prompts: int) -> NDArray[np.int64]:
-    """[RESAMPLES, prompts] indices, always the same."""
-    return np.random.default_rng(0).integers(0, prompts, (RESAMPLES, prompts))
-
-
-def _interval(value: float, drawn: NDArray[np.float64]) -> Interval:
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(value, float(low), float(high))

@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 
 from draftscope import drafters
-from draftscope.advise.candidates import Candidate, implied, largest, smallest
+from draftscope.advise.candidates import Candidate, implied, sizes_of
 from draftscope.advise.observed import Observed, PromptRounds
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps
@@ -84,7 +84,7 @@ def probe(
     """
     began, notes = perf_counter(), list[str]()
     probed = {PLAIN.drafter: Probed(Candidate(PLAIN.drafter))}
-    probed |= {info.name: Probed(largest(info), smallest(info)) for info in able}
+    probed |= {info.name: Probed(*sizes_of(info)) for info in able}
     share = seconds / (RUNS * len(probed))  # of a run: the first prompts are for all of them
     for name in list(probed):  # warm-up, not counted
         yield 0

@@ -26,7 +26,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import Paired, counted, paired
 from draftscope.measure.bench.runner import Bench, BenchRun
-from draftscope.measure.bench.statistics import LEVEL, RESAMPLES, Interval
+from draftscope.measure.bench.statistics import LEVEL, Interval, resampled
 from draftscope.measure.bench.systems import PLAIN, Case, DrafterSystem
 
 TRIMMED = 0.2  # of the runs, at either end
@@ -201,6 +201,5 @@ def _tail(pairs: Sequence[Paired], level: float) -> Interval:
         theirs, ours = np.quantile(np.concatenate([times[index] for index in picked], 1), TAIL, axis=1)
         return float(theirs / ours)
 
-    draws = np.random.default_rng(0).integers(0, len(times), (RESAMPLES, len(times)))
-    low, high = np.quantile([ratio(picked.tolist()) for picked in draws], [(1 - level) / 2, (1 + level) / 2])
-    return Interval(ratio(range(len(times))), float(low), float(high))
+    drawn = [ratio(picked.tolist()) for picked in resampled(len(times))]
+    return Interval.of(ratio(range(len(times))), drawn, level)

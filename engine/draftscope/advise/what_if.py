@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from draftscope.forecast.acceptance import tau_of
 from draftscope.forecast.architecture import Architecture, of_size
 from draftscope.forecast.cost import Hardware, drafting_ms, forward_ms, plain_ms, round_ms
 from draftscope.forecast.drafting import DraftPlan, find_kind
@@ -53,8 +54,7 @@ def taus(surface: Mapping[str, Any], what_if: WhatIf) -> list[tuple[float, float
     """Tokens a round for each gamma: median, low, high. `surface` is one as plain values."""
     if what_if.alpha is None:
         return [(interval["median"], interval["low"], interval["high"]) for interval in surface["tau"]]
-    expected = [sum(what_if.alpha**k for k in range(gamma + 1)) for gamma in surface["gammas"]]
-    return [(tau, tau, tau) for tau in expected]
+    return [(tau_of(what_if.alpha, gamma),) * 3 for gamma in surface["gammas"]]
 
 
 def round_costs(surface: Mapping[str, Any], what_if: WhatIf) -> list[list[float]]:

@@ -13,6 +13,12 @@ from tokenizers.pre_tokenizers import ByteLevel
 Cut = Literal["eos", "stop", "length"]
 
 
+def same_start(first: Sequence[object], second: Sequence[object]) -> int:
+    """How many elements at their start are the same."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))
+
+
 class Pieces:
     """The bytes of every token, for byte-level BPE and for SentencePiece with byte fallback."""
 

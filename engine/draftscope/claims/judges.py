@@ -6,7 +6,7 @@ would find more differences, but it needs runs side by side, which rows of separ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
@@ -22,7 +22,7 @@ def exact(evidence: SavedResults) -> JudgedClaim | None:
     if not rows:
         return None
     runs, equal = sum(row["runs"] for row in rows), sum(row["equal_runs"] for row in rows)
-    result = f"{equal} of {runs} greedy texts by {len(_names(rows))} settings equal plain's."
+    result = f"{equal} of {runs} greedy texts by {len({row['name'] for row in rows})} settings equal plain's."
     if equal == runs:
         return JudgedClaim(ClaimVerdict.HOLDS, result, "For sampled text run: draftscope check --drafter NAME.")
     return JudgedClaim(
@@ -94,7 +94,10 @@ def hopeless(evidence: SavedResults) -> JudgedClaim | None:
 
 def code_over_verse(evidence: SavedResults) -> JudgedClaim | None:
     """6: for each drafter, the ratio on code against that on verse."""
-    pairs = _pairs_by_kind(evidence.exact_single, "code", "verse")
+    rows = evidence.exact_single
+    verse = {(row["name"], row["temperature"]): row for row in rows if row["kind"] == "verse"}
+    code = [row for row in rows if row["kind"] == "code"]
+    pairs = [(row, verse[key]) for row in code if (key := (row["name"], row["temperature"])) in verse]
     return _compared(pairs, "code", "verse", "other texts, and more prompts of each kind")
 
 
@@ -297,10 +300,6 @@ def _geometric_error(row: RowJson) -> float:
     return abs(formula / float(row["mean_acceptance_length"]) - 1)
 
 
-def _names(rows: Iterable[RowJson]) -> set[str]:
-    return {row["name"] for row in rows}
-
-
 def _format_row(row: RowJson) -> str:
     ratio = row["ratio_to_plain"]
     numbers = f"{ratio['median']:.2f}x [{ratio['low']:.2f}, {ratio['high']:.2f}]"
@@ -334,12 +333,6 @@ def _at_least(rows: Sequence[RowJson], least: float, change: str) -> JudgedClaim
 
 def _listed(names: Sequence[str]) -> str:
     return f" ({', '.join(names)})" if names else ""
-
-
-def _pairs_by_kind(rows: Sequence[RowJson], first: str, second: str) -> list[tuple[RowJson, RowJson]]:
-    others = {(row["name"], row["temperature"]): row for row in rows if row["kind"] == second}
-    chosen = [row for row in rows if row["kind"] == first]
-    return [(row, others[key]) for row in chosen if (key := (row["name"], row["temperature"])) in others]
 
 
 def _compared(pairs: Sequence[tuple[RowJson, RowJson]], name: str, other: str, change: str) -> JudgedClaim | None:

@@ -120,7 +120,7 @@ def measure(
         verify=verify,
         drafting=drafting,
         machine=machine(pair.target),
-        target_bytes=_bytes(pair.target.network),
+        target_bytes=weight_bytes(pair.target.network),
         row_rounding=bits,
     )
     said = [*forwards.doubts, *rounds.doubts, *costs.impossible(calibration, _draft_bytes(pair))]
@@ -288,14 +288,15 @@ def drafting_of(pair: LoadedPair, names: Sequence[str] = ()) -> list[str]:
     return [name for name in calibrated if name in wanted]
 
 
-def _bytes(network: torch.nn.Module) -> int:
+def weight_bytes(network: torch.nn.Module) -> int:
+    """Of all weights of a network."""
     return sum(p.numel() * p.element_size() for p in network.parameters())
 
 
 def _draft_bytes(pair: LoadedPair) -> dict[str, int]:
     """By drafter: the weights that a draft step reads."""
-    results = {kind: _bytes(head.network) for kind, head in pair.heads.items()}
-    return results | ({"draft": _bytes(pair.draft.network)} if pair.draft else {})
+    results = {kind: weight_bytes(head.network) for kind, head in pair.heads.items()}
+    return results | ({"draft": weight_bytes(pair.draft.network)} if pair.draft else {})
 
 
 class _Rounds:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from torch import Tensor
-
 from draftscope.drafters.drafter import Drafter, DrafterInfo, Parts, State
 from draftscope.drafters.options import DrafterOptions
 from draftscope.verify.tree import DraftTree, empty
@@ -16,9 +12,6 @@ class Plain(Drafter):
 
     def __init__(self, parts: Parts[DrafterOptions]) -> None:
         self._device = parts.device
-
-    def begin(self, prompts: Sequence[list[int]], features: Tensor | None) -> None:
-        pass
 
     def propose(self, state: State, depth: int) -> DraftTree:
         return empty(len(state.texts), self._device)

@@ -57,8 +57,8 @@ class Validation:
         """Tables."""
         known = [entry for entry in self.checked if not entry.without_tau]
         rows = len({entry.row.name for entry in self.checked})
-        parts = [f"{rows} rows predicted, {sum(self.refused.values())} not.", _table(self.checked, _by_half)]
-        parts += [_table(known, how) for how in GROUPS.values()]
+        parts = [f"{rows} rows predicted, {sum(self.refused.values())} not."]
+        parts += [_table(self.checked, lambda entry: entry.acceptance_from), *(_table(known, how) for how in GROUPS)]
         parts += ["The worst:", _worst(known), "Not predicted:"]
         parts += [
             markdown.table(("reason", "rows"), [(why, str(n)) for why, n in Counter(self.refused).most_common()], "lr")
@@ -73,8 +73,8 @@ class Validation:
                 "half": entry.half,
                 "given": entry.acceptance_from,
                 "published": entry.row.speedup,
+                "predicted": asdict(entry.predicted),
             }
-            | {"predicted": asdict(entry.predicted)}
             for entry in self.checked
         ]
         return {"rows": rows, "not_predicted": dict(self.refused)}
@@ -102,28 +102,24 @@ def _check(row: PublishedRow, notes: str) -> Iterator[CheckedRow]:
         yield CheckedRow(row, notes, speedup_of(replace(scenario, tau=row.tau)), without_tau=False)
 
 
-def _by_half(entry: CheckedRow) -> tuple[str, ...]:
-    return entry.half, entry.acceptance_from
-
-
 def _batch(entry: CheckedRow) -> str:
     return next(name for most, name in ((1, "1"), (8, "2 to 8"), (1 << 30, "more")) if entry.row.sequences <= most)
 
 
-GROUPS: Mapping[str, Callable[[CheckedRow], tuple[str, ...]]] = {
-    "engine": lambda entry: (entry.half, f"engine {entry.row.engine}"),
-    "card": lambda entry: (entry.half, f"card {entry.row.gpu}"),
-    "drafter": lambda entry: (entry.half, f"drafter {entry.row.drafter}"),
-    "batch": lambda entry: (entry.half, f"batch {_batch(entry)}"),
-    "class": lambda entry: (entry.half, f"class {entry.row.row_class}"),
-}
+GROUPS: Sequence[Callable[[CheckedRow], str]] = (
+    lambda entry: f"engine {entry.row.engine}",
+    lambda entry: f"card {entry.row.gpu}",
+    lambda entry: f"drafter {entry.row.drafter}",
+    lambda entry: f"batch {_batch(entry)}",
+    lambda entry: f"class {entry.row.row_class}",
+)
 
 
-def _table(rows: Sequence[CheckedRow], key: Callable[[CheckedRow], tuple[str, ...]]) -> str:
-    """Errors and coverage of each group."""
-    groups: dict[tuple[str, ...], list[CheckedRow]] = {}
+def _table(rows: Sequence[CheckedRow], group: Callable[[CheckedRow], str]) -> str:
+    """Errors and coverage of each group, by half."""
+    groups: dict[tuple[str, str], list[CheckedRow]] = {}
     for entry in rows:
-        groups.setdefault(key(entry), []).append(entry)
+        groups.setdefault((entry.half, group(entry)), []).append(entry)
     cells = [(*name, *summary(group)) for name, group in sorted(groups.items())]
     return markdown.table(("half", "group", "rows", "median", "90th", "in the interval"), cells, "llrrrr")
 

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from draftscope import drafters
 from draftscope.base.steps import Steps
+from draftscope.base.text import same_start
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import Finding
@@ -69,7 +70,7 @@ def greedy_identity(case: GreedyTest) -> GreedySteps:
     for prompt, plain in zip(case.prompts, case.plain, strict=True):
         written = case.greedy(prompt, case.drafter, case.tokens)
         yield None
-        equal += _count_equal(plain, written)
+        equal += same_start(plain, written)
         if written == plain:
             continue
         parting = case.parting(prompt, plain, written)
@@ -182,9 +183,3 @@ def _decode_tokens(engine: DecodingEngine, prompt: str, settings: Settings) -> l
     for _ in run.steps():
         pass
     return run.token_ids
-
-
-def _count_equal(first: Sequence[int], second: Sequence[int]) -> int:
-    """The number of equal leading tokens."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))

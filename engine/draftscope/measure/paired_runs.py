@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import AnyPrompt
 from draftscope.drafters.settings import Settings
+from draftscope.measure.bench.statistics import LEVEL, RESAMPLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LEVEL, RESAMPLES = 0.95, 2000
 Numbers = NDArray[np.float64]
 Statistic = Callable[..., Numbers]  # of arrays [..., prompts], along an axis
 

@@ -31,7 +31,7 @@ from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rounds import MeasuredRounds
 from draftscope.measure.bench.rows import Paired, loop_share
 from draftscope.measure.bench.runner import Bench, BenchRun
-from draftscope.measure.bench.statistics import LEVEL, LOOP, RESAMPLES, Interval
+from draftscope.measure.bench.statistics import LOOP, Interval, resampled
 from draftscope.measure.bench.systems import OWN, PLAIN, DrafterSystem, Label, System
 
 Compare = Callable[[Sequence[Paired]], Interval]  # how many times as fast the first runs of the pairs are
@@ -227,8 +227,5 @@ def ratio_of_sums(pairs: Sequence[Paired]) -> Interval:
     """All tokens over all seconds, over the other's; the interval is a bootstrap over pairs, which write equally many
     tokens. A ratio of sums is what the policies maximise."""
     seconds = np.array([[theirs.seconds, run.seconds] for run, theirs in pairs])  # [pairs, 2]
-    draws = np.random.default_rng(0).integers(0, len(pairs), (RESAMPLES, len(pairs)))
-    sums = seconds[draws].sum(1)
-    low, high = np.quantile(sums[:, 0] / sums[:, 1], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    whole = seconds.sum(0)
-    return Interval(float(whole[0] / whole[1]), float(low), float(high))
+    whole, sums = seconds.sum(0), seconds[resampled(len(pairs))].sum(1)
+    return Interval.of(whole[0] / whole[1], sums[:, 0] / sums[:, 1])

@@ -30,7 +30,6 @@ from draftscope.measure.joint import (
     detectable_variation,
     distance_of,
     expected_joint,
-    sampled_joint,
     sampling,
 )
 from draftscope.measure.rounds import Decisions, DraftedTokens, FavouredTokens, ProbabilitySums, UsedUniforms
@@ -207,24 +206,11 @@ def _favoured_tokens(favoured: FavouredTokens, settings: Settings) -> Finding:
     return Finding(name, p_value >= FALSE_ALARM, detail, favoured.rounds, p_value=p_value)
 
 
-def distribution_test(
-    engine: DecodingEngine, prompt: str, settings: Settings, length: int, samples: int, batch: int = 256
+def _distribution(
+    expected: Joint, settings: Settings, length: int, samples: int, observed: Counts, decisions: Decisions
 ) -> Finding:
     """Chi-square test of the joint distribution of the first `length` tokens against the target's own, computed path
     by path."""
-    tokens = engine.encode(prompt, length + 2)
-    observed = sampled_joint(engine, tokens, settings, length, samples, batch)
-    return _distribution(expected_joint(engine, tokens, settings, length), settings, length, samples, observed)
-
-
-def _distribution(
-    expected: Joint,
-    settings: Settings,
-    length: int,
-    samples: int,
-    observed: Counts,
-    decisions: Decisions | None = None,
-) -> Finding:
     rule = settings.options(RuleOptions).rule
     name = f"{JOINT} ({rule})"
     statistic, freedom, p_value = chi_square(along(observed, expected), expected, samples)
@@ -235,11 +221,9 @@ def _distribution(
         f"{settings.drafter}, rule {rule}, T={settings.temperature:g}, top-k {settings.top_k}: joint distribution of "
         f"{length} tokens over {len(expected)} outcomes, chi-square {statistic:.1f} with {freedom} degrees of freedom, "
         f"p = {p_value:.3g}; a total variation of {detectable_variation(freedom, samples, FALSE_ALARM):.2f} would have "
-        f"been found nine times in ten; false alarm {FALSE_ALARM:g}"
+        f"been found nine times in ten; false alarm {FALSE_ALARM:g}; {decisions.accepted:,} drafted tokens were "
+        f"accepted and {decisions.rejected:,} rejected by chance"
     )
-    if decisions is None:
-        return Finding(name, p_value >= FALSE_ALARM, detail, samples, p_value=p_value)
-    detail += f"; {decisions.accepted:,} drafted tokens were accepted and {decisions.rejected:,} rejected by chance"
     undecided = p_value >= FALSE_ALARM and min(decisions.accepted, decisions.rejected) < FEWEST_DECISIONS
     if undecided:
         detail += (

@@ -16,11 +16,12 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from draftscope.base.text import same_start
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.run import Run
 from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import Chat
-from draftscope.models.precise import fp32_logits
+from draftscope.models.precise import fp32_logits, rounded_logits
 from draftscope.trace.events import Divergence
 
 RIVALS = 16  # the tokens nearest to the best one, whose lead is measured
@@ -65,7 +66,8 @@ class Rounding:
         """The largest change of a lead by rounding, and the leads of plain's tokens over the second best, in fp32."""
         largest, leads = 0.0, []
         for prompt, written in self._texts:
-            right, logits = self._exact_logits(prompt, written), self._logits(prompt, written)
+            right = self._exact_logits(prompt, written)
+            logits = rounded_logits(self._lab.target, prompt, written).float()
             best = right.topk(min(RIVALS, right.shape[-1]), -1)
             lead, rounded = (values[:, :1] - values for values in (best.values, logits.gather(-1, best.indices)))
             scale = float(best.values.abs().max())
@@ -85,9 +87,8 @@ class Rounding:
 
     def parting(self, prompt: list[int], expected: Sequence[int], written: Sequence[int]) -> Parting | None:
         """Where `written` leaves `expected`, both written after `prompt`; None if they are equal as far as both go."""
-        pairs = enumerate(zip(expected, written, strict=False))
-        at = next((i for i, (a, b) in pairs if a != b), None)
-        if at is None:
+        at = same_start(expected, written)
+        if at == min(len(expected), len(written)):
             return None
         right = self._exact_logits(prompt, list(written))[at:]
         tokens = torch.tensor(written[at:], device=right.device)[:, None]
@@ -107,14 +108,6 @@ class Rounding:
     def _exact_logits(self, prompt: list[int], written: list[int]) -> Tensor:
         """Logits [T, V] in fp32 from which each of `written` [T] was to be chosen."""
         return fp32_logits(self._lab.target, [*prompt, *written[:-1]])[len(prompt) - 1 :]
-
-    @torch.inference_mode()
-    def _logits(self, prompt: list[int], written: list[int]) -> Tensor:
-        """The same in the target's own precision, by its own forward on an empty cache."""
-        target = self._lab.target
-        tokens = torch.tensor([[*prompt, *written[:-1]]], device=target.device)
-        offsets = torch.arange(tokens.shape[1], device=target.device)[None]
-        return target.forward(target.cache(1, tokens.shape[1]), tokens, offsets)[0, len(prompt) - 1 :].float()
 
 
 def parted(

@@ -1,11 +1,12 @@
-"""A model's logits in fp32, whatever it decodes in: what its weights say without the rounding of 16-bit arithmetic.
+"""A model's logits in fp32, whatever it decodes in: what its weights say without the rounding of 16-bit arithmetic;
+and beside them those of its own precision.
 
 Every module's own weights are fp32 while it runs, so this takes the memory of one more module, not of one more model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,6 +28,15 @@ def fp32_rows(model: Model, rows: list[list[int]]) -> Tensor:
     tokens = torch.tensor(rows, device=model.device)
     with quiet(), _without_emulation(model), _in_fp32(model.network):
         return model.network(input_ids=tokens, use_cache=False).logits.float()  # type: ignore[no-any-return]
+
+
+@torch.inference_mode()
+def rounded_logits(model: Model, prompt: Sequence[int], written: Sequence[int]) -> Tensor:
+    """Logits [T, V] in the model's own precision, by its own forward on an empty cache, from which each of `written`
+    [T] was to be chosen."""
+    tokens = torch.tensor([[*prompt, *written[:-1]]], device=model.device)
+    offsets = torch.arange(tokens.shape[1], device=model.device)[None]
+    return model.forward(model.cache(1, tokens.shape[1]), tokens, offsets)[0, len(prompt) - 1 :]
 
 
 @contextmanager

@@ -174,17 +174,17 @@ class Server(ABC):
         """The server's counters since it started; None where it has none or does not publish them."""
         return None
 
-    @abstractmethod
-    def tokenize(self, text: str) -> tuple[int, ...]:
+    def tokenize(self, text: str) -> tuple[int, ...]:  # noqa: ARG002
         """The server's own token ids of a text, without special tokens added. Raises `ServerError` if not offered."""
+        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not tokenize; {LOAD_IT_HERE}.")
 
-    @abstractmethod
-    def detokenize(self, ids: Sequence[int]) -> str:
+    def detokenize(self, ids: Sequence[int]) -> str:  # noqa: ARG002
         """The server's own text of these tokens. Raises `ServerError` if not offered."""
+        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not detokenize; {LOAD_IT_HERE}.")
 
-    @abstractmethod
-    def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
+    def render(self, messages: Sequence[Message]) -> tuple[int, ...]:  # noqa: ARG002
         """The token ids of a chat in the server's own template. Raises `ServerError` if not offered."""
+        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not render a chat; {LOAD_IT_HERE}.")
 
     @abstractmethod
     def close(self) -> None:

@@ -29,9 +29,10 @@ from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
 from draftscope.servers.audit.progress import AuditProgress
 from draftscope.servers.audit.writer import refuse_without_ids
 from draftscope.servers.background import in_background
+from draftscope.servers.bursts import Raw
 from draftscope.servers.curve import LoadCurve
+from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.inside import live
-from draftscope.servers.inside.translation import Raw
 from draftscope.servers.latency import loopback_jitter
 from draftscope.servers.load import LoadPlan, LoadPoint, load
 from draftscope.servers.programs.registry import titled
@@ -72,8 +73,10 @@ class Field:
         for. Closes the servers at the end. Raises `ServerError` if none of them answers."""
         with ExitStack() as opened:
             answering, missing = lanes.connect(servers, models, limits, opened.enter_context)
-            here = lanes.engine_lanes(engine, drafters, opened.enter_context) if engine is not None else []
-            yield cls([*answering, *here], missing, engine, draft)
+            if engine is not None:
+                for name, settings in drafters.items():
+                    answering.append(Lane(name, opened.enter_context(EngineLane(engine, settings))))
+            yield cls(answering, missing, engine, draft)
 
     @property
     def servers(self) -> list[Lane]:

@@ -8,11 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import read_prompt
-from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import Chat
 from draftscope.servers.adapter import LOAD_IT_HERE, Message, Server, ServerError
 from draftscope.servers.addresses import LISTED, from_environment, named
-from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.programs.registry import identify
 from draftscope.servers.race import Lane, RacePrompt
 from draftscope.servers.wire import WireLimits
@@ -59,13 +57,6 @@ def connect(
     if missing and not lanes:
         raise ServerError(next(iter(missing.values())))
     return lanes, missing
-
-
-def engine_lanes(
-    engine: DecodingEngine, drafters: Mapping[str, Settings], keep: Callable[[Server], Server]
-) -> list[Lane]:
-    """A lane for each drafter of the engine in this process, by its name, each passed to `keep`."""
-    return [Lane(name, keep(EngineLane(engine, settings))) for name, settings in drafters.items()]
 
 
 def prompts(

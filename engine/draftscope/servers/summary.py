@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from draftscope.base.text import same_start
 from draftscope.measure.bench.statistics import Interval, bootstrap
 from draftscope.servers.adapter import Counted, Identity
 from draftscope.servers.forced import Forced
@@ -173,9 +174,9 @@ def first_difference(answers: Sequence[Answer], first: Sequence[Answer]) -> str 
         mine, its = (answer.ids, other.ids) if by_ids else (answer.text, other.text)
         if mine == its:
             continue
-        at = next((i for i, pair in enumerate(zip(mine, its, strict=False)) if pair[0] != pair[1]), None)
-        unit = "token" if by_ids else "character"
-        where = f"from {unit} {at + 1} on" if at is not None else f"in length ({len(mine)} and {len(its)} {unit}s)"
+        at, unit = same_start(mine, its), "token" if by_ids else "character"
+        parts = at < min(len(mine), len(its))
+        where = f"from {unit} {at + 1} on" if parts else f"in length ({len(mine)} and {len(its)} {unit}s)"
         return f"differs from {other.lane} at temperature 0, prompt {answer.prompt + 1}, {where}."
     return None
 

@@ -23,7 +23,6 @@ from draftscope.servers.bursts import UNKNOWN, Bursts
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import Forced, forced
 from draftscope.servers.inside.live import RecordedAnswer, pieces, reason_of, start_of
-from draftscope.servers.inside.translation import Translation
 from draftscope.servers.latency import Arrival, near_gap
 from draftscope.servers.programs.registry import title_of
 from draftscope.servers.race import Answer, Heard, Lane, Race, RaceResult, race
@@ -108,7 +107,7 @@ class _Live:
             return None
         raw = self.raw or pieces(self.lane.server, prompt.ids[-1])
         request = replace(self.task.plan.request, ids=prompt.ids, name=name)
-        recorded = RecordedAnswer(self.lane.server, request, Translation(self.task.run, self.lane.name, raw))
+        recorded = RecordedAnswer(self.lane.server, request, self.task.run, self.lane.name, raw)
         recorded.read()  # refuses where nothing is recorded, before anything is shown
         return recorded
 
@@ -120,7 +119,7 @@ class _Live:
         start = _first(self.task, self.lane)
         if self.recorded is None or start.server is None:
             return start
-        last = self.recorded.translation.raw(self.task.plan.prompts[0].ids[-1])
+        last = self.recorded.raw(self.task.plan.prompts[0].ids[-1])
         server = start.server.model_copy(update={"inside": True})
         return start.model_copy(update={"server": server, "prompt_last_raw": last})
 

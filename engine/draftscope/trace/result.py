@@ -5,7 +5,7 @@ Both print a short summary, show themselves in a notebook, and give tables, file
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -199,9 +199,6 @@ class Trace(Recorded, Sequence[Result]):
 
     def __len__(self) -> int:
         return len(self.results)
-
-    def __iter__(self) -> Iterator[Result]:
-        return iter(self.results)
 
     def __repr__(self) -> str:
         lines = [f"  {number}: {_sentence(result)}" for number, result in enumerate(self.results[:10])]

@@ -281,14 +281,6 @@ def refuse_format(path: str | Path) -> None:
         raise DraftscopeError("Parquet needs pyarrow; install it with: pip install 'draftscope[export]'")
 
 
-def _write_csv(table: pd.DataFrame, path: Path) -> None:
-    table.to_csv(path, index=False, lineterminator="\n")
-
-
-def _write_parquet(table: pd.DataFrame, path: Path) -> None:
-    table.to_parquet(path, index=False)
-
-
 def _write_json_lines(table: pd.DataFrame, path: Path) -> None:
     """Not by pandas, which would round numbers. Missing values become null."""
     with path.open("w", encoding="utf-8") as file:
@@ -296,4 +288,8 @@ def _write_json_lines(table: pd.DataFrame, path: Path) -> None:
             file.write(json.dumps(row, allow_nan=False) + "\n")
 
 
-FORMATS = {".csv": _write_csv, ".parquet": _write_parquet, ".jsonl": _write_json_lines}
+FORMATS: Mapping[str, Callable[[pd.DataFrame, Path], None]] = {
+    ".csv": lambda table, path: table.to_csv(path, index=False, lineterminator="\n"),
+    ".parquet": lambda table, path: table.to_parquet(path, index=False),
+    ".jsonl": _write_json_lines,
+}

@@ -27,7 +27,7 @@ from draftscope.drafters.options import trained_kinds
 from draftscope.models.heads import Head
 from draftscope.models.loading.embedded import RECORD
 from draftscope.train.data import answers as on_disk
-from draftscope.train.data.answers import TargetAnswer, by_kind, is_held_out
+from draftscope.train.data.answers import TargetAnswer, by_kind, is_held_out, tokens_of
 from draftscope.train.data.corpus import Credit, sources
 from draftscope.train.data.prompts import mix, requests_from, training_prompts
 from draftscope.train.data.writing import WritingPlan, collect, digest_of, feature_layers, tokenize
@@ -244,15 +244,11 @@ def _trials(training: DrafterTraining, student: Any, folder: Path, tried: list[P
 def _answers_read(fitted: Fitted, source: AnswerText) -> AnswersRead:
     return AnswersRead(
         prompts={kind: len(group) for kind, group in by_kind(source.train, len(source.train)).items()},
-        tokens=_tokens(source.train),
+        tokens=tokens_of(source.train),
         temperatures=tuple(sorted({answer.temperature for answer in source.train})),
-        held_out_tokens=_tokens(source.held),
+        held_out_tokens=tokens_of(source.held),
         epochs=(fitted.progress.tokens - source.seen) / sum(len(answer.ids) for answer in source.train),
     )
-
-
-def _tokens(answers: Sequence[TargetAnswer]) -> int:
-    return sum(len(answer.ids) - answer.prompt for answer in answers)
 
 
 def covered_share(student: Any, answers: Sequence[TargetAnswer]) -> float:

@@ -5,6 +5,7 @@ Every value is checked before a model is loaded. With --alpha nothing is run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from draftscope.base.errors import DisturbedError, DraftscopeError, write_text
 from draftscope.measure.bench.plan import BenchPlan, texts
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.extra import plots
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ class Options(BaseModel):
     """What `advise` takes beside the models: the question, or what was measured elsewhere."""
 
     kind: str | None = option("one kind of text only; default: all", None, ASKED, "KIND")
-    drafters: str = option("drafters to compare; default: all that can run", "", ASKED, "NAME,...")
+    drafters: tuple[str, ...] = option("drafters to compare; default: all that can run", (), ASKED, "NAME,...")
     objective: Objective = option("what should become better", DEFAULT.objective, ASKED)
     temperature: float = option("temperature", DEFAULT.temperature, ASKED)
     length: int = option("expected tokens of an answer", DEFAULT.length, ASKED)
@@ -60,7 +62,7 @@ class Options(BaseModel):
     report: Path | None = option("write a page for a colleague", None, options.OUTPUT, "FILE.html")
 
 
-@takes(given=options_of(Options.model_fields), loading=options.MODEL_OPTIONS)
+@takes(given=options_of(Options.model_fields, by_commas=frozenset({"drafters"})), loading=options.MODEL_OPTIONS)
 def advise(given: Given, loading: Given, prompts: plans.Prompts = None, json: options.Json = False) -> int:
     """Should these models speculate on these prompts? With which drafter, how long a draft, and what does it save?
 
@@ -129,11 +131,10 @@ def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceR
 
 
 def _measured(
-    question: Question, loading: Given, prompts: Path | None, kind: str | None, drafters: str
+    question: Question, loading: Given, prompts: Path | None, kind: str | None, names: Sequence[str]
 ) -> AdviceReport:
     plan = BenchPlan(kinds=(kind,) if kind else ())
     selected, notes = texts(plan, prompts)
-    names = [name.strip() for name in drafters.split(",") if name.strip()]
     from draftscope.advise.advise import advise as advised
     from draftscope.base.costs import load_saved
     from draftscope.decode.calibrate import measured_for
@@ -191,12 +192,8 @@ def _write_page(report: AdviceReport, file: Path) -> None:
     """Writes the page, or says that plotly is missing."""
     import json as jsonlib
 
-    try:
+    with plots("--report"):
         from draftscope_app.reports.advice_page import page
-    except ModuleNotFoundError as error:
-        if not str(error.name).startswith("plotly"):
-            raise
-        terminal.print_note("--report needs plotly; install it with: pip install 'draftscope[app]'.")
-        return
-    write_text(file, page(jsonlib.loads(report.as_json())))
-    terminal.print_note(f"wrote {file}.")
+
+        write_text(file, page(jsonlib.loads(report.as_json())))
+        terminal.print_note(f"wrote {file}.")

@@ -15,6 +15,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope.measure.bench.plan import QUICK, BenchPlan, texts
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.cli.extra import plots
 from draftscope_app.cli.fields import Given, takes
 
 if TYPE_CHECKING:
@@ -68,12 +69,10 @@ def _loaded(chosen: LoadSettings) -> tuple[DecodingEngine, list[str]]:
 
 def _page(report: BenchReport, out: Path) -> list[str]:
     """Writes `bench.html`; says so where plotly is not installed."""
-    try:
+    made = list[str]()
+    with plots("bench.html"):
         from draftscope_app.reports.bench_page import page
-    except ModuleNotFoundError as error:
-        if not str(error.name).startswith("plotly"):
-            raise
-        terminal.print_note("bench.html needs plotly; install it with: pip install 'draftscope[app]'.")
-        return []
-    (out / "bench.html").write_text(page(jsonlib.loads(report.as_json())), encoding="utf-8")
-    return ["bench.html"]
+
+        (out / "bench.html").write_text(page(jsonlib.loads(report.as_json())), encoding="utf-8")
+        made.append("bench.html")
+    return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -32,11 +31,9 @@ def class_(
     """
     with dashboard():
         from draftscope_app.classroom.deck import read, shipped
-        from draftscope_app.engine.config import Environment
         from draftscope_app.serve import server
 
         questions = read(deck) if deck else shipped()
         load, _ = options.models(loading, None)
-        environment = Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
-        server.serve(host, port, load, open_browser=not no_browser, environment=environment, deck=questions)
+        server.serve(host, port, load, open_browser=not no_browser, deck=questions)
     return ExitCode.OK

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json as jsonlib
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from itertools import accumulate
+from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,11 +93,6 @@ def _expected(folder: Path) -> tuple[float, float]:
     """Tokens a round, from the worst to the best kind of text that its training measured (`training.json`)."""
     record = folder / "training.json"
     record_of: dict[str, Any] = jsonlib.loads(record.read_text("utf-8")) if record.is_file() else {}
-    taus = []
-    for kind in record_of.get("agreement", {}).values():
-        chance, tau = 1.0, 1.0
-        for alpha in kind["greedy"][:GAMMA]:
-            chance *= alpha
-            tau += chance
-        taus.append(tau)
+    curves = [kind["greedy"][:GAMMA] for kind in record_of.get("agreement", {}).values()]
+    taus = [1 + sum(accumulate(curve, mul)) for curve in curves]
     return (min(taus), max(taus)) if taus else PUBLISHED

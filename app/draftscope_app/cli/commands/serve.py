@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 from draftscope_app.cli import options
@@ -26,17 +25,9 @@ def serve(
     Limits and the log are set by environment variables; without them no log is written.
     """
     with dashboard():
-        from draftscope_app.engine.config import Environment
         from draftscope_app.serve import server
 
-        environment = Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
         load, named = options.models(loading, drafter)
-        server.serve(
-            host=host,
-            port=port,
-            load=load,
-            drafter=named if drafter is not None else None,  # the page chooses for itself
-            open_browser=not no_browser,
-            environment=environment,
-        )
+        chosen = named if drafter is not None else None  # the page chooses for itself
+        server.serve(host, port, load, chosen, open_browser=not no_browser)
     return ExitCode.OK

@@ -49,7 +49,7 @@ class Options(BaseModel):
         None, metavar="DIR",
     )  # fmt: skip
     threads: int | None = options.THREADS
-    members: str | None = option(f"with 'family': some of {NAMES}; default: all", None, metavar="NAME,...")
+    members: tuple[str, ...] | None = option(f"with 'family': some of {NAMES}; default: all", None, metavar="NAME,...")
     preset: Literal["cpu", "gpu"] | None = option("for two cores (default), or for a GPU", None)
     sitting: float | None = option(
         "stop after this time with exit code 130; the same command continues from there", None, metavar="MINUTES"
@@ -57,7 +57,7 @@ class Options(BaseModel):
     shards: Path | None = option("also write finished models as a tar in pieces of 16 MB", None, metavar="DIR")
 
 
-@takes(given=options_of(Options.model_fields))
+@takes(given=options_of(Options.model_fields, by_commas=frozenset({"members"})))
 def train(what: What, given: Given) -> int:
     """Train the embedded models.
 
@@ -69,6 +69,5 @@ def train(what: What, given: Given) -> int:
         raise DraftscopeError("Name the training text: --corpus DIR, or DRAFTSCOPE_CORPUS in the environment.")
     from draftscope.train import family
 
-    members = None if chosen.members is None else tuple(name.strip() for name in chosen.members.split(","))
-    values = dict(chosen) | {"corpus": corpus, "members": members, "threads": chosen.threads or usable_cores()}
+    values = dict(chosen) | {"corpus": corpus, "threads": chosen.threads or usable_cores()}
     return ExitCode.OK if family.train(family.Training(what, **values)) else ExitCode.INTERRUPTED

@@ -7,12 +7,12 @@ first token that differs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 
 import torch
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.text import same_start
 from draftscope.drafters.drafter import Parts
 from draftscope.drafters.options import GammaOptions
 from draftscope.drafters.text.retokenize import DraftText, Realigner
@@ -57,7 +57,7 @@ class RealignedDraft:
         ids = [[min(token, last) for token in text.ids] if self.fits(text) else [0] for text in texts]
         held = zip(self._read, torch.cat(self._fed, 1).tolist(), strict=True) if self._fed else ()
         self._read, self._fed = [[*earlier, *fed] for earlier, fed in held] or self._read, []
-        common = [min(_common(new, held), len(new) - 1) for new, held in zip(ids, self._read, strict=True)]
+        common = [min(same_start(new, held), len(new) - 1) for new, held in zip(ids, self._read, strict=True)]
         self.read_again = [max(0, len(held) - same) for held, same in zip(self._read, common, strict=True)]
         needed = max(map(len, ids)) + max(len(new) - same for new, same in zip(ids, common, strict=True)) + self._gamma
         if needed > self._cache.table.capacity:
@@ -79,8 +79,3 @@ class RealignedDraft:
         self._fed.append(tokens)
         self._cache.keep_first(torch.ones_like(tokens[:, 0]), max(map(len, self._read)) + len(self._fed))
         return logits
-
-
-def _common(first: Sequence[int], second: Sequence[int]) -> int:
-    """The number of leading tokens that are equal."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))

@@ -15,6 +15,7 @@ import transformers
 from draftscope.base.machine import machine_words, own_version
 from draftscope.base.markdown import one_line, table
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.start import device_name
 from draftscope.measure.bench.limit import MemoryLimit
 from draftscope.measure.bench.plan import BenchPlan, where
 from draftscope.measure.bench.rounds import STAGES
@@ -84,11 +85,10 @@ def method(plan: BenchPlan) -> str:
 
 def machine(engine: DecodingEngine) -> dict[str, str | int]:
     """The machine, versions and models that the numbers belong to."""
-    device = engine.target.device
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "draftscope": own_version(),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
+        "device": device_name(engine.target.device),
         "dtype": str(engine.target.dtype).removeprefix("torch."),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

@@ -8,6 +8,7 @@ from statistics import fmean, median
 from types import MappingProxyType
 from typing import NamedTuple
 
+from draftscope.base.text import same_start
 from draftscope.measure.bench.rounds import MeasuredRounds, PartTimes, Prediction, predict
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, Interval, bootstrap, repeated_4grams
@@ -110,8 +111,7 @@ class Paired(NamedTuple):
     def differs_at(self) -> int | None:
         """The first token of any sequence that differs from plain's; None if there is none."""
         both = zip(self.run.ids, self.plain.ids, strict=True)
-        ats = [at for ours, theirs in both for at in _first_difference(ours, theirs)]
-        return min(ats, default=None)
+        return min((same_start(ours, theirs) for ours, theirs in both if ours != theirs), default=None)
 
 
 def speed(run: BenchRun) -> float:
@@ -235,10 +235,6 @@ def _headline(pairs: Sequence[Paired]) -> Headline:
         looping=sum(pair.loops for pair in pairs),
         runs=len(pairs),
     )
-
-
-def _first_difference(ours: Sequence[int], theirs: Sequence[int]) -> list[int]:
-    return [at for at, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b][:1]
 
 
 def _compared(ats: Sequence[int | None]) -> str:

@@ -21,8 +21,19 @@ class Interval:
     low: float
     high: float
 
+    @classmethod
+    def of(cls, middle: float, drawn: NDArray[np.float64] | Sequence[float], level: float = LEVEL) -> Interval:
+        """`drawn`: the same of resampled values."""
+        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+        return cls(float(middle), float(low), float(high))
+
     def __str__(self) -> str:
         return f"{self.median:.2f}" + (f" [{self.low:.2f}, {self.high:.2f}]" if self.low < self.high else "")
+
+
+def resampled(count: int, times: int = RESAMPLES) -> NDArray[np.int64]:
+    """[times, count] indices, always the same."""
+    return np.random.default_rng(0).integers(0, count, (times, count))
 
 
 def repeated_4grams(ids: Sequence[int]) -> float:
@@ -43,8 +54,7 @@ def bootstrap(groups: Sequence[Sequence[float]]) -> Interval:
     draws = np.random.default_rng(0)
     result = stats.bootstrap(samples, _median_of_medians, n_resamples=RESAMPLES, method="percentile", rng=draws)
     # numpy's quantile of equal values is that value; SciPy's own interval may miss it by its last bit.
-    low, high = np.quantile(result.bootstrap_distribution, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(_median_of_medians(*samples)), float(low), float(high))
+    return Interval.of(_median_of_medians(*samples).item(), result.bootstrap_distribution)
 
 
 def _median_of_medians(*samples: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:

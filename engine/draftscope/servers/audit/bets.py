@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from draftscope.base.text import same_start
 from draftscope.servers.audit.facts import TILTS, Facts
 from draftscope.servers.audit.plan import Allowance
 from draftscope.servers.audit.warp import Floats
@@ -30,13 +31,27 @@ COPYING = (0.01, 0.1, 0.5)  # chance of a copied text
 class Bet(ABC):
     """Wealth starts at 1; `wealth` is its logarithm, averaged over the variants of this bet."""
 
+    logs: Floats  # of the variants' wealth
+
     @abstractmethod
     def take(self, facts: Facts) -> None:
         """Adds a text. What is bet on it depends on earlier texts only."""
 
     @property
-    @abstractmethod
-    def wealth(self) -> float: ...
+    def wealth(self) -> float:
+        return float(mean_wealth(self.logs.ravel()))
+
+
+class PositionBet(Bet):
+    """Row 0 of `logs` takes all tokens, row t the t-th of every text."""
+
+    @property
+    def wealth(self) -> float:
+        return float(mean_wealth(self.logs[0]))
+
+    @property
+    def by_position(self) -> Floats:
+        return mean_wealth(self.logs[1:])
 
 
 def mean_wealth(logs: Floats) -> Floats:
@@ -45,12 +60,12 @@ def mean_wealth(logs: Floats) -> Floats:
     return mean
 
 
-class ScoreBet(Bet):
+class ScoreBet(PositionBet):
     """Is the written tokens' log-probability too low or too high?
 
     e = p^tilt / sum p^(1 + tilt): the likelihood ratio of p sharpened or flattened, so of a wrong temperature, and the
     exponential tilt of the score log p - E log p. The mean over a grid of tilts is a mixture sequential probability
-    ratio test (Robbins 1970; Howard, Ramdas, McAuliffe and Sekhon 2021). Row 0 takes all tokens, row t the t-th.
+    ratio test (Robbins 1970; Howard, Ramdas, McAuliffe and Sekhon 2021).
     """
 
     def __init__(self, allowance: Allowance, tokens: int) -> None:
@@ -65,16 +80,8 @@ class ScoreBet(Bet):
         self.logs[1 : len(gain) + 1] += gain
         self.costs += cost.sum(0)
 
-    @property
-    def wealth(self) -> float:
-        return float(mean_wealth(self.logs[0]))
 
-    @property
-    def by_position(self) -> Floats:
-        return mean_wealth(self.logs[1:])
-
-
-class RankBet(Bet):
+class RankBet(PositionBet):
     """Are the ranks of the written tokens those of a sample?
 
     The randomised probability integral transform of a rank is uniform (Dawid 1984; Smith 1985; Brockwell 2007). The bet
@@ -102,14 +109,6 @@ class RankBet(Bet):
             self.logs[rows, k] += apart * facts.counted
         np.add.at(self.counts, (rows, bins), facts.counted)
         np.add.at(self.counts[0], bins, facts.counted)
-
-    @property
-    def wealth(self) -> float:
-        return float(mean_wealth(self.logs[0]))
-
-    @property
-    def by_position(self) -> Floats:
-        return mean_wealth(self.logs[1:])
 
 
 @dataclass
@@ -148,10 +147,6 @@ class ContextBet(Bet):
             context.counts[token] = count + 1
             context.squares += (2 * count + 1) / p
 
-    @property
-    def wealth(self) -> float:
-        return float(mean_wealth(self.logs))
-
 
 class TokenBet(Bet):
     """Does the server write some tokens too often, overall or after a certain token?
@@ -181,10 +176,6 @@ class TokenBet(Bet):
                 self.logs[level] += np.log(ratio[:, bucket] / mean) - np.log1p(self._eta * spread)
                 numbers[0, bucket] += 1
                 numbers[1] += p
-
-    @property
-    def wealth(self) -> float:
-        return float(mean_wealth(self.logs.ravel()))
 
 
 @dataclass
@@ -228,10 +219,4 @@ class RepetitionBet(Bet):
     @staticmethod
     def _ratio(tokens: tuple[int, ...], past: tuple[int, ...], by_length: Floats) -> float:
         """The mean over the lengths of the copied part; `by_length[l]` is 1 / p(first l tokens)."""
-        pairs = enumerate(zip(tokens, past, strict=False))
-        same = next((t for t, (a, b) in pairs if a != b), min(len(tokens), len(past)))
-        return float(by_length[1 : same + 1].sum()) / len(past)
-
-    @property
-    def wealth(self) -> float:
-        return float(mean_wealth(self.logs))
+        return float(by_length[1 : same_start(tokens, past) + 1].sum()) / len(past)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,30 +39,12 @@ class Evidence:
     outside: int = 0  # tokens that the settings exclude
     at_edge: int = 0  # tokens at the edge of a truncation, from which nothing is concluded
     variance: float = 0.0
-    _sums: Floats = field(init=False)  # [3, T]: counted, score, variance
 
     def __post_init__(self) -> None:
-        self._sums = np.zeros((3, self.tokens))
-
-    @cached_property
-    def score(self) -> ScoreBet:
-        return ScoreBet(self.allowance, self.tokens)
-
-    @cached_property
-    def ranks(self) -> RankBet:
-        return RankBet(self.allowance, self.tokens)
-
-    @cached_property
-    def often(self) -> TokenBet:
-        return TokenBet(self.allowance)
-
-    @cached_property
-    def contexts(self) -> ContextBet:
-        return ContextBet(self.allowance)
-
-    @cached_property
-    def repetition(self) -> RepetitionBet:
-        return RepetitionBet(self.allowance)
+        self._sums = np.zeros((3, self.tokens))  # [3, T]: counted, score, variance
+        self.score, self.ranks = ScoreBet(self.allowance, self.tokens), RankBet(self.allowance, self.tokens)
+        self.often, self.contexts = TokenBet(self.allowance), ContextBet(self.allowance)
+        self.repetition = RepetitionBet(self.allowance)
 
     def take(self, facts: Facts) -> None:
         for bet in (self.score, self.ranks, self.often, self.contexts, self.repetition):

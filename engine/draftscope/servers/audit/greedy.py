@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from draftscope.base.text import same_start
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.ties import Parting, Rounding
@@ -70,8 +71,7 @@ def greedy(
     differs = ""
     for number, (prompt, plain) in enumerate(zip(prompts, expected, strict=True), 1):
         written = written_by(writer, target)(prompt)
-        pairs = enumerate(zip(plain, written, strict=False))
-        at = next((t for t, (a, b) in pairs if a != b), min(len(plain), len(written)))
+        at = same_start(plain, written)
         equal += at
         if written == plain:
             continue

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-import torch
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
-from draftscope.models.precise import fp32_rows
+from draftscope.models.precise import fp32_rows, rounded_logits
 from draftscope.servers.adapter import LOAD_IT_HERE
 from draftscope.servers.audit.plan import MAX_TOLERANCE, MIN_TOLERANCE
 from draftscope.servers.audit.warp import Floats
@@ -49,14 +48,10 @@ class LabTarget:
             by_text += [logits[b, : len(text)].double().cpu().numpy() for b, text in enumerate(chosen)]
         return by_text
 
-    @torch.inference_mode()
     def rounding(self, prompt: Sequence[int], text: Sequence[int]) -> Floats:
         """[T, V] What the target's own precision changes in its logits."""
-        target = self.engine.target
-        tokens = torch.tensor([[*prompt, *text[:-1]]], device=target.device)
-        offsets = torch.arange(tokens.shape[1], device=target.device)[None]
-        logits = target.forward(target.cache(1, tokens.shape[1]), tokens, offsets)[0, len(prompt) - 1 :]
-        return logits.double().cpu().numpy() - self.logits(prompt, [text])[0]
+        logits: Floats = rounded_logits(self.engine.target, prompt, text).double().cpu().numpy()
+        return logits - self.logits(prompt, [text])[0]
 
     def measured_tolerance(self, texts: Sequence[tuple[Sequence[int], Sequence[int]]], sampling: Sampling) -> float:
         """Nats a token that rounding alone may cost, measured on texts of (prompt, written); see `plan.Allowance`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -15,9 +15,10 @@ from draftscope.base.steps import Cancelled, Steps
 from draftscope.base.text import Cut
 from draftscope.servers.adapter import Chunk, Finish, Request, Server, ServerError
 from draftscope.servers.background import in_background
+from draftscope.servers.bursts import Raw
 from draftscope.servers.inside.audit import ARRIVES_S, PAUSE_S
 from draftscope.servers.inside.recording import RecordedRound, read_state
-from draftscope.servers.inside.translation import Raw, Translation
+from draftscope.servers.inside.translation import Translation
 from draftscope.servers.programs.registry import title_of
 from draftscope.servers.race import Lane, RacePrompt
 from draftscope.servers.wire import Wire
@@ -48,13 +49,12 @@ def written(
     """Asks for one text: its rounds as they are recorded, None while nothing comes. The run ends where the answer does,
     or, with what is wrong, where it cannot be drawn any further."""
     sent = replace(request, ids=prompt.ids, name=new_name())
-    translation = Translation(run, lane.name, raw or pieces(lane.server, prompt.ids[-1]))
-    live = RecordedAnswer(lane.server, sent, translation)
+    live = RecordedAnswer(lane.server, sent, run, lane.name, raw or pieces(lane.server, prompt.ids[-1]))
     reason: EndReason
     sampling = {"temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p}
     more = {"min_p": request.min_p, "seed": request.seed, "max_new_tokens": request.max_tokens}
     live.read()  # refuses where nothing is recorded, before anything is shown
-    yield _start(lane, run, prompt, translation, sampling | more)
+    yield _start(lane, run, prompt, live, sampling | more)
 
     chunks = in_background(chunk for chunk in lane.server.stream(sent))
     try:
@@ -94,45 +94,25 @@ def pieces(server: Server, before: int) -> Raw:
     return raw
 
 
-@dataclass
-class RecordedAnswer:
+class RecordedAnswer(Translation):
     """An answer while it arrives, and the rounds that are recorded of it."""
 
-    server: Server
-    request: Request
-    translation: Translation
-    answer: list[int] = field(default_factory=list)
-    reason: Cut | None = None  # for which the answer has ended
-    after: int = -1  # number of the latest round that was read
-    waiting: list[RecordedRound] = field(default_factory=list)  # read before their tokens arrived
-
-    def __post_init__(self) -> None:
-        self.wire = Wire(self.server.identity.url)
+    def __init__(self, server: Server, request: Request, run: str, lane: str, raw: Raw) -> None:
+        super().__init__(run, lane, raw)
+        self.request, self.wire = request, Wire(server.identity.url)
+        self.answer = list[int]()
+        self.reason: Cut | None = None  # for which the answer has ended
+        self.after = -1  # number of the latest round that was read
+        self.waiting = list[RecordedRound]()  # read before their tokens arrived
 
     def close(self) -> None:
         self.wire.close()
-
-    @property
-    def text(self) -> str:
-        return self.translation.text
-
-    @property
-    def tokens(self) -> list[int]:
-        return self.translation.tokens
-
-    @property
-    def made(self) -> int:
-        return self.translation.rounds
-
-    @property
-    def clock(self) -> float:
-        return self.translation.clock
 
     def take(self, chunk: Chunk, at: float | None = None) -> Iterator[Round]:
         """The rounds that are complete with this chunk. `at`: seconds of the reader's clock, on which the first round
         then ends; None: all times are the server's."""
         if at is not None and not self.answer:
-            self.translation.first = 1e3 * at
+            self.first = 1e3 * at
         self.answer += chunk.ids
         self.reason = None if chunk.finish is None else reason_of(chunk.finish, self.request)
         yield from self.flush()
@@ -159,16 +139,14 @@ class RecordedAnswer:
     def _complete(self) -> Iterator[Round]:
         """The rounds whose tokens have arrived. The last one may have written more than the answer has."""
         while self.waiting:
-            left = self.answer[len(self.translation.tokens) :]
+            left = self.answer[len(self.tokens) :]
             seen = self.waiting[0].written
             if not left or (len(left) < len(seen) and self.reason is None):
                 return
             if left[: len(seen)] != seen[: len(left)]:
                 raise ServerError(LACKS)
             ends = self.reason is not None and len(left) <= len(seen)
-            yield self.translation.round(
-                self.waiting.pop(0), len(left) if ends else None, self.reason if ends else None
-            )
+            yield self.round(self.waiting.pop(0), len(left) if ends else None, self.reason if ends else None)
 
 
 def reason_of(finish: Finish | None, request: Request) -> Cut:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from draftscope.base.text import Cut
 from draftscope.servers.adapter import ServerError
+from draftscope.servers.bursts import Raw
 from draftscope.servers.inside.recording import DraftedToken, RecordedRound
 from draftscope.trace import events as trace
 from draftscope.trace.events import Distributions
 from draftscope.trace.validate import check_round
 
-Raw = Callable[[int], str]  # a token's bytes as latin-1 text
-
 
 class Translation:
-    """Rounds in, rounds of the trace out; `text`, `tokens` and `clock` are of the lane so far."""
+    """Rounds in, rounds of the trace out; `text`, `tokens` and `clock` are of the lane so far, and `made` the
+    number of its rounds."""
 
     def __init__(self, run: str, lane: str, raw: Raw) -> None:
         self.run, self.lane, self.raw = run, lane, raw
-        self.text, self.tokens, self.rounds = "", list[int](), 0
+        self.text, self.tokens, self.made = "", list[int](), 0
         self.clock = 0.0  # ms
         self.first: float | None = None  # ms of the lane's clock: the end of its first round; None: its step's time
         self._zero: float | None = None  # of the lane's clock, on the server's
@@ -40,7 +40,7 @@ class Translation:
         step = min(seen.ms, end - start)
         try:
             event = trace.Round(
-                run=self.run, lane=self.lane, round=self.rounds, start=start, end=end, width=1 + len(seen.drafted),
+                run=self.run, lane=self.lane, round=self.made, start=start, end=end, width=1 + len(seen.drafted),
                 drafted=len(seen.drafted), accepted=min(accepted, len(emitted)), depth=len(seen.drafted),
                 nodes=[self._node(place, token) for place, token in enumerate(seen.drafted)],
                 decisions=[self._decision(seen, place, token) for place, token in enumerate(verified)],
@@ -52,10 +52,10 @@ class Translation:
             check_round(event)
         except ValueError as error:
             raise ServerError(
-                f"Round {self.rounds + 1} of the server cannot be drawn: {error}. 'draftscope audit URL --inside' "
+                f"Round {self.made + 1} of the server cannot be drawn: {error}. 'draftscope audit URL --inside' "
                 "tests every decision."
             ) from None
-        self.clock, self.rounds = end, self.rounds + 1
+        self.clock, self.made = end, self.made + 1
         self.tokens += emitted
         self.text += event.text_delta
         return event

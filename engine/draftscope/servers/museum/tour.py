@@ -32,11 +32,8 @@ class Exhibited:
 def tour(engine: DecodingEngine) -> Iterator[Exhibited]:
     """The target of `engine`, in fp32 on the CPU, is what the servers should write. Several bugs have the same mend,
     which is audited once."""
-    ids, kept, audits = (
-        [engine.encode(text) for text in AUDIT_PROMPTS],
-        Kept(),
-        dict[tuple[Verify, Reporter, bool], AuditReport](),
-    )
+    ids, kept = [engine.encode(text) for text in AUDIT_PROMPTS], Kept()
+    audits = dict[tuple[Verify, Reporter, bool], AuditReport]()
     for exhibit in EXHIBITS:
         for verify, report in (exhibit.wrong, exhibit.mended):
             if (verify, report, exhibit.greedy) not in audits:

@@ -14,8 +14,17 @@ from pydantic import BaseModel
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Message, Offers, Request
 from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain
-from draftscope.servers.programs.web_server import Cards, WebServer, chat, chosen, finish, known, same_prompt
-from draftscope.servers.prometheus import spec_decode
+from draftscope.servers.programs.web_server import (
+    Cards,
+    PromptText,
+    TokenIds,
+    WebServer,
+    chat,
+    chosen,
+    finish,
+    known,
+    same_prompt,
+)
 from draftscope.servers.wire import Wire
 
 RANDOM_SEED = 2**32 - 1  # the seed that means "a random one"
@@ -52,16 +61,8 @@ class LlamaEvent(BaseModel):
     completion_probabilities: list[LlamaProbability] = []
 
 
-class LlamaTokens(BaseModel):
-    tokens: list[int]
-
-
 class Content(BaseModel):
     content: str
-
-
-class LlamaPrompt(BaseModel):
-    prompt: str
 
 
 def recognise(wire: Wire, cards: Cards, model: str | None) -> LlamaCpp | None:
@@ -84,6 +85,8 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> LlamaCpp | None:
 
 class LlamaCpp(WebServer):
     """A llama.cpp server."""
+
+    metrics = "llamacpp"
 
     def _chunks(self, request: Request) -> Iterator[Chunk]:
         for event, at in self._wire.events("/completion", self._body(request), LlamaEvent):
@@ -118,18 +121,14 @@ class LlamaCpp(WebServer):
             "n_probs": int(request.logprobs),
         }
 
-    def counters(self) -> Counted | None:
-        text = self._wire.text("/metrics")
-        return None if text is None else spec_decode(text.decode("utf-8", "replace"), "llamacpp")
-
     def tokenize(self, text: str) -> tuple[int, ...]:
-        return tuple(self._wire.post("/tokenize", {"content": text, "add_special": False}, LlamaTokens).tokens)
+        return tuple(self._wire.post("/tokenize", {"content": text, "add_special": False}, TokenIds).tokens)
 
     def detokenize(self, ids: Sequence[int]) -> str:
         return self._wire.post("/detokenize", {"tokens": list(ids)}, Content).content
 
     def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        return self.tokenize(self._wire.post("/apply-template", {"messages": chat(messages)}, LlamaPrompt).prompt)
+        return self.tokenize(self._wire.post("/apply-template", {"messages": chat(messages)}, PromptText).prompt)
 
 
 def _counted(timings: LlamaTimings | None) -> Counted | None:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Offers, Request
 from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain
-from draftscope.servers.programs.web_server import Cards, WebServer, chosen, finish, known, same_prompt
+from draftscope.servers.programs.web_server import Cards, TokenIds, WebServer, chosen, finish, known, same_prompt
 from draftscope.servers.wire import Wire
 
 
@@ -46,10 +46,6 @@ class SglangEvent(BaseModel):
     text: str = ""
     output_ids: list[int] = []
     meta_info: Meta
-
-
-class SglangTokens(BaseModel):
-    tokens: list[int]
 
 
 class Text(BaseModel):
@@ -116,7 +112,7 @@ class SGLang(WebServer):
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         body = {"model": self.identity.model, "prompt": text, "add_special_tokens": False}
-        return tuple(self._wire.post("/tokenize", body, SglangTokens).tokens)
+        return tuple(self._wire.post("/tokenize", body, TokenIds).tokens)
 
     def detokenize(self, ids: Sequence[int]) -> str:
         body = {"model": self.identity.model, "tokens": list(ids), "skip_special_tokens": False}

@@ -15,8 +15,17 @@ from pydantic import BaseModel, Field
 
 from draftscope.servers.adapter import Chunk, Counted, Identity, Message, Offers, Request, ServerError
 from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain
-from draftscope.servers.programs.web_server import Cards, WebServer, chat, chosen, finish, known, same_prompt
-from draftscope.servers.prometheus import spec_decode
+from draftscope.servers.programs.web_server import (
+    Cards,
+    PromptText,
+    TokenIds,
+    WebServer,
+    chat,
+    chosen,
+    finish,
+    known,
+    same_prompt,
+)
 from draftscope.servers.wire import Wire
 
 OFFERS = Offers(bursts_are_chunks=True)
@@ -63,14 +72,6 @@ class VllmEvent(BaseModel):
     metrics: VllmMetrics | None = None
 
 
-class VllmTokens(BaseModel):
-    tokens: list[int]
-
-
-class VllmPrompt(BaseModel):
-    prompt: str
-
-
 def recognise(wire: Wire, cards: Cards, model: str | None) -> VLLM | None:
     """The server if it is vLLM."""
     if not any(card.owned_by == "vllm" for card in cards.data):
@@ -91,6 +92,8 @@ def recognise(wire: Wire, cards: Cards, model: str | None) -> VLLM | None:
 
 class VLLM(WebServer):
     """A vLLM server."""
+
+    metrics = "vllm"
 
     def _chunks(self, request: Request) -> Iterator[Chunk]:
         for event, at in self._wire.events("/v1/completions", self._body(request), VllmEvent):
@@ -132,20 +135,16 @@ class VLLM(WebServer):
             **({"logprobs": 0} if request.logprobs else {}),  # none beside the written token's
         }
 
-    def counters(self) -> Counted | None:
-        text = self._wire.text("/metrics")
-        return None if text is None else spec_decode(text.decode("utf-8", "replace"), "vllm")
-
     def tokenize(self, text: str) -> tuple[int, ...]:
         body = {"model": self.identity.model, "prompt": text, "add_special_tokens": False}
-        return tuple(self._wire.post("/tokenize", body, VllmTokens).tokens)
+        return tuple(self._wire.post("/tokenize", body, TokenIds).tokens)
 
     def detokenize(self, ids: Sequence[int]) -> str:
-        return self._wire.post("/detokenize", {"model": self.identity.model, "tokens": list(ids)}, VllmPrompt).prompt
+        return self._wire.post("/detokenize", {"model": self.identity.model, "tokens": list(ids)}, PromptText).prompt
 
     def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
         body = {"model": self.identity.model, "messages": chat(messages), "add_generation_prompt": True}
-        return tuple(self._wire.post("/tokenize", body, VllmTokens).tokens)
+        return tuple(self._wire.post("/tokenize", body, TokenIds).tokens)
 
 
 def _counted(metrics: VllmMetrics | None) -> Counted | None:
@@ -169,16 +168,11 @@ def _start_arguments(pair: ServedPair, port: int) -> list[str]:
         arguments += ["--tensor-parallel-size", str(pair.gpus)]
     if pair.nodes > 1:
         arguments += ["--pipeline-parallel-size", str(pair.nodes), "--distributed-executor-backend", "ray"]
-    return [*arguments, *_listening(pair, port)]
+    return [*arguments, "--max-num-seqs", str(pair.requests), "--host", "127.0.0.1", "--port", str(port)]
 
 
 def _start_arguments_cpu(pair: ServedPair, port: int) -> list[str]:
-    arguments = ["vllm", "serve", pair.target, "--dtype", "bfloat16", "--max-model-len", str(pair.context)]
-    return [*arguments, *_listening(pair, port)]
-
-
-def _listening(pair: ServedPair, port: int) -> list[str]:
-    return ["--max-num-seqs", str(pair.requests), "--host", "127.0.0.1", "--port", str(port)]
+    return [*_start_arguments(pair, port), "--dtype", "bfloat16"]
 
 
 def _speculation(pair: ServedPair) -> list[str]:

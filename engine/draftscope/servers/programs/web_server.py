@@ -8,7 +8,18 @@ from dataclasses import replace
 from pydantic import BaseModel
 
 from draftscope.base.errors import quoted
-from draftscope.servers.adapter import LOAD_IT_HERE, Chunk, Finish, Identity, Message, Request, Server, ServerError
+from draftscope.servers.adapter import (
+    LOAD_IT_HERE,
+    Chunk,
+    Counted,
+    Finish,
+    Identity,
+    Message,
+    Request,
+    Server,
+    ServerError,
+)
+from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
 
 
@@ -25,8 +36,18 @@ class Cards(BaseModel):
     data: list[ModelCard]
 
 
+class TokenIds(BaseModel):
+    tokens: list[int]
+
+
+class PromptText(BaseModel):
+    prompt: str
+
+
 class WebServer(Server):
     """A server behind a wire; a dialect says what to send and what the events mean."""
+
+    metrics = ""  # what the names of its counters in `/metrics` begin with; empty: they are not read
 
     def __init__(self, wire: Wire, identity: Identity) -> None:
         self._wire = wire
@@ -69,17 +90,9 @@ class WebServer(Server):
             wanted = f"{len(request.ids)} prompt tokens and {request.max_tokens} more"
             raise ServerError(f"{where} has room for {context} tokens, not for {wanted}; ask for fewer.")
 
-    def tokenize(self, text: str) -> tuple[int, ...]:
-        del text
-        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not tokenize; {LOAD_IT_HERE}.")
-
-    def detokenize(self, ids: Sequence[int]) -> str:
-        del ids
-        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not detokenize; {LOAD_IT_HERE}.")
-
-    def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        del messages
-        raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not render a chat; {LOAD_IT_HERE}.")
+    def counters(self) -> Counted | None:
+        text = self._wire.text("/metrics") if self.metrics else None
+        return None if text is None else spec_decode(text.decode("utf-8", "replace"), self.metrics)
 
 
 FINISHED: dict[str, Finish] = {"stop": "stop", "eos": "stop", "word": "stop", "length": "length", "limit": "length"}

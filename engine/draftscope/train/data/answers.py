@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -113,6 +113,11 @@ def load(folder: Path, layers: tuple[int, ...]) -> tuple[list[TargetAnswer], lis
             f"{MIN_HELD_OUT} are needed: raise --tokens, or give more prompts."
         )
     return train, held
+
+
+def tokens_of(answers: Iterable[TargetAnswer]) -> int:
+    """Without their prompts."""
+    return sum(len(answer.ids) - answer.prompt for answer in answers)
 
 
 def by_kind(answers: Sequence[TargetAnswer], max_count: int) -> dict[str, list[TargetAnswer]]:

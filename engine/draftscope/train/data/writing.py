@@ -32,7 +32,7 @@ from draftscope.models.forward.lean import is_llama_shaped
 from draftscope.models.heads import default_layers
 from draftscope.models.loading.chat import Chat
 from draftscope.models.model import Model
-from draftscope.train.data.answers import TargetAnswer, batch_files, path_of, read_batch, write_batch
+from draftscope.train.data.answers import TargetAnswer, batch_files, path_of, read_batch, tokens_of, write_batch
 from draftscope.train.data.many import AnswerRows, RowPrompt, rows_that_fit, write
 from draftscope.verify.tree import DraftTree, empty
 from draftscope.verify.uniforms import Streams
@@ -147,14 +147,14 @@ def collect(
     Answers of a batch that was interrupted are lost, all others stay.
     """
     prompts = alike(prompts, plan.together, plan.seed)
-    count = sum(_tokens(path) for path in batch_files(folder))
+    count = sum(tokens_of(read_batch(path, ())) for path in batch_files(folder))
     batches = (batch for batch in batches_of(prompts, plan) if not path_of(folder, batch.number).exists())
     with tqdm(total=plan.tokens, initial=count, desc="target's answers", unit=" tokens", mininterval=5) as bar:
         if count >= plan.tokens:
             return True
         for batch, answers in _written(pair, batches, len(prompts), plan, stopped):
             write_batch(path := path_of(folder, batch.number), answers, plan.layers)
-            bar.update(new := _tokens(path))
+            bar.update(new := tokens_of(read_batch(path, ())))
             count += new
             if count >= plan.tokens:
                 return True
@@ -244,11 +244,6 @@ def alike(prompts: Sequence[TokenizedPrompt], together: int, seed: int) -> list[
         shuffled.shuffle(batches)
         ordered += [prompt for batch in [*batches, shorter] for prompt in batch]
     return ordered
-
-
-def _tokens(path: Path) -> int:
-    """Tokens of the answers in one batch."""
-    return sum(len(answer.ids) - answer.prompt for answer in read_batch(path, ()))
 
 
 def answer(

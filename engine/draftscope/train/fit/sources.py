@@ -26,10 +26,7 @@ from draftscope.train.fit.evaluate import Agreement, agreement_on, agreements, s
 from draftscope.train.fit.numerics import Recipe, compiled, mixed, precision
 from draftscope.train.fit.teaching import Teacher
 
-PROGRESS_ROWS, PROGRESS_ANSWERS = (
-    8,
-    2,
-)  # held-out rows of a domain, and answers of a kind, in the figures while training
+PROGRESS_ROWS, PROGRESS_ANSWERS = 8, 2  # of a domain and of a kind, held out: of the figures while training
 
 
 class TextSource(ABC):

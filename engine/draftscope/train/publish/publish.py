@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shutil import copyfile, rmtree
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -82,8 +82,7 @@ def tokens_behind(folder: Path) -> int:
     return int(record.get("tokens_seen") or record.get("steps", 0) * record.get("tokens_per_step", 0))
 
 
-Record = TypeVar("Record", bound=TrainingRecord)
-Measure = Callable[[TrainingRecord, Path], Record]  # completes the record of the weights in a folder
+Measure = Callable[[TrainingRecord, Path], TrainingRecord]  # completes the record of the weights in a folder
 SaveTokenizer = Callable[[Path], object]
 
 
@@ -106,8 +105,8 @@ class Publication:
 
 
 def publish(
-    fitted: Fitted, publication: Publication, measure: Measure[Record], card: Callable[[Record], str] | None = None
-) -> Record:
+    fitted: Fitted, publication: Publication, measure: Measure, card: Callable[[TrainingRecord], str] | None = None
+) -> TrainingRecord:
     """Writes the model's folder and returns its record. `card` writes the README.md, if there is to be one.
 
     The student keeps the bf16 weights as they are published, so these are what is measured. Everything is written

@@ -7,7 +7,9 @@ made-up words: read its ids, not its text.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +17,7 @@ from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
+from draftscope.measure.bench.systems import MissingPeerError, needed
 from draftscope.models.files.gguf_file import inspected
 from draftscope.models.forward.lean import covers
 from draftscope.models.loading.sources import file_of
@@ -74,46 +77,54 @@ def why_not(model: Model) -> str | None:
     return None
 
 
-def kind(writer: Any, dtype: torch.dtype) -> Any:
-    """GGUF's name of a dtype."""
-    return writer.GGMLQuantizationType[KINDS[dtype]]
+def file_for(peer: str, model: Model, open_until: ExitStack) -> Path:
+    """Where to write this model for a program, in a folder that is removed in the end. Raises `MissingPeerError`, also
+    where the package that writes it is missing."""
+    needed("gguf", peer, "pip install gguf")
+    if (why := why_not(model)) is not None:
+        raise MissingPeerError(f"{peer} was skipped: {why}.")
+    return Path(open_until.enter_context(TemporaryDirectory())) / "target.gguf"
 
 
-def no_words(_writer: Any, file: Any, _count: int) -> None:
+def no_words(file: Any, _count: int) -> None:
     """For programs that need no vocabulary."""
     file.add_tokenizer_model("no_vocab")
 
 
-def byte_words(writer: Any, file: Any, count: int) -> None:
+def byte_words(file: Any, count: int) -> None:
     """For llama.cpp's server. The first words are the bytes, without which it cannot read any text."""
+    from gguf import TokenType
+
     file.add_tokenizer_model("llama")
     file.add_token_list([f"<0x{i:02X}>" if i < BYTES else f"<{i}>" for i in range(count)])
     file.add_token_scores([0.0] * count)
-    kinds = writer.TokenType
-    file.add_token_types([kinds.BYTE if i < BYTES else kinds.NORMAL for i in range(count)])
+    file.add_token_types([TokenType.BYTE if i < BYTES else TokenType.NORMAL for i in range(count)])
     file.add_add_bos_token(False)
 
 
-def merged_words(writer: Any, file: Any, count: int) -> None:
+def merged_words(file: Any, count: int) -> None:
     """For OpenVINO GenAI, which reads byte-pair vocabularies only, and none without a merge and an end of text."""
+    from gguf import TokenType
+
     file.add_tokenizer_model("gpt2")
     file.add_tokenizer_pre("default")
     file.add_token_list([f"<{i}>" for i in range(count)])
-    file.add_token_types([writer.TokenType.CONTROL] + [writer.TokenType.NORMAL] * (count - 1))
+    file.add_token_types([TokenType.CONTROL] + [TokenType.NORMAL] * (count - 1))
     file.add_token_merges(["a b"])
     file.add_eos_token_id(0)
 
 
 def write(
-    writer: Any,
     network: Any,
     path: Path,
-    add_words: Callable[[Any, Any, int], None] = no_words,
-    stored: Any = None,
+    add_words: Callable[[Any, int], None] = no_words,
+    stored: str = "",
 ) -> None:
-    """Writes `network` with the package `gguf`. Matrices keep their dtype, unless `stored` is another tensor type."""
+    """Writes `network`. Matrices keep their dtype, unless `stored` is another tensor type."""
+    from gguf import GGMLQuantizationType, GGUFWriter, quants
+
     config = network.config
-    file = writer.GGUFWriter(str(path), "llama")
+    file = GGUFWriter(str(path), "llama")
     width = network.model.layers[0].self_attn.head_dim
     file.add_block_count(config.num_hidden_layers)
     file.add_context_length(config.max_position_embeddings)
@@ -127,11 +138,11 @@ def write(
     file.add_rope_freq_base(config.rope_parameters["rope_theta"])
     file.add_layer_norm_rms_eps(config.rms_norm_eps)
     file.add_vocab_size(config.vocab_size)
-    add_words(writer, file, config.vocab_size)
-    matrices = kind(writer, network.dtype) if stored is None else stored
+    add_words(file, config.vocab_size)
+    matrices = GGMLQuantizationType[stored or KINDS[network.dtype]]
     for name, weight in _weights(network):
-        form = matrices if weight.ndim > 1 else kind(writer, torch.float32)
-        file.add_tensor(name, writer.quants.quantize(weight.float().numpy(), form), raw_dtype=form)
+        form = matrices if weight.ndim > 1 else GGMLQuantizationType.F32
+        file.add_tensor(name, quants.quantize(weight.float().numpy(), form), raw_dtype=form)
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()

@@ -13,7 +13,6 @@ import subprocess
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -21,7 +20,7 @@ import torch
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers import gguf
-from draftscope.measure.bench.systems import Case, Label, MissingPeerError, System, Write, WrittenBatch, needed
+from draftscope.measure.bench.systems import Case, Label, MissingPeerError, System, Write, WrittenBatch
 from draftscope.models.model import ForwardMode
 
 PEER, BINARY, VARIABLE = "llama.cpp", "llama-server", "LLAMA_SERVER"
@@ -64,25 +63,21 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
     binary = os.environ.get(VARIABLE) or shutil.which(BINARY)
     if binary is None:
         raise MissingPeerError(f"{PEER} was skipped: there is no '{BINARY}'; {INSTALL}.")
-    writer = needed("gguf", PEER, "pip install gguf")
-    if (why := gguf.why_not(engine.target)) is not None:
-        raise MissingPeerError(f"{PEER} was skipped: {why}.")
-    folder = Path(open_until.enter_context(TemporaryDirectory()))
-    weights, kind = _weights(engine, writer, folder), gguf.kind(writer, engine.target.dtype).name
-    url = _started(binary, weights.path, folder / "log", longest, kind.lower(), open_until)
+    path = gguf.file_for(PEER, engine.target, open_until)
+    weights, kind = _weights(engine, path), gguf.KINDS[engine.target.dtype]
+    url = _started(binary, weights.path, path.with_name("log"), longest, kind.lower(), open_until)
     client = open_until.enter_context(httpx.Client(base_url=url, timeout=ANSWERS_S, trust_env=False))
     build = client.get("/props").json().get("build_info", "of an unknown build")
     words = f"weights and cache in {kind}" if weights.kind == kind else f"{weights.origin}, cache in {kind}"
     return [LlamaServer(f"{PEER} by its server, {build}, {words}.", client)]
 
 
-def _weights(engine: DecodingEngine, writer: Any, folder: Path) -> gguf.GgufWeights:
+def _weights(engine: DecodingEngine, path: Path) -> gguf.GgufWeights:
     """The target's own file if the target reads its weights as they are stored there, else one of its weights."""
     if engine.target.forward_mode is ForwardMode.PACKED and (weights := gguf.original(engine)) is not None:
         return weights
-    path = folder / "target.gguf"
-    gguf.write(writer, engine.target.network, path, gguf.byte_words)
-    return gguf.GgufWeights(path, gguf.kind(writer, engine.target.dtype).name, "the target's weights")
+    gguf.write(engine.target.network, path, gguf.byte_words)
+    return gguf.GgufWeights(path, gguf.KINDS[engine.target.dtype], "the target's weights")
 
 
 def _started(binary: str, weights: Path, log_file: Path, longest: int, kind: str, open_until: ExitStack) -> str:

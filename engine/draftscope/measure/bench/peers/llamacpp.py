@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.peers import gguf
-from draftscope.measure.bench.systems import Case, Label, MissingPeerError, System, Write, WrittenBatch, needed
+from draftscope.measure.bench.systems import Case, Label, System, Write, WrittenBatch, needed
 
 PEER, INSTALL = "llama.cpp", "pip install llama-cpp-python (it compiles C++ for some minutes)"
 SPARE = 16  # slots after the longest text, for the drafts of prompt lookup
@@ -40,12 +38,11 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
     """llama.cpp with and without prompt lookup. Raises `MissingPeerError`."""
     package = needed("llama_cpp", PEER, INSTALL)
     lookup = needed("llama_cpp.llama_speculative", PEER, INSTALL).LlamaPromptLookupDecoding()
-    writer = needed("gguf", PEER, INSTALL)
-    if (why := gguf.why_not(engine.target)) is not None:
-        raise MissingPeerError(f"{PEER} was skipped: {why}.")
-    path = Path(open_until.enter_context(TemporaryDirectory())) / "target.gguf"
-    gguf.write(writer, engine.target.network, path)
-    version, kind = package.__version__, gguf.kind(writer, engine.target.dtype)
+    path = gguf.file_for(PEER, engine.target, open_until)
+    gguf.write(engine.target.network, path)
+    from gguf import GGMLQuantizationType
+
+    version, kind = package.__version__, GGMLQuantizationType[gguf.KINDS[engine.target.dtype]]
 
     def model(**options: Any) -> Any:
         threads = torch.get_num_threads()

@@ -7,8 +7,6 @@ name and note say which weights it has.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -70,12 +68,11 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
 
 
 def _rounded(engine: DecodingEngine, open_until: ExitStack) -> gguf.GgufWeights:
-    writer = needed("gguf", PEER, "pip install gguf")
-    if (why := gguf.why_not(engine.target)) is not None:
-        raise MissingPeerError(f"{PEER} was skipped: {why}.")
-    path = Path(open_until.enter_context(TemporaryDirectory())) / "target.gguf"
+    path = gguf.file_for(PEER, engine.target, open_until)
+    from gguf.quants import QuantError
+
     try:
-        gguf.write(writer, engine.target.network, path, gguf.merged_words, writer.GGMLQuantizationType[ROUNDED])
-    except writer.quants.QuantError as error:
+        gguf.write(engine.target.network, path, gguf.merged_words, ROUNDED)
+    except QuantError as error:
         raise MissingPeerError(f"{PEER} was skipped: the weights cannot be rounded ({error}).") from None
     return gguf.GgufWeights(path, ROUNDED, "the target's weights rounded to 8 bits")
