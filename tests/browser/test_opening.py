@@ -66,6 +66,7 @@ def test_the_steps_of_the_opening_keep_their_numbers_and_stand_beside_their_own_
     page.ask("e => { e.opening.offer(true); e.opening.start(); }")
     for at in range(4):
         page.ask("(e, at) => { e.opening.paused = true; e.opening.show(at); }", at)
+        page.painted()
         assert page.ask("e => e.opening.root.querySelector('.now').value") == at + 1
     page.ask("e => e.opening.end()")
     words = page.element.locator(".opening ol")

@@ -51,6 +51,7 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
     page = visit("?temperature=1&max_new_tokens=24&rule=token&seed=3")
     page.run()
     sentence = page.text("h2:visible")
+    page.element.get_by_text("The rounds as a table").click()
     assert "fork" not in page.element.locator(".strip .note").text_content()
     index, _ = page.ask(AT_A_CONTEST)
     before = page.ask(

@@ -164,8 +164,7 @@ def test_scenes_in_both_themes(browser: Any, chain: Path, width: int, theme: str
 
 AS_ON_A_PAGE = """e => { const { run } = e.scenes;
     run.root.hidden = false;
-    run.prompt.value = "The weather tomorrow will be";
-    run.drafter.replaceChildren(new Option("Draft model, sampled tree"));
+    run.draw("The weather tomorrow will be", ["Draft model, sampled tree"], "Draft model, sampled tree");
     e.request(); }"""
 PLACES = """e => [".scene-run", ".clock > .pace", ".clock > :last-child"].map((name) => {
     const own = e.shadowRoot.querySelector(name), box = own.getBoundingClientRect();

@@ -36,12 +36,6 @@ function fill(element, props, children) {
 export const button = (text, act, props) =>
   h("button", { class: "small", type: "button", text, ...props, on: { click: act } });
 
-/** A sentence beside a picture or a table. */
-export const remark = (text) => h("p.sum", text);
-
-/** The head of a card: what stands in it from left to right, after title and words. */
-export const cardHead = (title, words, ...rest) => h("header.card-head", h("div.head-text", title, words), ...rest);
-
 /** Sets text only where it changed, so that screen readers and selections are left alone. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;

@@ -10,6 +10,16 @@ export function drawn(template) {
   return nodes;
 }
 
+/** The head of a card: its title, words below it, and what stands beside both. */
+export const cardHead = (title, words, beside = nothing) =>
+  html`<header class="card-head">
+    <div class="head-text">
+      <h3>${title}</h3>
+      <p class="note">${words}</p>
+    </div>
+    ${beside}
+  </header>`;
+
 export const smallButton = (words, act, disabled = false, label = nothing) =>
   html`<button class="small" type="button" aria-label=${label} ?disabled=${disabled} @click=${act}>${words}</button>`;
 

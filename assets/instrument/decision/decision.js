@@ -10,7 +10,7 @@ import { LOSSY, RULE_WORDS } from "../base/rules.js";
 import { openSlots } from "../base/stages.js";
 import { decisionAt, isArgmax, isInside, nodeOf, slotRaw } from "../base/store.js";
 import { explained } from "../base/symbols.js";
-import { smallButton } from "../base/templates.js";
+import { cardHead, smallButton } from "../base/templates.js";
 import { draftPicture, overlapLine, probabilityPicture } from "../draw/bars.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
 import { blockForm } from "./block.js";
@@ -38,16 +38,10 @@ export class DecisionView {
     const after = at && slotRaw(at.lane, round, at.slot);
     const title = !at ? "The decision" : `The decision after ${after.prompt ? "the prompt" : after.text}`;
     const lossy = round?.decisions.some(({ rule }) => LOSSY.includes(rule));
+    const badge = html`<span class="badge caveat" ?hidden=${!lossy}>lossy</span>`;
+    const beside = [badge, at ? ruleButton(round, at.lane) : nothing];
     const view = html`
-      <header class="card-head">
-        <div class="head-text">
-          <h3>${title}</h3>
-          <p class="note">${explained(words)}</p>
-        </div>
-        <span class="badge caveat" ?hidden=${!lossy}>lossy</span>
-        ${at ? ruleButton(round, at.lane) : nothing}
-      </header>
-      ${at ? this.tabs(at) : nothing}
+      ${cardHead(title, explained(words), beside)} ${at ? this.tabs(at) : nothing}
       <div class="decision-body" tabindex="0" role="group" aria-label=${title}>
         ${form} ${at ? this.below : nothing}
       </div>

@@ -3,8 +3,10 @@
 // The card is read as it is shown, element by element: boxes, rules, hatches and lines of text become SVG with colours
 // resolved and fonts named, so that the file needs neither this page nor a network. What is pressed or moved stays out.
 
-import { button, h, s } from "../base/dom.js";
+import { h, s } from "../base/dom.js";
 import { say } from "../base/host.js";
+import { drawn, smallButton } from "../base/templates.js";
+import { html } from "../vendor/lit-html.js";
 import { wrapped } from "./canvas.js";
 import { Pen } from "./pen.js";
 
@@ -13,28 +15,23 @@ const SCALE = 2; // pixels of a PNG for one of the page
 
 /** Puts the button that saves this card into its head. `words()` says where the numbers come from. */
 export function addSaveMenu(root, name, words) {
-  const kinds = { SVG: saveSvg, PNG: savePng };
-  const menu = h(
-    "details.save",
-    h("summary", { "aria-label": `Save this picture: ${name}`, title: "Save this picture" }, "⤓"),
-    h(
-      "div",
-      Object.entries(kinds).map(([kind, save]) =>
-        button(kind, () => {
-          menu.open = false;
-          save(pictureOf(root, words()), `draftscope-${name.replaceAll(" ", "-")}`);
-        }),
-      ),
-    ),
-  );
-  menu.addEventListener("focusout", (event) => {
-    if (!menu.contains(event.relatedTarget)) menu.open = false;
-  });
+  const kind = (format, save) =>
+    smallButton(format, ({ target }) => {
+      target.closest("details").open = false;
+      save(pictureOf(root, words()), `draftscope-${name.replaceAll(" ", "-")}`);
+    });
+  const left = ({ currentTarget: menu, relatedTarget }) => {
+    if (!menu.contains(relatedTarget)) menu.open = false;
+  };
+  const menu = html`<details class="save" @focusout=${left}>
+    <summary aria-label="Save this picture: ${name}" title="Save this picture">⤓</summary>
+    <div>${kind("SVG", saveSvg)}${kind("PNG", savePng)}</div>
+  </details>`;
   const places = [".card-foot", ".card-head .controls", ".card-head"];
   places
     .map((place) => root.querySelector(place))
     .find(Boolean)
-    .append(menu);
+    .append(drawn(menu));
 }
 
 /** The card as an <svg> element; with `words` beneath. */
@@ -281,10 +278,10 @@ class Sheet {
     canvas.pen = null;
   }
 
-  svg(drawn) {
-    const { x, y, width, height } = this.place(drawn.getBoundingClientRect());
-    const copy = s("svg", { x, y, width, height, viewBox: drawn.getAttribute("viewBox") });
-    for (const child of drawn.children) copy.append(resolved(child));
+  svg(picture) {
+    const { x, y, width, height } = this.place(picture.getBoundingClientRect());
+    const copy = s("svg", { x, y, width, height, viewBox: picture.getAttribute("viewBox") });
+    for (const child of picture.children) copy.append(resolved(child));
     this.group.append(copy);
   }
 }

@@ -36,10 +36,10 @@ export const scrollable = (label, content) =>
   html`<div class="table" tabindex="0" role="group" aria-label=${label}>${content}</div>`;
 
 /** The same, closed until it is opened. */
-export const foldedTable = (caption, heads, rows) =>
+export const foldedTable = (caption, heads, rows, label = caption) =>
   html`<details>
     <summary>${caption}</summary>
-    ${scrollable(caption, table(heads, rows))}
+    ${scrollable(label, table(heads, rows))}
   </details>`;
 
 /** A table that each of its heads sorts: `heads` are [column, words], `falls(column)` says whether the largest comes

@@ -4,7 +4,7 @@
 // A run replaces what is shown only when its first event arrives, so a refused run leaves the page as it was.
 
 import { fromAddress, setInAddress } from "../base/address.js";
-import { h, remark } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { earlyDeltas, fetchRest, hostCan } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
@@ -135,7 +135,7 @@ export class Instrument extends HTMLElement {
       addSaveMenu(view.root, name, () => this.lead.origin);
     this.laneBox = h("div.lanes");
     this.sceneBox = h("div.scene-box", { hidden: true }, h("h3.unseen", "Formula"));
-    this.noFormula = remark("The speedup model needs a finished run with a plain lane.");
+    this.noFormula = h("p.sum", "The speedup model needs a finished run with a plain lane.");
     this.strip.line.append(this.lead.what);
     const cards = [this.round, this.beside, this.decision, this.scale];
     this.pair = h(
@@ -447,7 +447,7 @@ export class Instrument extends HTMLElement {
   paintRound(selection, known) {
     const { store, cursor } = this;
     const narrow = this.clientWidth < NARROW;
-    this.opening.beside(selection);
+    this.opening.paint(selection);
     this.round.paint(selection, known, narrow, cursor, this.colours);
     this.beside.paint(store, selection, known, narrow, cursor.shown, this.round.tall, this.colours);
     this.decision.paint(selection, known);

@@ -1,6 +1,7 @@
 // One sentence for the reader, above everything else.
 
-import { button, h, s, setText } from "../base/dom.js";
+import { button, h, setText } from "../base/dom.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 
 export class Message {
   constructor() {
@@ -17,7 +18,7 @@ export class Message {
    *  link for cameras. */
   say(text, link, offer, code = []) {
     this.code.hidden = !code.length;
-    this.code.replaceChildren(...(code.length ? [drawnCode(code)] : []));
+    render(code.length ? drawnCode(code) : nothing, this.code);
     setText(this.text, text || "");
     this.box.hidden = !text;
     this.offer.hidden = !offer;
@@ -40,10 +41,8 @@ function drawnCode(rows) {
   const dots = rows.flatMap((row, y) =>
     Array.from(row, (dot, x) => (dot === "1" ? `M${x + edge} ${y + edge}h1v1h-1z` : "")),
   );
-  return s(
-    "svg",
-    { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": "QR code of the link" },
-    s("rect", { width: size, height: size, fill: "#fff" }),
-    s("path", { d: dots.join(""), fill: "#000" }),
-  );
+  return html`<svg viewBox="0 0 ${size} ${size}" role="img" aria-label="QR code of the link">
+    <rect width=${size} height=${size} fill="#fff"></rect>
+    <path d=${dots.join("")} fill="#000"></path>
+  </svg>`;
 }

@@ -1,11 +1,13 @@
 // The opening: one recorded round in ten seconds, in four steps, then the race to its end. Any click or key ends it.
 // With reduced motion, and to who has seen it, the four steps stand still.
 
-import { button, h, setText } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { counted, formatMs } from "../base/format.js";
 import { keep, recall } from "../base/kept.js";
 import { STAGES } from "../base/stages.js";
 import { draftLane, meanRound, plainLane, defaultRound } from "../base/store.js";
+import { smallButton } from "../base/templates.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 
 const STEP_MS = 2500;
 
@@ -36,14 +38,7 @@ export class Opening {
   /** `host` is the element. */
   constructor(host) {
     this.host = host;
-    this.steps = h("ol");
-    this.pause = button("Pause", () => this.toggle());
-    this.skip = button("Skip", () => this.end());
-    this.play = button("Play the opening", () => this.start());
-    this.pace = h("span.note");
-    const controls = h("div.controls", this.pace, this.pause, this.play, this.skip);
     this.root = h("div.opening", { role: "group", "aria-label": "One round, step by step", hidden: true });
-    this.root.append(this.steps, controls);
     for (const kind of ["pointerdown", "keydown"])
       document.addEventListener(kind, (event) => this.playing && this.left(event), true);
   }
@@ -52,15 +47,9 @@ export class Opening {
   offer(first) {
     clearTimeout(this.timer);
     this.playing = false;
-    const { store } = this.host;
-    const lane = draftLane(store);
-    this.round = first ? openingRound(lane) : null;
+    this.round = first ? openingRound(draftLane(this.host.store)) : null;
     this.root.hidden = !this.round;
     if (!this.round) return;
-    const words = openingWords(this.round, plainLane(store));
-    const step = ([what, much], i) => h("li", { value: i + 1 }, h("b", what), " ", h("span.note", much));
-    this.steps.replaceChildren(...words.map(step));
-    setText(this.pace, `slowed ${Math.round((STEP_MS * STAGES.length) / (this.round.end - this.round.start))}×`);
     if (recall("opening", () => true) || this.host.transport.quiet.matches) this.still();
     else this.start();
   }
@@ -79,7 +68,7 @@ export class Opening {
     clearTimeout(this.timer);
     this.host.cursor.toStage(STAGES[at]);
     this.host.transport.seek(at + 1 < STAGES.length ? this.round.start : this.round.end);
-    this.paint();
+    this.host.request();
     if (!this.paused)
       this.timer = setTimeout(() => (at + 1 < STAGES.length ? this.show(at + 1) : this.race()), STEP_MS);
   }
@@ -104,7 +93,7 @@ export class Opening {
   still() {
     clearTimeout(this.timer);
     this.playing = false;
-    this.paint();
+    this.host.request();
   }
 
   left(event) {
@@ -112,20 +101,29 @@ export class Opening {
   }
 
   /** Its words are about one round: they keep their place, and are not told beside another. */
-  beside(selection) {
-    this.steps.classList.toggle("away", selection?.lane.rounds[selection.round] !== this.round);
-  }
-
-  paint() {
-    this.root.classList.toggle("playing", this.playing);
-    this.pause.hidden = this.skip.hidden = this.pace.hidden = !this.playing;
-    setText(this.pause, this.paused ? "Go on" : "Pause");
-    setText(this.play, this.playing ? "Replay" : "Play the opening");
-    for (const [i, step] of [...this.steps.children].entries()) {
-      step.classList.toggle("now", this.playing && i === this.at);
-      if (this.playing && i === this.at) step.setAttribute("aria-current", "step");
-      else step.removeAttribute("aria-current");
-    }
-    this.host.request();
+  paint(selection) {
+    const { round, playing } = this;
+    if (!round) return;
+    const away = selection?.lane.rounds[selection.round] !== round;
+    const step = ([what, much], i) => {
+      const now = playing && i === this.at;
+      return html`<li value=${i + 1} class=${now ? "now" : nothing} aria-current=${now ? "step" : nothing}>
+        <b>${what}</b> <span class="note">${much}</span>
+      </li>`;
+    };
+    const pace = `slowed ${Math.round((STEP_MS * STAGES.length) / (round.end - round.start))}×`;
+    const pause = smallButton(this.paused ? "Go on" : "Pause", () => this.toggle());
+    const view = html`
+      <ol class=${away ? "away" : nothing}>
+        ${openingWords(round, plainLane(this.host.store)).map(step)}
+      </ol>
+      <div class="controls">
+        ${playing ? [html`<span class="note">${pace}</span>`, pause] : nothing}
+        ${smallButton(playing ? "Replay" : "Play the opening", () => this.start())}
+        ${playing ? smallButton("Skip", () => this.end()) : nothing}
+      </div>
+    `;
+    this.root.classList.toggle("playing", playing);
+    render(view, this.root);
   }
 }

@@ -6,7 +6,7 @@ import { h } from "../base/dom.js";
 import { formatFigure, formatProb } from "../base/format.js";
 import { isChain } from "../base/numbers.js";
 import { smallButton } from "../base/templates.js";
-import { scrollable, table } from "../draw/tables.js";
+import { foldedTable } from "../draw/tables.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
 import { chainModel } from "./formula-chain.js";
 import { treeModel } from "./formula-tree.js";
@@ -43,7 +43,7 @@ export class FormulaCard {
     render(controls, this.controls);
     render(
       html`<div class="curve">${picture}</div>
-        ${rows ? rowsTable(rows) : nothing}`,
+        ${rows ? foldedTable("The curve as a table", rows.heads, rows.cells, rows.label) : nothing}`,
       this.shown,
     );
   }
@@ -57,9 +57,3 @@ function slider({ name, label, least = 0, most = 1, step = "any" }, value, move)
     <input type="range" min=${least} max=${most} step=${step} aria-label=${label} .value=${value} @input=${input} />
   </label>`;
 }
-
-const rowsTable = ({ label, heads, cells }) =>
-  html`<details>
-    <summary>The curve as a table</summary>
-    ${scrollable(label, table(heads, cells))}
-  </details>`;

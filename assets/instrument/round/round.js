@@ -6,6 +6,7 @@ import { formatProb } from "../base/format.js";
 import { isChain } from "../base/numbers.js";
 import { STAGES } from "../base/stages.js";
 import { explained } from "../base/symbols.js";
+import { cardHead } from "../base/templates.js";
 import { table, tableRow } from "../draw/tables.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
 import { annotationWords } from "./annotations.js";
@@ -84,19 +85,14 @@ export class RoundView {
     const round = selection?.lane.rounds[selection.round];
     const { hide, showAll } = this.actions;
     const item = round && currentItem(this.items, selection);
+    const said = round ? roundWords(round, known) : "nothing decoded yet at this time";
+    const stepper = html`<div class="controls stepper">${this.stepper(selection, round, known)}</div>`;
     const notes = round && known.result ? annotationWords(round) : "";
     const faces = Object.entries(FACES).map(([face, words]) =>
       toggle(words, face === this.face, () => this.show(face)),
     );
     const view = html`
-      <header class="card-head">
-        <div class="head-text">
-          <h3>${titleOf(selection, round)}</h3>
-          <p class="note">${round ? roundWords(round, known) : "nothing decoded yet at this time"}</p>
-        </div>
-        <div class="controls stepper">${this.stepper(selection, round, known)}</div>
-      </header>
-      ${this.above}
+      ${cardHead(titleOf(selection, round), said, stepper)} ${this.above}
       <div class="faces">
         ${this.tree.root}${this.mask.root}
         <div

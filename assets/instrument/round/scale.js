@@ -3,9 +3,10 @@
 // The round's widths are its own measured times. The plain row repeats the plain lane's measured mean step once for
 // each token that the round wrote; the label says so. A block of the round, clicked, lights the nodes it worked on.
 
-import { cardHead, h } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { counted, formatMs } from "../base/format.js";
 import { isInside, meanRound, plainLane } from "../base/store.js";
+import { cardHead } from "../base/templates.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
 
 const OTHER = "accept, commit, host and other";
@@ -13,17 +14,17 @@ const OTHER = "accept, commit, host and other";
 export class ScaleView {
   constructor(actions) {
     this.actions = actions; // { light(keys) }
-    this.body = h("div.scale-body");
-    this.root = h(
-      "section.card.scale",
-      cardHead(h("h3", "Time of this round"), h("p.note", "measured milliseconds, one scale for both bars")),
-      this.body,
-    );
+    this.root = h("section.card.scale");
+    this.paint();
   }
 
   paint(store, selection, known) {
     const round = selection && selection.lane.rounds[selection.round];
-    render(round ? this.rows(round, selection.lane, plainLane(store), known) : nothing, this.body);
+    const view = html`
+      ${cardHead("Time of this round", "measured milliseconds, one scale for both bars")}
+      <div class="scale-body">${round ? this.rows(round, selection.lane, plainLane(store), known) : nothing}</div>
+    `;
+    render(view, this.root);
   }
 
   rows(round, lane, plain, known) {

@@ -4,14 +4,16 @@
 // keyboard is the slider role of the canvas's frame. A bar's blocks: solid = accepted, hollow = correction, filled with
 // a plus = bonus; the thin outline above is what was drafted and wasted.
 
-import { button, h, setText, zoomOf } from "../base/dom.js";
+import { h, setText, zoomOf } from "../base/dom.js";
 import { CUT_WORDS } from "../base/fates.js";
 import { counted, formatMs } from "../base/format.js";
 import { niceTicks } from "../base/numbers.js";
 import { knownAt } from "../base/stages.js";
-import { isFinished, isInside, isServer, meanRound, ofServers, roundsAt, speculates } from "../base/store.js";
+import { isFinished, isServer, meanRound, roundsAt, speculates } from "../base/store.js";
+import { choice, smallButton } from "../base/templates.js";
 import { SPEEDS, speedName } from "../base/transport.js";
 import { sized, wrapped } from "../draw/canvas.js";
+import { html, render } from "../vendor/lit-html.js";
 import { RoundTable } from "./table.js";
 import { laneTitle } from "./titles.js";
 
@@ -33,14 +35,7 @@ export class StripView {
       { tabindex: "0", role: "slider", "aria-label": "Rounds on the race clock" },
       this.canvas,
     );
-    this.playButton = button("", () => transport.toggle());
-    this.endButton = button("Skip to end", () => transport.toEnd());
-    this.speed = this.speeds();
-    this.pace = h("span.stated.pace");
-    this.times = h("span.stated.times");
-    const shown = [this.pace, this.times, this.playButton, this.speed, this.endButton];
-    this.controls = h("div.controls.clock", shown);
-    this.note = h("p.note");
+    this.controls = h("div.controls.clock");
     this.scrub = h("input", {
       type: "range",
       min: "0",
@@ -51,24 +46,11 @@ export class StripView {
       on: { input: () => transport.scrub((this.scrub.value / 1000) * transport.end) },
     });
     this.table = new RoundTable(select);
-    this.table.root.querySelector("summary").after(this.note);
     this.line = h("p.readout-line", this.readout); // what the pointer is at
+    const head = h("header.card-head", h("h3.unseen", "When tokens arrived"));
     const foot = h("div.strip-foot.card-foot", this.line, this.table.root);
-    this.root = h("section.card.strip", this.heading(), this.frame, this.scrub, foot);
+    this.root = h("section.card.strip", head, this.frame, this.scrub, foot);
     this.listen();
-  }
-
-  speeds() {
-    const choose = () => {
-      this.transport.speed = Number(this.speed.value);
-      this.transport.paint();
-    };
-    const option = (slow) => h("option", { value: slow }, slow ? speedName(slow) : "fit 10 s");
-    return h("select", { "aria-label": "Speed of the replay", on: { change: choose } }, SPEEDS.map(option));
-  }
-
-  heading() {
-    return h("header.card-head", h("h3.unseen", "When tokens arrived"));
   }
 
   listen() {
@@ -88,12 +70,6 @@ export class StripView {
     this.last = { store, now, selection, known, hiding, colours };
     this.state();
     this.table.paint(store, now);
-    setText(
-      this.note,
-      ofServers(store)
-        ? `one bar per burst, as high as its tokens${store.lanes.some(isInside) ? ", or per round that a server recorded" : ""}; each lane's clock starts when its request was sent`
-        : `one bar per round; the outline shows what was drafted but not accepted; ${store.lanes.some(isInside) ? "the clock is the server's" : "each lane's clock counts only its own work"}${store.lanes.some((lane) => lane.start?.fork) ? "; a fork's clock starts at 0" : ""}`,
-    );
     const width = this.frame.clientWidth;
     if (!width || !store.lanes.length) return;
     const height = TOP + store.lanes.reduce((sum, lane) => sum + rowHeight(lane, colours), 0) + AXIS;
@@ -117,27 +93,32 @@ export class StripView {
   state() {
     const { store, now, selection, known } = this.last;
     const t = this.transport;
-    setText(this.playButton, t.playing ? "Pause" : t.whole ? "Replay" : "Play");
-    const slow = t.slow;
     const waits = !isFinished(store) && (t.follow || (t.playing && now >= t.end)); // decoding is slower than the display
-    const pace = waits ? "live" : speedName(slow);
-    setText(this.pace, t.end ? pace : "");
-    setText(this.times, t.end ? `· ${formatMs(now)} of ${formatMs(t.end)}` : "");
-    this.endButton.disabled = !t.end || (now >= t.end && !t.playing);
-    this.playButton.disabled = !t.end;
+    const pace = waits ? "live" : speedName(t.slow);
+    const speeds = SPEEDS.map((slow) => [slow, slow ? speedName(slow) : "fit 10 s"]);
+    const choose = (slow) => {
+      t.speed = Number(slow);
+      t.paint();
+    };
+    const controls = html`
+      <span class="stated pace">${t.end ? pace : ""}</span>
+      <span class="stated times">${t.end ? `· ${formatMs(now)} of ${formatMs(t.end)}` : ""}</span>
+      ${smallButton(t.playing ? "Pause" : t.whole ? "Replay" : "Play", () => t.toggle(), !t.end)}
+      ${choice("Speed of the replay", speeds, t.speed, choose)}
+      ${smallButton("Skip to end", () => t.toEnd(), !t.end || (now >= t.end && !t.playing))}
+    `;
+    render(controls, this.controls);
     if (document.activeElement !== this.scrub && !this.scrub.matches(":active"))
       this.scrub.value = t.end ? Math.round((1000 * now) / t.end) : 0;
     this.scrub.setAttribute("aria-valuetext", `${formatMs(now)} of ${formatMs(t.end)}`);
-    const lane = selection ? selection.lane : null;
-    this.frame.setAttribute("aria-valuemin", "1");
-    this.frame.setAttribute("aria-valuemax", String(lane ? Math.max(1, lane.rounds.length) : 1));
-    this.frame.setAttribute("aria-valuenow", String(selection ? selection.round + 1 : 1));
-    this.frame.setAttribute(
-      "aria-valuetext",
-      selection && lane.rounds[selection.round]
-        ? roundWords(lane, lane.rounds[selection.round], known)
-        : "no round yet",
-    );
+    const { lane, round: at = 0 } = selection ?? {};
+    const said = {
+      valuemin: 1,
+      valuemax: Math.max(1, lane?.rounds.length ?? 1),
+      valuenow: at + 1,
+      valuetext: lane?.rounds[at] ? roundWords(lane, lane.rounds[at], known) : "no round yet",
+    };
+    for (const [name, value] of Object.entries(said)) this.frame.setAttribute(`aria-${name}`, value);
     this.say();
   }
 

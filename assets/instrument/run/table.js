@@ -1,12 +1,13 @@
 // The strip as a table: every round that has ended by now, of every lane; any column sorts. Made only while it is open.
 
-import { button, h } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { CUT_WORDS } from "../base/fates.js";
 import { formatMs, visible } from "../base/format.js";
-import { isServer, roundsAt } from "../base/store.js";
+import { isInside, isServer, ofServers, roundsAt } from "../base/store.js";
+import { smallButton } from "../base/templates.js";
 import { saveFile } from "../draw/pictures.js";
 import { SortedTable, tableRow } from "../draw/tables.js";
-import { html, keyed, render } from "../vendor/lit-html.js";
+import { html, keyed, nothing, render } from "../vendor/lit-html.js";
 import { laneTitle } from "./titles.js";
 
 const HEAD = ["lane", "round", "ended at", "took", "read at once", "drafted", "accepted", "target's token", "tokens"];
@@ -21,18 +22,9 @@ export class RoundTable {
       () => false,
       () => this.draw(),
     );
-    this.rounds = h("div");
-    const save = button("Save as CSV", () =>
-      saveFile(new Blob([this.csv()], { type: "text/csv" }), "draftscope-rounds.csv"),
-    );
-    this.root = h(
-      "details",
-      { on: { toggle: () => this.paint(...this.last) } },
-      h("summary", "The rounds as a table"),
-      this.rounds,
-      save,
-    );
+    this.root = h("details", { on: { toggle: () => this.paint(...this.last) } });
     this.last = [null, 0];
+    this.draw();
   }
 
   paint(store, now) {
@@ -48,8 +40,20 @@ export class RoundTable {
   }
 
   draw() {
+    const [store] = this.last;
     const rows = (by, down) => this.sorted(by, down).map((row) => this.row(row));
-    render(this.table.template(rows), this.rounds);
+    const save = () => saveFile(new Blob([this.csv()], { type: "text/csv" }), "draftscope-rounds.csv");
+    const view = html`
+      <summary>The rounds as a table</summary>
+      ${
+        this.rows
+          ? html`<p class="note">${noteOf(store)}</p>
+              ${this.table.template(rows)}`
+          : nothing
+      }
+      ${smallButton("Save as CSV", save)}
+    `;
+    render(view, this.root);
   }
 
   sorted(by, down) {
@@ -70,6 +74,16 @@ export class RoundTable {
     const open = html`<button class="link" type="button" aria-label=${label} @click=${go}>${number}</button>`;
     return keyed(label, tableRow([title, open, formatMs(ended), formatMs(took), ...rest], 1));
   }
+}
+
+/** What a bar of the strip is, and what its clock counts. */
+function noteOf(store) {
+  const inside = store.lanes.some(isInside);
+  if (ofServers(store))
+    return `one bar per burst, as high as its tokens${inside ? ", or per round that a server recorded" : ""}; each lane's clock starts when its request was sent`;
+  const clock = inside ? "the clock is the server's" : "each lane's clock counts only its own work";
+  const fork = store.lanes.some((lane) => lane.start?.fork) ? "; a fork's clock starts at 0" : "";
+  return `one bar per round; the outline shows what was drafted but not accepted; ${clock}${fork}`;
 }
 
 /** What a row says, by the heads; times in milliseconds. */

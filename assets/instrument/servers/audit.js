@@ -2,7 +2,7 @@
 // (engine/draftscope/servers/audit/progress.py), which come wave by wave.
 
 import { counted, formatFigure, formatMs } from "../base/format.js";
-import { scrollable, table, tableRow } from "../draw/tables.js";
+import { foldedTable, tableRow } from "../draw/tables.js";
 import { html, nothing, svg } from "../vendor/lit-html.js";
 
 const BETS = {
@@ -94,8 +94,5 @@ function placesOf(positions) {
   const signed = (x, digits) => `${x < 0 ? "−" : "+"}${Math.abs(x).toFixed(digits)}`;
   const row = ({ position, tokens, score, error, z }) =>
     tableRow([position, tokens, signed(score, 2), error.toFixed(2), signed(z, 1)], 0, Math.abs(z) >= 5 ? "broken" : "");
-  return html`<details>
-    <summary>By position in the text</summary>
-    ${scrollable("Log-probability by position", table(HEADS, positions.map(row)))}
-  </details>`;
+  return foldedTable("By position in the text", HEADS, positions.map(row), "Log-probability by position");
 }

@@ -1,8 +1,9 @@
 // Lines over requests at once, whose axis doubles: a dashed line is predicted, a bar across marks where drafting ends.
 
-import { h, s } from "../base/dom.js";
+import { s } from "../base/dom.js";
 import { niceTicks } from "../base/numbers.js";
 import { axes, polyline } from "../draw/chart.js";
+import { html, nothing } from "../vendor/lit-html.js";
 import { stopWords } from "./curve.js";
 
 const BOX = { width: 460, height: 230, left: 46, right: 12, top: 14, bottom: 42 };
@@ -32,20 +33,14 @@ export function chart({ series, lanes, places, stops = [], unit, one = false, la
       { x1: x(stop.from), x2: x(stop.from), y1: BOX.top, y2: BOX.height - BOX.bottom },
       s("title", `${stop.lane} ${stopWords([stop])} from ${stop.from} on`),
     );
-  return h(
-    "div.curve.load",
-    { "data-unit": unit },
-    svg(
-      label,
-      stops.map(stopLine),
-      series.flatMap((curve) => line(curve, lanes, x, y)),
-    ),
-    h(
-      "p.legend.lines",
-      series.map((curve) => key(curve, lanes)),
-      stops.length ? h("span", h("i.bar"), `${stopWords(stops)} from here on`) : null,
-    ),
-  );
+  const lines = series.flatMap((curve) => line(curve, lanes, x, y));
+  return html`<div class="curve load" data-unit=${unit}>
+    ${svg(label, stops.map(stopLine), lines)}
+    <p class="legend lines">
+      ${series.map((curve) => key(curve, lanes))}
+      ${stops.length ? html`<span><i class="bar"></i>${stopWords(stops)} from here on</span>` : nothing}
+    </p>
+  </div>`;
 }
 
 const ENDS = [
@@ -67,16 +62,10 @@ function line(curve, lanes, x, y) {
 
 function key(curve, lanes) {
   const shape = shapeOf(curve, lanes);
-  return h(
-    "span",
-    s(
-      "svg",
-      { viewBox: "0 0 26 12", width: 26, height: 12, "aria-hidden": "true" },
-      line({ ...curve, points: ENDS }, lanes, Number, Number)[0],
-      shape(13, 6),
-    ),
-    curve.name,
-  );
+  const [stroke] = line({ ...curve, points: ENDS }, lanes, Number, Number);
+  return html`<span>
+    <svg viewBox="0 0 26 12" width="26" height="12" aria-hidden="true">${stroke}${shape(13, 6)}</svg>${curve.name}
+  </span>`;
 }
 
 function circle(x, y) {

@@ -3,7 +3,7 @@
 import { counted, formatFigure, formatMs, formatProb } from "../base/format.js";
 import { choice, smallButton } from "../base/templates.js";
 import { saveFile } from "../draw/pictures.js";
-import { scrollable, table } from "../draw/tables.js";
+import { foldedTable } from "../draw/tables.js";
 import { guard, html, nothing } from "../vendor/lit-html.js";
 import { chart } from "./chart.js";
 import { MEASURES, acceptanceOf, lanesOf, notesOf, seriesOf, speedupsOf, stopsOf } from "./curve.js";
@@ -43,7 +43,7 @@ export class LoadCard {
       </div>
       ${remarks(notesOf(curve))}
       <p class="sum">${legendWords(curve)}</p>
-      ${any ? pointsOf(curve) : nothing}
+      ${any ? foldedTable("Every point as a table", HEAD, rows(curve), "Points of this load test") : nothing}
     </section>`;
   }
 
@@ -81,12 +81,6 @@ function measured(curve, measure) {
   const series = seriesOf(curve, measure).filter(({ points }) => points.length);
   return chart({ series, ...axisOf(curve), unit, label: `${words} by requests at once` });
 }
-
-const pointsOf = (curve) =>
-  html`<details>
-    <summary>Every point as a table</summary>
-    ${scrollable("Points of this load test", table(HEAD, rows(curve)))}
-  </details>`;
 
 const save = (curve) =>
   saveFile(new Blob([`${JSON.stringify(curve, null, 1)}\n`], { type: "application/json" }), "server-load.json");

@@ -34,11 +34,6 @@ export class ServersView {
     this.loadCard = new LoadCard(pressStop, () => this.set({ loaded: null }), repaint);
     this.most = USUAL;
     this.against = ""; // the name of a server, or the target loaded here
-    this.file = h("input", { type: "file", accept: ".json", hidden: true, on: { change: () => this.open() } });
-    this.field = h("input.address", {
-      placeholder: "plain=http://127.0.0.1:8100",
-      "aria-label": "Name and address of a server",
-    });
     this.root = h("div.sheet.servers");
   }
 
@@ -118,7 +113,8 @@ export class ServersView {
       <ul class="server-list">
         ${repeat(servers, ({ name }) => name, row)}
       </ul>
-      ${servers.length ? this.controls(busy) : busy ? stop : nothing} ${canAdd ? this.form() : nothing} ${this.file}
+      ${servers.length ? this.controls(busy) : busy ? stop : nothing} ${canAdd ? this.form() : nothing}
+      <input type="file" accept=".json" hidden @change=${({ target }) => this.open(target)} />
       <p class="sum">Servers that run elsewhere: ${programs}. ${WHAT}</p>
       <div class="audits">${this.cards(busy)}</div>
     `;
@@ -166,14 +162,14 @@ export class ServersView {
           requests at once
         </label>
         <span class="note">${this.timeWords()}</span>
-        ${smallButton("Open load test", () => this.file.click())}
+        ${smallButton("Open load test", () => this.root.querySelector("[type=file]").click())}
       </div>
     `;
   }
 
   form() {
     return html`<form class="controls" @submit=${(event) => this.add(event)}>
-      ${this.field}
+      <input class="address" placeholder="plain=http://127.0.0.1:8100" aria-label="Name and address of a server" />
       <button class="small" type="submit">Add</button>
       <span class="note">${CALLED}</span>
     </form>`;
@@ -257,11 +253,11 @@ export class ServersView {
   }
 
   /** A load test that was saved, here or by the command line. */
-  async open() {
-    const [file] = this.file.files;
+  async open(input) {
+    const [file] = input.files;
     if (!file) return;
     const curve = readCurve(await file.text());
-    this.file.value = "";
+    input.value = "";
     if (curve) this.loaded = { curve, answer: null };
     else
       say(
@@ -279,7 +275,8 @@ export class ServersView {
 
   add(event) {
     event.preventDefault();
-    if (this.field.value.trim()) this.ask({ add: this.field.value.trim() });
+    const add = event.target.querySelector("input").value.trim();
+    if (add) this.ask({ add });
   }
 
   /** The host's list, after one was added or removed. */
@@ -291,7 +288,7 @@ export class ServersView {
     if (!reply) return;
     this.known = reply;
     if (reply.note) say(reply.note);
-    else if (wanted.add) this.field.value = "";
+    else if (wanted.add) this.root.querySelector(".address").value = "";
     this.repaint();
   }
 }
