@@ -135,7 +135,7 @@ def p_value(engine: DecodingEngine, samples: int = 6000, batch: int = 1000, **mo
 def test_the_joint_distribution_is_the_targets_whatever_the_sources(
     tiny: DecodingEngine, sources: Counter[str], samples: int, batch: int, rule: str
 ) -> None:
-    """Among few a chain of guesses is verified as a block where no other copies; beside others that do, token by token."""
+    """Where none copies, chains of guesses are verified as blocks; beside one that does, token by token."""
     assert p_value(Cheap.of(tiny), samples, batch, rule=rule) >= FALSE_ALARM
     assert min(sources["guessed"], sources["copied"], sources["guessedcopied"]) > samples / 50
 
