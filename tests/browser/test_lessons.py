@@ -291,7 +291,7 @@ DEFINED = """e => {
 def test_every_step_of_every_lesson_is_told_shows_what_it_speaks_of_and_defines_its_terms(
     browser: Any, random_school: Path
 ) -> None:
-    """Of runs that nobody chose, where there is least room; `test_lessons_in_the_other_width_and_theme` looks at the other."""
+    """Of runs that nobody chose, where there is least room. The other width and theme have a test of their own."""
     width, theme = NARROW
     page = Alone(browser, random_school, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
     page.page.evaluate("(metrics) => Inside.give({ metrics })", lessons.meanings())
