@@ -422,6 +422,7 @@ def test_typed_acceptance_with_this_machines_costs(
     assert done.code == 0 and "at 4 concurrent requests (modelled, not run)" in done.out
 
 
+@pytest.mark.slow
 def test_the_embedded_pair_end_to_end(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with draftscope.load(threads=1) as engine:
         engine.calibration = made_calibration()

@@ -15,6 +15,7 @@ from tests.support.raced import race_of
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.slow
 def test_a_blocks_numbers_are_explained_and_agree_with_the_tree(
     browser: Any, pair: DecodingEngine, tmp_path: Any
 ) -> None:

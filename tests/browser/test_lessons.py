@@ -626,6 +626,7 @@ def test_phones_have_every_step_of_every_lesson(browser: Any, tmp_path: Path) ->
     assert record_steps.steps_of(browser, record_steps.shipped(tmp_path / "run.html")) == recorded_steps()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_hostile_recording_stays_text(
     browser: Any,

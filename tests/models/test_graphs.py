@@ -211,7 +211,7 @@ def verified(
     return tokens, tensors
 
 
-@pytest.mark.parametrize("drafter", ["draft", "ngram", "plain"])
+@pytest.mark.parametrize("drafter", ["draft", "ngram", pytest.param("plain", marks=pytest.mark.slow)])
 def test_a_verification_is_one_graph(pair: DecodingEngine, drafter: str) -> None:
     target, recorder = recorded(pair.target)
     engine = DecodingEngine(target, pair.draft, pair.tokenizer)

@@ -23,7 +23,12 @@ TOGETHER = {
         "tests/browser/test_class.py",
         "tests/browser/test_museum.py",
     ),
-    "tests/app, one engine": ("tests/app/test_app_process.py", "tests/app/test_asks_process.py"),
+    "tests/app, one engine": (
+        "tests/app/test_app_process.py",
+        "tests/app/test_asks_process.py",
+        "tests/app/test_beats.py",
+        "tests/app/test_own_models.py",
+    ),
 }
 LONGEST = (  # in time; whatever is not named follows in the order of its name
     *TOGETHER["tests/browser, one server"],
