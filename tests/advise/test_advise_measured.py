@@ -272,7 +272,14 @@ def test_the_command_decides_and_writes_a_page(
     assert shown.code == 0 and "at 3 concurrent requests" in shown.out and "predicted for the run" in shown.out
 
 
-@pytest.mark.parametrize(("asked", "others"), [(0.0, [1.0]), (1.0, [0.0]), (0.5, [0.0, 1.0])])
+@pytest.mark.parametrize(
+    ("asked", "others"),
+    [
+        (0.0, [1.0]),
+        pytest.param(1.0, [0.0], marks=pytest.mark.slow),
+        pytest.param(0.5, [0.0, 1.0], marks=pytest.mark.slow),
+    ],
+)
 def test_a_clear_answer_is_asked_again_at_other_temperatures(
     pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, asked: float, others: list[float]
 ) -> None:
