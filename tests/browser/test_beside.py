@@ -13,7 +13,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Round
 from tests.support.browsers import assert_accessible
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SHOWN = """e => ({
     own: e.cursor.round, its: e.beside.at.round, words: e.beside.root.querySelector("[role=status]").textContent,
@@ -72,7 +72,6 @@ def test_the_other_lane_shows_the_round_that_holds_the_same_place(played: Any, p
     assert not page.element.locator(".other-lane").is_visible()
 
 
-@pytest.mark.slow
 def test_it_says_where_a_fork_and_what_it_left_have_parted(played: Any, pair: DecodingEngine) -> None:
     page = played(forked(pair))
     page.element.get_by_role("button", name="Other lane beside").click()
@@ -91,7 +90,6 @@ def test_it_says_where_a_fork_and_what_it_left_have_parted(played: Any, pair: De
     assert other["its"]["index"] == 2 and other["drawn"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1440])
 def test_the_trees_stand_beside_each_other_or_below(played: Any, pair: DecodingEngine, width: int) -> None:
     page = played(raced(pair), context={"viewport": {"width": width, "height": 900}, "bypass_csp": True})

@@ -12,10 +12,9 @@ from draftscope.trace.events import Round
 from tests.support.alone import Alone
 from tests.support.raced import race_of
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-@pytest.mark.slow
 def test_a_blocks_numbers_are_explained_and_agree_with_the_tree(
     browser: Any, pair: DecodingEngine, tmp_path: Any
 ) -> None:

@@ -140,6 +140,7 @@ def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: An
     assert page.element.get_by_role("button", name="Use the token rule").is_visible()
 
 
+@pytest.mark.slow
 def test_step_goes_one_round_at_a_time(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=64")
     page.ready()
@@ -325,6 +326,7 @@ def test_an_address_that_asks_for_nonsense_is_one_sentence(visit: Any) -> None:
     assert page.text(".badge") == "recorded"
 
 
+@pytest.mark.slow
 def test_what_a_model_writes_stays_text(visit: Any, tmp_path: Path) -> None:
     """A hostile trace: markup in the prompt, in tokens, in distributions, in models' names and in the end's message."""
     page = visit("?temperature=1&max_new_tokens=16&prompt=" + urllib.request.quote(EVIL))

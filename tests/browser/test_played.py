@@ -235,12 +235,12 @@ def test_a_tree_of_500_nodes_is_drawn_folded_and_zoomed(played: Any) -> None:
 @pytest.mark.parametrize(
     ("own", "words", "uniforms"),
     [
-        ({"drafter": "draft", "temperature": 0.0}, "greedy", False),
+        pytest.param({"drafter": "draft", "temperature": 0.0}, "greedy", False, marks=pytest.mark.slow),
         ({"drafter": "draft", "rule": "block"}, "block verification", True),
-        ({"drafter": "draft", "rule": "token"}, "token rule", True),
+        pytest.param({"drafter": "draft", "rule": "token"}, "token rule", True, marks=pytest.mark.slow),
         ({"drafter": "sampled-tree", "shape": (3, 2)}, "siblings one after the other", True),
         ({"drafter": "topk-tree", "shape": (3, 2)}, "deterministic draft", False),
-        ({"drafter": "typed", "typed": "abcdefghi"}, "deterministic draft", False),
+        pytest.param({"drafter": "typed", "typed": "abcdefghi"}, "deterministic draft", False, marks=pytest.mark.slow),
     ],
 )
 def test_each_rule_has_its_own_form(played: Any, own: dict[str, Any], words: str, uniforms: bool) -> None:
