@@ -272,7 +272,14 @@ def test_the_command_decides_and_writes_a_page(
     assert shown.code == 0 and "at 3 concurrent requests" in shown.out and "predicted for the run" in shown.out
 
 
-@pytest.mark.parametrize(("asked", "others"), [(0.0, [1.0]), (1.0, [0.0]), (0.5, [0.0, 1.0])])
+@pytest.mark.parametrize(
+    ("asked", "others"),
+    [
+        (0.0, [1.0]),
+        pytest.param(1.0, [0.0], marks=pytest.mark.slow),
+        pytest.param(0.5, [0.0, 1.0], marks=pytest.mark.slow),
+    ],
+)
 def test_a_clear_answer_is_asked_again_at_other_temperatures(
     pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, asked: float, others: list[float]
 ) -> None:
@@ -422,6 +429,7 @@ def test_typed_acceptance_with_this_machines_costs(
     assert done.code == 0 and "at 4 concurrent requests (modelled, not run)" in done.out
 
 
+@pytest.mark.slow
 def test_the_embedded_pair_end_to_end(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with draftscope.load(threads=1) as engine:
         engine.calibration = made_calibration()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -25,6 +26,7 @@ from draftscope_app.page.plots import views
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs.feed import delta, note
 from draftscope_app.page.theme import gradio_theme, page_css, palette
+from draftscope_app.serve import server
 from draftscope_app.serve.server import refuse_taken, serve
 from tests.support.framed import free_port
 from tests.support.links import OWN_SETTINGS
@@ -245,7 +247,11 @@ def test_a_taken_port_is_named_with_the_remedy() -> None:
         refuse_taken("127.0.0.1", 0)
 
 
-def test_a_server_does_not_start_on_a_drafter_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("looks", ["thread", pytest.param("process", marks=pytest.mark.slow)])
+def test_a_server_does_not_start_on_a_drafter_that_does_not_exist(monkeypatch: pytest.MonkeyPatch, looks: str) -> None:
+    """Another process looks, which imports torch: that takes seconds."""
+    if looks == "thread":
+        monkeypatch.setattr(server, "ProcessPoolExecutor", lambda count, _: ThreadPoolExecutor(count))
     monkeypatch.setattr(select, "engine", lambda *_: pytest.fail("started"))
     with pytest.raises(DraftscopeError, match=r"There is no drafter 'nope'; known are plain, draft, .*oracle\."):
         serve("127.0.0.1", free_port(), drafter="nope", block=False)

@@ -53,24 +53,17 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def process(pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
-    """An engine of these tests' own: they load other models into it."""
-    process = EngineProcess(LoadSettings(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1))
-    yield process
-    process.close()
-
-
 @pytest.fixture
-def engine(process: EngineProcess, pair_folders: tuple[Path, Path]) -> EngineProcess:
-    """With the pair, whatever an earlier test has loaded."""
-    assert process.wait_ready(PATIENCE_S).phase == "ready"
-    target, draft = map(str, pair_folders)
-    if (process.load.target, process.load.draft) != (target, draft):
-        process.change(own_models.wanted(process.load, target, draft, ""))
-    status = process.wait_ready(PATIENCE_S)
+def engine(engine: EngineProcess, pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
+    """With the pair, before and after a test that loads other models."""
+    status = engine.wait_ready(PATIENCE_S)
     assert status.phase == "ready" and status.sentence.startswith("target ")
-    return process
+    yield engine
+    target, draft = map(str, pair_folders)
+    if (engine.load.target, engine.load.draft) != (target, draft):
+        engine.wait_ready(PATIENCE_S)
+        engine.change(own_models.wanted(engine.load, target, draft, ""))
+        assert engine.wait_ready(PATIENCE_S).phase == "ready"
 
 
 def changed(engine: EngineProcess, folder: Path, target: str, draft: str = "") -> EngineStatus:

@@ -13,7 +13,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Round
 from tests.support.browsers import assert_accessible
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SHOWN = """e => ({
     own: e.cursor.round, its: e.beside.at.round, words: e.beside.root.querySelector("[role=status]").textContent,

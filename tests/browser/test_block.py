@@ -12,7 +12,7 @@ from draftscope.trace.events import Round
 from tests.support.alone import Alone
 from tests.support.raced import race_of
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 def test_a_blocks_numbers_are_explained_and_agree_with_the_tree(

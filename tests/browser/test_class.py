@@ -92,6 +92,7 @@ def test_a_class_predicts_and_sees_what_happened(open_page: Any) -> None:
     phones[1].get_by_role("heading", name="You were right 1 of 1 times.").wait_for()
 
 
+@pytest.mark.slow
 def test_a_phone_without_a_code_is_asked_for_it_and_hints_come_one_by_one(open_page: Any, class_url: str) -> None:
     phone = open_page("/join?QQQQ", 390, 844, "light", url=class_url)  # of no room, which takes a second to say
     phone.get_by_text("Looking for the room QQQQ").wait_for()
@@ -149,6 +150,7 @@ def test_a_phone_at_twice_the_size_shows_everything_in_the_order_in_which_it_is_
     assert phone.evaluate(fits)
 
 
+@pytest.mark.slow
 def test_a_broken_network_and_a_restarted_server(open_page: Any) -> None:
     """After the first everybody is where the class is; after the second everybody is told that the room is over."""
     rooms, port = Rooms(9, 300), free_port()

@@ -30,6 +30,7 @@ def test_each_door_is_an_address_with_a_way_back(visit: Any) -> None:
     assert "door=learn" in page.page.url
 
 
+@pytest.mark.slow
 def test_an_address_leads_to_a_round_and_a_node(visit: Any) -> None:
     page = visit()
     page.ready()
@@ -64,7 +65,7 @@ CUT = """(all, width) => all.map((each) => [each.textContent.trim(), each.getBou
     .filter(([, box]) => box.width && (box.left < 0 || box.right > width)).map(([text]) => text)"""
 
 
-@pytest.mark.parametrize("width", [390, 720, 1440])  # 720: a window of 1440 at 200%
+@pytest.mark.parametrize("width", [390, *(pytest.param(more, marks=pytest.mark.slow) for more in (720, 1440))])
 def test_no_door_breaks_a_rule_of_access_or_the_width_or_is_read_in_another_order(visit: Any, width: int) -> None:
     """The button that saves the timeline's picture stood below it, and was read before it."""
     page = visit(viewport={"width": width, "height": 1000})
@@ -84,6 +85,7 @@ def test_no_door_breaks_a_rule_of_access_or_the_width_or_is_read_in_another_orde
         assert apart, name
 
 
+@pytest.mark.slow
 def test_the_opening_plays_once_and_any_click_ends_it(browser: Any, address: str) -> None:
     context = visitor(browser, first=True)
     page = Visit(context, address)

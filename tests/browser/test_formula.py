@@ -41,8 +41,10 @@ def opened(browser: Any, pair: DecodingEngine, folder: Path, own: dict[str, Any]
 
 TREES = [
     ({"drafter": "sampled-tree", "shape": (3, 2)}, "children by depth 3, 2; per round "),
-    ({"drafter": "topk-tree", "shape": (2, 2, 1)}, "children by depth 2, 2, 1; per round "),
-    ({"drafter": "eagle3-tree", "tree_nodes": 7}, "This tree: per round "),
+    pytest.param(
+        {"drafter": "topk-tree", "shape": (2, 2, 1)}, "children by depth 2, 2, 1; per round ", marks=pytest.mark.slow
+    ),
+    pytest.param({"drafter": "eagle3-tree", "tree_nodes": 7}, "This tree: per round ", marks=pytest.mark.slow),
 ]
 
 

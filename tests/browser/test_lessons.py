@@ -93,21 +93,19 @@ def of_servers(
 
 
 @pytest.fixture(scope="module")
-def recorded(written: Path, of_servers: tuple[list[AnyEvent], list[AuditProgress]]) -> dict[str, list[AnyEvent]]:
-    """Every lesson's run, on the tiny random pair."""
-    runs = {name: list(files.read(written / f"{name}.jsonl.gz").events) for name in record_lessons.RECORDED}
-    return runs | {record_servers.NAME: of_servers[0]}
+def recorded() -> dict[str, list[AnyEvent]]:
+    """Every lesson's run, as it is shipped."""
+    return {name: list(lessons.events(name)) for name in lessons.names()}
 
 
 @pytest.fixture(scope="module")
-def swept(written: Path) -> dict[str, list[record_sweep.Swept]]:
-    """Every lesson's sweep, on the tiny random pair, smaller."""
-    return {name: sweeps_of(written / f"{name}.sweep.jsonl") for name in record_lessons.SWEPT}
+def swept() -> dict[str, list[record_sweep.Swept]]:
+    return {name: [record_sweep.Swept(**run) for run in lessons.swept(name)] for name in record_lessons.SWEPT}
 
 
 @pytest.fixture(scope="module")
-def audited(of_servers: tuple[list[AnyEvent], list[AuditProgress]]) -> dict[str, list[AuditProgress]]:
-    return {record_servers.NAME: of_servers[1]}
+def audited() -> dict[str, list[AuditProgress]]:
+    return {record_servers.NAME: [AuditProgress(**audit) for audit in lessons.audited(record_servers.NAME)]}
 
 
 def sweeps_of(path: Path) -> list[record_sweep.Swept]:
@@ -145,6 +143,21 @@ def school(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     return taught(tmp_path_factory.mktemp("school") / "run.html", own_run, recorded, swept, audited)
+
+
+@pytest.fixture(scope="module")
+def random_school(
+    own_run: list[AnyEvent],
+    written: Path,
+    of_servers: tuple[list[AnyEvent], list[AuditProgress]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """The lessons over what the command writes about the tiny random pair, with smaller sweeps."""
+    runs = {name: list(files.read(written / f"{name}.jsonl.gz").events) for name in record_lessons.RECORDED}
+    runs[record_servers.NAME] = of_servers[0]
+    sweeps = {name: sweeps_of(written / f"{name}.sweep.jsonl") for name in record_lessons.SWEPT}
+    path = tmp_path_factory.mktemp("random-school") / "run.html"
+    return taught(path, own_run, runs, sweeps, {record_servers.NAME: of_servers[1]})
 
 
 # What is shipped.
@@ -276,11 +289,11 @@ DEFINED = """e => {
 @pytest.mark.slow
 @pytest.mark.browser
 def test_every_step_of_every_lesson_is_told_shows_what_it_speaks_of_and_defines_its_terms(
-    browser: Any, school: Path
+    browser: Any, random_school: Path
 ) -> None:
-    """Where there is least room; `test_lessons_in_the_other_width_and_theme` looks at the other."""
+    """Of runs that nobody chose, where there is least room. The other width and theme have a test of their own."""
     width, theme = NARROW
-    page = Alone(browser, school, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
+    page = Alone(browser, random_school, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
     page.page.evaluate("(metrics) => Inside.give({ metrics })", lessons.meanings())
     assert page.page.evaluate("Inside.LESSON_TERMS.filter((term) => !Inside.defineTerm(term))") == []
     assert page.ask(LESSONS) == re.findall(r'trace: "(\w+)"', TEXTS)
@@ -360,13 +373,9 @@ def test_pointing_at_a_row_of_the_mask_lights_its_ancestors(browser: Any, school
 
 
 @pytest.mark.browser
-def test_shipped_lessons_open_on_what_one_can_see(browser: Any, own_run: list[AnyEvent], tmp_path: Path) -> None:
+def test_shipped_lessons_open_on_what_one_can_see(browser: Any, school: Path) -> None:
     """Lesson 3 on a word, lesson 6 on a tree; and a text of 28 pixels on a projector."""
-    shipped = {name: list(lessons.events(name)) for name in lessons.names()}
-    sweeps = {"when": [record_sweep.Swept(**run) for run in lessons.swept("when")]}
-    audits = {"servers": [AuditProgress(**audit) for audit in lessons.audited("servers")]}
-    path = taught(tmp_path / "run.html", own_run, shipped, sweeps, audits)
-    page = Alone(browser, path, viewport={"width": 1920, "height": 1080})
+    page = Alone(browser, school, viewport={"width": 1920, "height": 1080})
     next(walk(page, 3))
     assert re.search(r"[A-Za-z]{2,}", page.text(".lesson-words code"))
     assert page.ask("e => getComputedStyle(e.shadowRoot.querySelector('.lesson-words')).fontSize") == "28px"
@@ -520,7 +529,7 @@ def test_speeds_by_length_and_by_batch_are_those_of_the_records(
         for at in series["points"]:
             own = [run for run in swept["when"] if (f"γ {run.gamma}", run.batch) == (series["name"], at["x"])]
             ratios = [plain[run.batch, run.repeat] / run.seconds for run in own]
-            assert len(ratios) == 2
+            assert len(ratios) == record_lessons.SWEPT["when"].repeats
             assert at["all"] == pytest.approx(ratios)
             assert at["y"] == pytest.approx(median(ratios))
     for _ in range(3):
@@ -529,7 +538,8 @@ def test_speeds_by_length_and_by_batch_are_those_of_the_records(
     drawn = page.element.locator(".sweep circle").evaluate_all(
         "(all) => all.map((c) => [c.cx, c.cy].map((v) => v.baseVal.value))"
     )
-    assert len(drawn) == 2 * 3
+    plan = record_lessons.SWEPT["when"]
+    assert len(drawn) == len(plan.gammas) * len(plan.batches)
     below = page.ask("e => Number(e.shadowRoot.querySelector('.sweep line.one').getAttribute('y1'))")
     speeds = [at["y"] for series in page.ask("e => Inside.byBatch(e.store.sweep)") for at in series["points"]]
     assert [y < below for _, y in drawn] == [speed > 1 for speed in speeds]
@@ -616,6 +626,7 @@ def test_phones_have_every_step_of_every_lesson(browser: Any, tmp_path: Path) ->
     assert record_steps.steps_of(browser, record_steps.shipped(tmp_path / "run.html")) == recorded_steps()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_hostile_recording_stays_text(
     browser: Any,

@@ -44,6 +44,7 @@ def test_servers_lead_to_the_museum_and_back_and_each_exhibit_shows_its_record(v
     assert not halls.first.is_visible() and "museum" not in page.page.url
 
 
+@pytest.mark.slow
 def test_the_museum_is_read_by_everybody(visit: Any) -> None:
     page = visit("?museum=1", viewport={"width": 390, "height": 900})
     page.page.locator(".exhibit").nth(3).wait_for()

@@ -81,6 +81,7 @@ def test_stop_freezes_the_picture_and_keeps_what_was_measured(visit: Any) -> Non
     assert page.ask("e => e.store.lanes.map((l) => l.solo?.seconds.length)") == [3, 3]
 
 
+@pytest.mark.slow
 def test_stop_ends_the_run_at_once_and_freezes_the_picture(visit: Any) -> None:
     page = visit(ENDLESS + "&temperature=1", reduced_motion="no-preference")
     page.ready()
@@ -111,6 +112,7 @@ def test_a_press_of_run_greys_what_another_run_has_shown(visit: Any) -> None:
     page.until("e => !e.lead.root.classList.contains('stale')")
 
 
+@pytest.mark.slow
 def test_what_is_measured_before_a_run_is_said_with_how_far_it_is(visit: Any) -> None:
     """It said "starting" for 20 s. A temperature of its own: what one tree was shaped by is kept."""
     page = visit("?drafter=sequoia&temperature=0.37&max_new_tokens=16")
@@ -138,6 +140,7 @@ def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: An
     assert page.element.get_by_role("button", name="Use the token rule").is_visible()
 
 
+@pytest.mark.slow
 def test_step_goes_one_round_at_a_time(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=64")
     page.ready()
@@ -276,6 +279,7 @@ def test_one_lane_alone_is_a_run_too(visit: Any, pair: DecodingEngine, tmp_path:
     assert re.fullmatch(r"24 tokens in \d+ passes of the large model\.", page.text("h2:visible"))
 
 
+@pytest.mark.slow
 def test_controls_fill_and_ask_and_bad_input_is_one_sentence(visit: Any) -> None:
     """A scene covers them. Presets fill the prompt, only what the drafter reads is asked for, and after bad input the
     shown run stays."""
@@ -322,6 +326,7 @@ def test_an_address_that_asks_for_nonsense_is_one_sentence(visit: Any) -> None:
     assert page.text(".badge") == "recorded"
 
 
+@pytest.mark.slow
 def test_what_a_model_writes_stays_text(visit: Any, tmp_path: Path) -> None:
     """A hostile trace: markup in the prompt, in tokens, in distributions, in models' names and in the end's message."""
     page = visit("?temperature=1&max_new_tokens=16&prompt=" + urllib.request.quote(EVIL))
@@ -470,6 +475,7 @@ def test_an_address_opens_a_lesson_which_can_be_saved_and_tried(visit: Any, tmp_
 # How it looks: nothing overflows, axe finds no violation, and every view is there to be looked at.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "theme"), VIEWS)
 def test_screens(visit: Any, width: int, theme: str) -> None:
     ARTIFACTS.mkdir(exist_ok=True)

@@ -54,7 +54,8 @@ def words(drawn: ElementTree.Element) -> str:
     return " ".join("".join(text.itertext()) for text in drawn.iter(f"{SVG}text"))
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_card_is_an_svg_that_needs_nothing(
     browser: Any, raced: list[AnyEvent], tmp_path: Path, theme: str
 ) -> None:

@@ -97,6 +97,7 @@ def shown_nodes(page: Alone, fates: str) -> int:
     return int(page.element.locator(", ".join(f".tree-svg .node.{fate}" for fate in fates.split())).count())
 
 
+@pytest.mark.slow
 def test_stages_are_stepped_and_the_lane_tells_as_much(played: Any) -> None:
     page = played(**TREE)
     index = page.ask("e => e.cursor.at.round")
@@ -129,6 +130,7 @@ def test_stages_are_stepped_and_the_lane_tells_as_much(played: Any) -> None:
     assert page.ask("e => e.cursor.at.round") == index + 1
 
 
+@pytest.mark.slow
 def test_a_hidden_result_is_nowhere_on_the_page(played: Any) -> None:
     page = played(**TREE)
     for title in PARTS:
@@ -161,6 +163,7 @@ def test_a_scrub_shows_the_round_that_the_clock_is_in(played: Any) -> None:
     assert page.text(".tree .note") == "drafting"
 
 
+@pytest.mark.slow
 def test_one_selection_goes_through_all_views(played: Any) -> None:
     page = played(**TREE)
     page.element.get_by_text("The rounds as a table").click()
@@ -232,12 +235,12 @@ def test_a_tree_of_500_nodes_is_drawn_folded_and_zoomed(played: Any) -> None:
 @pytest.mark.parametrize(
     ("own", "words", "uniforms"),
     [
-        ({"drafter": "draft", "temperature": 0.0}, "greedy", False),
+        pytest.param({"drafter": "draft", "temperature": 0.0}, "greedy", False, marks=pytest.mark.slow),
         ({"drafter": "draft", "rule": "block"}, "block verification", True),
-        ({"drafter": "draft", "rule": "token"}, "token rule", True),
+        pytest.param({"drafter": "draft", "rule": "token"}, "token rule", True, marks=pytest.mark.slow),
         ({"drafter": "sampled-tree", "shape": (3, 2)}, "siblings one after the other", True),
         ({"drafter": "topk-tree", "shape": (3, 2)}, "deterministic draft", False),
-        ({"drafter": "typed", "typed": "abcdefghi"}, "deterministic draft", False),
+        pytest.param({"drafter": "typed", "typed": "abcdefghi"}, "deterministic draft", False, marks=pytest.mark.slow),
     ],
 )
 def test_each_rule_has_its_own_form(played: Any, own: dict[str, Any], words: str, uniforms: bool) -> None:
@@ -270,6 +273,7 @@ def at_a_decision(page: Alone) -> Alone:
     return page
 
 
+@pytest.mark.slow
 def test_ten_thousand_draws_settle_on_p_and_the_wrong_rule_misses_it(played: Any) -> None:
     page = at_a_decision(played(drafter="draft", rule="token"))
     page.unfold("Resample")

@@ -99,6 +99,7 @@ def test_a_scene_hears_its_keys_wherever_the_focus_is(browser: Any, chain: Path)
     page.close()
 
 
+@pytest.mark.slow
 def test_an_address_opens_a_scene(browser: Any, chain: Path) -> None:
     page = Alone(browser, chain, "?scene=3")
     assert shown(page) == PICTURES["decision"]
@@ -127,6 +128,7 @@ def test_the_selection_goes_on_through_the_scenes(browser: Any, chain: Path) -> 
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "size"), [("tree", (1920, 1080)), ("chain", (3840, 2160))])
 def test_text_and_strokes_can_be_read_from_the_back(
     browser: Any, request: pytest.FixtureRequest, shape: str, size: tuple[int, int]

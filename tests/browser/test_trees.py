@@ -34,7 +34,7 @@ def page(browser: Any, pair: DecodingEngine, tmp_path_factory: pytest.TempPathFa
     opened.close()
 
 
-@pytest.mark.parametrize("scene", [0, 2, 3, 4])
+@pytest.mark.parametrize("scene", [0, *(pytest.param(more, marks=pytest.mark.slow) for more in (2, 3, 4))])
 def test_the_whole_tree_is_in_view(page: Alone, scene: int) -> None:
     page.ask(f"e => e.scenes.to({scene})")
     for index in range(3):

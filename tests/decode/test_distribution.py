@@ -157,13 +157,13 @@ def test_wrong_drafts_of_a_chain_are_caught(
     tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, broken: Mutate, rule: str
 ) -> None:
     broken(monkeypatch)
-    assert caught(distribution(tiny, drafter="draft", rule=rule, gamma=3))
+    assert caught(distribution(tiny, 2000, drafter="draft", rule=rule, gamma=3))
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
 def test_q_before_the_warpers_is_caught(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
     mutations.unwarped_q(monkeypatch)
-    assert caught(distribution(tiny, drafter="draft", rule=rule, gamma=3, temperature=0.5))
+    assert caught(distribution(tiny, 2000, drafter="draft", rule=rule, gamma=3, temperature=0.5))
 
 
 @pytest.mark.parametrize("broken", [mutations.last_from_p, mutations.shared_uniform])
@@ -171,7 +171,7 @@ def test_wrong_verification_of_a_chain_is_caught(
     tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, broken: Mutate
 ) -> None:
     broken(monkeypatch)
-    assert caught(distribution(tiny, drafter="draft", rule="token", gamma=3))
+    assert caught(distribution(tiny, 2000, drafter="draft", rule="token", gamma=3))
 
 
 @pytest.mark.parametrize(
@@ -186,12 +186,12 @@ def test_a_broken_sampled_tree_is_caught(
     tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, broken: Mutate, shape: tuple[int, ...]
 ) -> None:
     broken(monkeypatch)
-    assert caught(distribution(tiny, drafter="sampled-tree", shape=shape))
+    assert caught(distribution(tiny, 2000, drafter="sampled-tree", shape=shape))
 
 
 def test_a_token_dropped_after_it_was_drawn_is_caught(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     mutations.token_dropped(monkeypatch)
-    assert caught(distribution(tiny, drafter="medusa", gamma=3, draft_length="confidence", rule="token"))
+    assert caught(distribution(tiny, 2000, drafter="medusa", gamma=3, draft_length="confidence", rule="token"))
 
 
 @pytest.mark.parametrize("name", ["draft", "sampled-tree"])

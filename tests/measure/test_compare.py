@@ -108,7 +108,7 @@ def test_a_check_says_how_long_it_still_takes(tiny: DecodingEngine, monkeypatch:
     clock = count()  # a second each time that it is read
     monkeypatch.setattr(checks, "monotonic", lambda: float(next(clock)))
     monkeypatch.setattr(checks, "PROGRESS_S", 0.0)
-    events = list(said(checked(tiny, Settings.of(drafter="draft", rule="token"), samples=1500)))
+    events = list(said(checked(tiny, Settings.of(drafter="draft", rule="token"), samples=600)))
     took = next(clock)
     runs = [event for event in events if event.doing.startswith("joint") and len(event.findings) == 5]
     shares = [event.share for event in runs if event.share]
@@ -147,7 +147,11 @@ def test_the_time_left_counts_the_rules_that_are_still_to_be_tested(monkeypatch:
     assert [each.seconds_left for each in told if isinstance(each, Progress)] == [2 / 0.25 * 1.75, 5 / 0.5 * 1.5]
 
 
-def test_the_check_of_a_lossy_rule_tells_how_far_and_the_kinder_the_further(tiny: DecodingEngine) -> None:
+def test_the_check_of_a_lossy_rule_tells_how_far_and_the_kinder_the_further(
+    tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "TESTS", ())  # those that compare greedy texts
+
     def distribution(lenience: float) -> dict[str, Any]:
         settings = Settings.of(drafter="draft", rule="lenient", lenience=lenience)
         return list(said(checked(tiny, settings, samples=1500)))[-1].findings[-1]

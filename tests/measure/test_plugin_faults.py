@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import Drafter, DrafterInfo
@@ -38,58 +38,56 @@ class Bigram(Drafter):
 
     def begin(self, prompts: Any, features: Any) -> None: ...
 
-    def scores(self, text: list[int]) -> Tensor:
-        """[V] logits of the next token, before temperature and truncation."""
-        counts = torch.full((self.vocabulary,), 0.3)
-        for first, second in pairwise(text):
-            counts[second] += first == text[-1]
-        return counts.log()
+    def scores(self, texts: Tensor) -> Tensor:
+        """[B, V] logits of the next token, before temperature and truncation. `texts` [B, L] has -1 on the left."""
+        follows = (texts[:, :-1] == texts[:, -1:]).float()
+        counts = torch.full((len(texts), self.vocabulary), 0.3)
+        return counts.scatter_add_(1, texts[:, 1:].clamp(min=0), follows).log()
 
-    def chosen(self, q: Tensor, state: State, row: int, node: int) -> int:
-        return int(draw(q, state.uniforms.draft[row, node]))
+    def chosen(self, q: Tensor, state: State, node: int) -> Tensor:
+        return draw(q, state.uniforms.draft[:, node])
 
-    def reported(self, q: Tensor, token: int) -> Tensor:
+    def reported(self, q: Tensor, tokens: Tensor) -> Tensor:
         return q
 
     def propose(self, state: State, depth: int) -> DraftTree:
         nodes, batch = min(self.gamma, depth), len(state.texts)
-        tokens = torch.zeros((batch, nodes), dtype=torch.long)
+        rows = [torch.tensor(text) for text in state.texts]
+        written = pad_sequence(rows, batch_first=True, padding_value=-1, padding_side="left")
         q = torch.zeros((batch, nodes, self.vocabulary))
-        for row, text in enumerate(state.texts):
-            written = list(text)
-            for node in range(nodes):
-                scores = self.scores(written)
-                law = self.sampling.distribution(scores)
-                tokens[row, node] = self.chosen(law, state, row, node)
-                q[row, node] = self.reported(law, int(tokens[row, node]))
-                written.append(int(tokens[row, node]))
+        for node in range(nodes):
+            law = self.sampling.distribution(self.scores(written))
+            tokens = self.chosen(law, state, node)
+            q[:, node] = self.reported(law, tokens)
+            written = torch.cat([written, tokens[:, None]], 1)
         greedy = self.sampling.greedy
-        rows = torch.cat([torch.arange(nodes), torch.tensor([-1])]).expand(batch, -1)
-        none = torch.full_like(rows, -1)
+        shown = torch.cat([torch.arange(nodes), torch.tensor([-1])]).expand(batch, -1)
+        none = torch.full_like(shown, -1)
         return DraftTree(
-            topology=chain(nodes, batch), tokens=tokens, distributions=q, proposal_row=none if greedy else rows,
-            shown_row=rows, never_accepted=torch.zeros((batch, nodes), dtype=torch.bool),
+            topology=chain(nodes, batch), tokens=written[:, written.shape[1] - nodes :], distributions=q,
+            proposal_row=none if greedy else shown, shown_row=shown,
+            never_accepted=torch.zeros((batch, nodes), dtype=torch.bool),
             origin=(("bigram",) * nodes,) * batch, drawn="none" if greedy else "all",
         )  # fmt: skip
 
 
-def reports(change: Callable[[Tensor, int], Tensor]) -> type[Bigram]:
+def reports(change: Callable[[Tensor, Tensor], Tensor]) -> type[Bigram]:
     """Tells another q than it drew from."""
 
     class Reports(Bigram):
-        def reported(self, q: Tensor, token: int) -> Tensor:
-            told = change(q, token)
-            return told / told.sum()
+        def reported(self, q: Tensor, tokens: Tensor) -> Tensor:
+            told = change(q, tokens)
+            return told / told.sum(-1, keepdim=True)
 
     return Reports
 
 
-def chooses(choose: Callable[[Tensor, State, int, int], int]) -> type[Bigram]:
+def chooses(choose: Callable[[Tensor, State, int], Tensor]) -> type[Bigram]:
     """Takes its tokens in another way than by its random numbers from q."""
 
     class Chooses(Bigram):
-        def chosen(self, q: Tensor, state: State, row: int, node: int) -> int:
-            return choose(q, state, row, node)
+        def chosen(self, q: Tensor, state: State, node: int) -> Tensor:
+            return choose(q, state, node)
 
     return Chooses
 
@@ -97,24 +95,24 @@ def chooses(choose: Callable[[Tensor, State, int, int], int]) -> type[Bigram]:
 class Stale(Bigram):
     """Tells the q of the token before."""
 
-    last: Tensor | None = None
-
-    def reported(self, q: Tensor, token: int) -> Tensor:
-        told, self.last = self.last, q
-        return q if told is None else told
+    def propose(self, state: State, depth: int) -> DraftTree:
+        tree = super().propose(state, depth)
+        assert tree.distributions is not None
+        return replace(tree, distributions=torch.cat([tree.distributions[:, :1], tree.distributions[:, :-1]], 1))
 
 
 class Unwarped(Bigram):
     """Tells q as it was before temperature, top-k and top-p."""
 
-    def reported(self, q: Tensor, token: int) -> Tensor:
-        return (q.clamp(min=0.02) ** 0.8) / (q.clamp(min=0.02) ** 0.8).sum()
+    def reported(self, q: Tensor, tokens: Tensor) -> Tensor:
+        wide = q.clamp(min=0.02) ** 0.8
+        return wide / wide.sum(-1, keepdim=True)
 
 
 class Sums(Bigram):
     """Tells weights that are no probabilities."""
 
-    def reported(self, q: Tensor, token: int) -> Tensor:
+    def reported(self, q: Tensor, tokens: Tensor) -> Tensor:
         return 3.0 * q
 
 
@@ -128,19 +126,19 @@ class Dropped(Bigram):
         return replace(tree, never_accepted=(q < 0.3).cumsum(-1) > 0)
 
 
-def best_of_two(q: Tensor, state: State, row: int, node: int) -> int:
-    first, second = (int(draw(q, state.uniforms.draft[row, node] * k % 1.0)) for k in (1, 7919))
-    return max(first, second, key=lambda token: float(q[token]))
+def best_of_two(q: Tensor, state: State, node: int) -> Tensor:
+    tokens = torch.stack([draw(q, state.uniforms.draft[:, node] * k % 1.0) for k in (1, 7919)], -1)
+    return tokens.gather(-1, q.gather(-1, tokens).argmax(-1, keepdim=True))[:, 0]
 
 
 FAULTS: dict[str, type[Bigram]] = {
     "flat q": reports(lambda q, _: (q > 0).float()),
     "square root of q": reports(lambda q, _: q.sqrt()),
     "sharp q": reports(lambda q, _: q**2),
-    "argmax as a sample": chooses(lambda q, *_: int(q.argmax())),
-    "always accepted": reports(lambda q, token: q.scatter(0, torch.tensor([token]), 1e-4)),
-    "the random number that judges": chooses(lambda q, state, b, n: int(draw(q, state.uniforms.accept[b, n]))),
-    "one random number for all": chooses(lambda q, *_: int(draw(q, torch.tensor(0.5, dtype=torch.float64)))),
+    "argmax as a sample": chooses(lambda q, *_: q.argmax(-1)),
+    "always accepted": reports(lambda q, tokens: q.scatter(1, tokens[:, None], 1e-4)),
+    "the random number that judges": chooses(lambda q, state, node: draw(q, state.uniforms.accept[:, node])),
+    "one random number for all": chooses(lambda q, *_: draw(q, torch.full((len(q),), 0.5, dtype=torch.float64))),
     "best of two draws": chooses(best_of_two),
     "stale q": Stale,
     "q before temperature and truncation": Unwarped,

@@ -386,7 +386,12 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     assert max(found) > 0
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
+QUICK = ("plain", "ngram", "draft", "sampled-tree", "eagle3", "medusa", "eagle3-tree", "lookahead")
+
+
+@pytest.mark.parametrize(
+    "drafter", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in DRAFTERS]
+)
 def test_every_drafter_writes_the_same_text(
     labs: tuple[DecodingEngine, DecodingEngine],
     card: Counter[str],

@@ -43,8 +43,9 @@ def _counted(kernel, found):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize(
     ("drafter", "batch", "with_graphs"),
-    [("sampled-tree", 3, True), ("eagle3", 1, False),
-     *(pytest.param(*case, marks=pytest.mark.slow) for case in (("draft", 1, True), ("block", 3, False)))],
+    [("sampled-tree", 3, True),
+     *(pytest.param(*case, marks=pytest.mark.slow)
+       for case in (("draft", 1, True), ("eagle3", 1, False), ("block", 3, False)))],
 )  # fmt: skip
 def test_kernels_of_a_card_give_the_tokens_of_a_cpu(
     kernels: Counter[str], drafter: str, batch: int, with_graphs: bool

@@ -97,7 +97,7 @@ def test_a_replay_gives_the_same_bits_as_the_eager_forward(batch: int) -> None:
 
 
 @pytest.mark.parametrize("drafter", ["plain", "draft", "sampled-tree", "eagle3", "early-exit", "lookahead"])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
 def test_a_run_is_the_same_with_graphs(pair: DecodingEngine, drafter: str, temperature: float) -> None:
     assert pair.draft is not None
     target, of_target = recorded(pair.target)
@@ -211,7 +211,7 @@ def verified(
     return tokens, tensors
 
 
-@pytest.mark.parametrize("drafter", ["draft", "ngram", "plain"])
+@pytest.mark.parametrize("drafter", ["draft", "ngram", pytest.param("plain", marks=pytest.mark.slow)])
 def test_a_verification_is_one_graph(pair: DecodingEngine, drafter: str) -> None:
     target, recorder = recorded(pair.target)
     engine = DecodingEngine(target, pair.draft, pair.tokenizer)

@@ -33,7 +33,14 @@ def there(card: Card) -> DecodingEngine:
     return small_pair("cuda", graphs=True)
 
 
-@pytest.mark.parametrize("more", [{}, {"drafter": "early-exit"}, {"drafter": "sampled-tree", "shape": (2, 1)}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        pytest.param({"drafter": "early-exit"}, marks=pytest.mark.slow),
+        pytest.param({"drafter": "sampled-tree", "shape": (2, 1)}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_prompt_of_one_token_leaves_no_graph_without_a_mask(
     card: Card, here: DecodingEngine, there: DecodingEngine, more: Any
 ) -> None:
@@ -70,7 +77,10 @@ def test_memory_that_held_nan_is_cleared_for_the_next_text(
                 block.stores[0].rows.fill_(float("nan"))
 
 
-@pytest.mark.parametrize("drafter", ["medusa", "block", "dspark", "eagle3", "eagle3-tree"])
+@pytest.mark.parametrize(
+    "drafter",
+    ["block", "eagle3", *(pytest.param(more, marks=pytest.mark.slow) for more in ("medusa", "dspark", "eagle3-tree"))],
+)
 def test_a_head_drafts_from_graphs_and_keeps_ended_texts(card: Card, there: DecodingEngine, drafter: str) -> None:
     assert models_of(there, drafters.find(drafter))[-1].graphs == "on"
     session = there.start_batch(PROMPTS, Settings.of(drafter=drafter, max_new_tokens=4), (0, 1, 2))

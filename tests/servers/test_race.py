@@ -190,7 +190,7 @@ def test_sampled_text_of_the_target_has_its_expected_log_probability(pair: Decod
 # Load
 
 
-@pytest.mark.parametrize("rate", [None, 60.0])
+@pytest.mark.parametrize("rate", [None, pytest.param(60.0, marks=pytest.mark.slow)])
 def test_load_at_each_concurrency(starts: Starts, rate: float | None) -> None:
     lanes = [starts("plain", Habits(pause=0.01)), starts("fast", Habits(burst=4, pause=0.01))]
     points = list(said(load(lanes, LoadPlan(PROMPTS, REQUEST, (1, 4), 0.6, rate, ttft=10.0))))

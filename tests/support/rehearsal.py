@@ -76,7 +76,8 @@ def written(
         taken = np.diff(totals, axis=0)
         tokens.append([list(transcript.tokens) for transcript in session.transcripts])
         del session
-        gc.collect()
+        if card is not None:
+            gc.collect()  # so that the next session reuses the memory and its graphs
     states = [model.graph_state for model in engine.models]
     mean, middle = (dict(zip(COUNTED, each.tolist(), strict=True)) for each in (taken.mean(0), np.median(taken, 0)))
     return Rehearsed(tokens, mean, middle, states)

@@ -61,7 +61,7 @@ def test_greedy_answers_are_those_of_one_forward_after_the_other(network: Any) -
     assert {len(tokens) for tokens in got.values()} > {21} and got[0][-1] in ends
 
 
-@pytest.mark.parametrize("temperature", [0.7, 1.0])
+@pytest.mark.parametrize("temperature", [0.7, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_two_tokens_have_the_targets_joint_distribution(network: Any, temperature: float) -> None:
     torch.manual_seed(0)
     prompt, others = prompts(1)[0], prompts(50)

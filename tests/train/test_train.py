@@ -189,7 +189,7 @@ def numbers() -> Texts:
     return Texts([domain], [domain], Tokenizer(BPE()))
 
 
-@pytest.mark.parametrize("name", ["target", "draft"])
+@pytest.mark.parametrize("name", ["target", pytest.param("draft", marks=pytest.mark.slow)])
 def test_a_state_of_an_earlier_version_is_resumed(name: str, numbers: Texts, tmp_path: Path) -> None:
     """It continues from the saved weights, optimizers and step, whatever the model was before."""
     copyfile(STATES / f"{name}.pt", tmp_path / "state.pt")
