@@ -161,7 +161,7 @@ def test_a_drafter_that_cannot_run_is_not_chosen() -> None:
     assert able("early-exit", alone) == "early-exit"
     peek = [choice("early-exit", True), choice("peek", True, usual="peek")]
     assert able("sampled-tree", peek) == "peek"  # of a head from elsewhere, the only one that was loaded
-    pair = [choice(name, name != "eagle3") for name in ("plain", "early-exit", "draft")]
+    pair = [choice(name, name != "eagle3") for name in ("plain", "early-exit", "draft", "eagle3")]
     assert able("eagle3", pair) == "draft"
     assert able("draft", [choice("plain", True), choice("typed", True)]) == "draft"
 

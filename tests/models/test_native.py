@@ -368,3 +368,20 @@ def test_programs_are_compiled_where_nothing_can_be_kept(tmp_path: Path, monkeyp
 
 def doubled(number: int) -> int:
     return 2 * number
+
+
+COUNTED = """
+from numba.core import caching
+made = []
+caching.Cache.save_overload = lambda *_: made.append(1)
+from draftscope.models.native import available
+assert available.why_not() == ""
+print(len(made))
+"""
+
+
+def test_what_one_process_compiled_no_other_compiles_again() -> None:
+    """One program was compiled in each process, which took 5 s: numba's key for it was another one each time."""
+    available.programs()
+    told = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "0"

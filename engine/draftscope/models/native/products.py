@@ -110,11 +110,17 @@ product = types.ExternalFunction(NAME, SIGNATURE)
 def start() -> None:
     """Compiles the product, once a machine; after that whoever calls `product` can be compiled."""
     version = sources()  # a part of the key of what numba keeps
-    either = _any_product if available() else _wide_product
+    if available():
 
-    @cfunc(SIGNATURE, cache=True)
-    def program(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
-        if version != "":
-            either(x, x_step, w, length, rows, out, out_step, first, last)
+        @cfunc(SIGNATURE, cache=True)
+        def program(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
+            if version != "":
+                _any_product(x, x_step, w, length, rows, out, out_step, first, last)
+    else:
+
+        @cfunc(SIGNATURE, cache=True)
+        def program(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
+            if version != "":
+                _wide_product(x, x_step, w, length, rows, out, out_step, first, last)
 
     llvm.add_symbol(NAME, program.address)
