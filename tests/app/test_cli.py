@@ -667,8 +667,9 @@ def test_nothing_is_logged_unless_the_environment_says_so(
     for name, value in said.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(server.log, "configure", configured)
+    monkeypatch.setattr(server, "refuse_taken", lambda *_: None)
     with pytest.raises(DraftscopeError, match=f"^{kind}$"):
-        server.serve(port=0, block=False)
+        server.serve(block=False)
 
 
 def test_decode_loads_what_its_arguments_say(cli: Cli, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
