@@ -130,6 +130,8 @@ def test_the_card_says_how_far_it_is_and_shows_every_look_at_the_runs() -> None:
         return progress, verdict
 
     assert "In the queue, 2 ahead of you." in shown(2)[0]
+    loading: Any = SimpleNamespace(status=EngineStatus("loading"))
+    assert Part(0, [], Answer(loading, advice()).standing, 0, None, None).waits == "waiting for the engine"
     answer.take(Update("r", state="running"))
     answer.take(Update("r", progress=Progress("acceptance on <these> prompts", 0.25, 30.0)))
     assert "Measuring acceptance on &lt;these&gt; prompts, 25%, about 30 s left." in shown()[0]

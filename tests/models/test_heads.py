@@ -321,6 +321,7 @@ def test_a_block_attends_to_the_context_and_to_itself_both_ways() -> None:
     """One layer computed by hand: every row of the block attends to all context rows and all block rows."""
     shape = replace(QWEN, key_value_heads=4)
     head = shaken(Block(BlockConfig(shape, depth=1, size=4, mask_token=1, layers=(3,)), LENDER))
+    assert head.max_draft == 3  # the first of the block is the token before them
     assert isinstance(head, Block)
     text = random_text(1, 6)
     context = head.fuse(states(head, text[:, :-1]))
