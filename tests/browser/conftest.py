@@ -36,8 +36,11 @@ def long_winded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         model = random_llama(3, 258, layers=layers)
         model.config.max_position_embeddings = 4096
         model.lm_head.weight.data[:2] = 0.0
+        model.config.eos_token_id = model.generation_config.eos_token_id = None
         model.save_pretrained(folder)
-        byte_tokenizer().save_pretrained(folder)
+        tokenizer = byte_tokenizer()
+        tokenizer.eos_token = None
+        tokenizer.save_pretrained(folder)
     return folders
 
 

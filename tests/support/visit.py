@@ -10,7 +10,8 @@ from typing import Any
 from tests.support import inside
 from tests.support.browsers import SLOW_MS
 
-# Still runs when Stop is pressed, however slow the page is: every round forwards 17 rows and writes one token.
+# Still runs when Stop is pressed, however slow the page is: every round forwards 17 rows and writes one token, and the
+# models that tests serve have no end of text.
 ENDLESS = "?max_new_tokens=2000&drafter=oracle&oracle_alpha=0&gamma=16"
 UNFOLDS = ("Resample", "Why this fast", "Is it exact?", "Compare")
 FRAMES = """(e, frames) => new Promise((done) => {
