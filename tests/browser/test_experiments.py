@@ -12,12 +12,12 @@ from tests.support.browsers import assert_accessible
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def opened(shown: Any) -> Any:
-    """The drawer of a page, unfolded, with its first experiment."""
+def opened(shown: Any, question: str = "From how many concurrent requests") -> Any:
+    """The drawer of a page, unfolded, with its first experiment or the one that runs."""
     drawer = shown.page.locator("#ds-experiments")
     shown.door("decide")
     drawer.locator("> button").click()
-    drawer.locator("#ds-experiments-about").get_by_text("From how many concurrent requests").wait_for()
+    drawer.locator("#ds-experiments-about").get_by_text(question).wait_for()
     shown.painted(4)  # Gradio writes each value once more: see `Visit.open`
     return drawer
 
@@ -55,7 +55,7 @@ def test_a_recorded_experiment_is_shown_and_one_is_begun_found_again_and_stopped
     drawer.locator("progress").wait_for()
     assert drawer.locator("progress").evaluate("e => getComputedStyle(e).appearance") == "none"  # or it looks full
     shown.reload()
-    drawer = opened(shown)
+    drawer = opened(shown, chosen.question)
     drawer.locator("#ds-experiments-stop:enabled").wait_for()
     drawer.get_by_role("status").filter(has_text="Measuring").wait_for()
     drawer.locator("#ds-experiments-stop").click()

@@ -104,7 +104,8 @@ def lay_out(
             gaps = gr.Plot(show_label=False)
             with gr.Row():
                 positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
-        with gr.Row(elem_id="ds-decide"):
+        # Gradio builds what an accordion holds when it is first opened, which this door does: see host/doors.js.
+        with gr.Accordion("Decide", open=False, elem_id="ds-deciding"), gr.Row(elem_id="ds-decide"):
             with gr.Column(min_width=320):
                 estimate()
                 advice = advice_form()

@@ -61,7 +61,16 @@ export function showDoor() {
     else link.removeAttribute("aria-current");
   }
   if (!links.length) return; // a file of its own has its own title
+  if (door === "decide") layOutDecide();
   document.title = door === "watch" ? "Draftscope" : `${door[0].toUpperCase()}${door.slice(1)} · Draftscope`;
+}
+
+/** Opens the accordion of this door, once: Gradio builds what is in it only then. */
+function layOutDecide() {
+  const button = document.querySelector("#ds-deciding > button:not([data-pressed])");
+  if (!button) return;
+  button.dataset.pressed = "";
+  button.click();
 }
 
 function pressed(event) {
