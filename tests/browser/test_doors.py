@@ -18,6 +18,7 @@ ONLY = {"watch": "#ds-controls", "decide": "#ds-advice", "servers": "section[ari
 def test_each_door_is_an_address_with_a_way_back(visit: Any) -> None:
     page = visit("?door=servers&seed=7")
     page.ready()
+    assert not page.page.locator("#ds-decide").count()  # built when it is opened
     for name in ("servers", "decide", "learn", "watch"):
         page.door(name)
         assert page.page.title() == ("Draftscope" if name == "watch" else f"{name.capitalize()} · Draftscope")

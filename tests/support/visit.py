@@ -151,7 +151,9 @@ class Visit:
 
     def door(self, name: str) -> None:
         self.page.click(f"nav a[data-door={name}]")
-        self.painted()
+        if name == "decide":
+            self.page.wait_for_selector("#ds-decide")
+        self.painted(4 if name == "decide" else 2)  # built when it is first opened: see `open`
 
     def menu(self, name: str) -> None:
         self.page.click(f"[data-opens=ds-{name}]")
