@@ -33,7 +33,7 @@ from draftscope_app.engine.worker import IN_TURNS, main
 from draftscope_app.page.runs import own_models
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.serve.server import serve
-from tests.support.runs import PATIENCE_S, Seen, job
+from tests.support.runs import PATIENCE_S, Seen, job, wait_loaded
 from tests.support.stand_ins import (
     cannot_load,
     comes_up_the_sixth_time,
@@ -265,7 +265,7 @@ def test_the_stream_numbers_its_deltas_and_loses_nothing(engine: EngineProcess) 
 
 def test_a_busy_engine_process_makes_nobody_wait() -> None:
     process = EngineProcess(LoadSettings(), target=never_listens)
-    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    assert wait_loaded(process).phase == "ready"
     larger_than_a_pipe = job(prompt="x" * 2**22)
 
     def ask() -> None:
@@ -300,12 +300,12 @@ def test_a_signal_that_a_librarys_thread_receives_waits_until_a_process_has_been
 
 def test_a_crash_is_one_sentence_and_a_restart() -> None:
     process = EngineProcess(LoadSettings(), target=dies_on_the_first_run)
-    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    assert wait_loaded(process).phase == "ready"
     seen = Seen(process.run(job())).done()
     assert seen.sentences == [
         "The engine process ended unexpectedly (exit code 7) and is being restarted; run again in a moment."
     ]
-    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    assert wait_loaded(process).phase == "ready"
     assert "exit code 7" in Seen(process.run(job())).done().sentences[0]
     process.close()
 
@@ -338,7 +338,7 @@ def test_a_process_comes_back_however_often_it_ended(tmp_path: Path, monkeypatch
 def test_a_process_that_ends_while_it_loads_other_models_has_not_loaded_them() -> None:
     """The page said: The models are loaded; press Run."""
     process = EngineProcess(LoadSettings(), target=dies_while_it_loads_others)
-    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    assert wait_loaded(process).phase == "ready"
 
     async def told() -> EngineStatus:
         *_, last = [status async for status in own_models.changes(process, LoadSettings("other"))]
@@ -360,7 +360,7 @@ def test_runs_that_the_end_of_the_server_cuts_off_say_so() -> None:
 
 def test_models_that_cannot_be_loaded_are_one_sentence() -> None:
     process = EngineProcess(LoadSettings("nothing"), target=cannot_load)
-    status = process.wait_ready(PATIENCE_S)
+    status = wait_loaded(process)
     assert (status.phase, status.sentence) == ("failed", "'nothing' cannot be loaded.")
     assert Seen(process.run(job())).done().sentences == [status.sentence]
     process.close()

@@ -24,7 +24,7 @@ from draftscope_app.engine.process import SILENT, EngineProcess
 from draftscope_app.engine.sessions import Visitor
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.serve import health
-from tests.support.runs import PATIENCE_S, Seen, job
+from tests.support.runs import PATIENCE_S, Seen, job, wait_loaded
 from tests.support.stand_ins import is_caught_in_a_call
 
 
@@ -148,7 +148,7 @@ def test_a_stopped_process_is_not_ready_and_says_so_until_it_goes_on(quick: None
 @pytest.fixture
 def caught() -> Iterator[EngineProcess]:
     process = EngineProcess(LoadSettings(), is_caught_in_a_call, silent_s=3.0)
-    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    assert wait_loaded(process).phase == "ready"
     yield process
     process.close()
 
@@ -159,7 +159,7 @@ def test_a_call_that_never_ends_is_ended_and_visitors_can_run_again(quick: None,
     run = Seen(caught.run(job())).done()
     assert run.notes == [f"{SILENT} It is ended and started again after 3 s."]
     assert run.sentences == ["The engine process did not answer for 3 s and is being restarted; run again in a moment."]
-    assert caught.wait_ready(PATIENCE_S).phase == "ready" and caught.pid != first
+    assert wait_loaded(caught).phase == "ready" and caught.pid != first
     assert not caught.silent and ready(caught)[0] == 200
     assert Seen(caught.run(job())).until(lambda s: "running" in s.states).states == ["running"]
 

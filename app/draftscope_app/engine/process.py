@@ -117,11 +117,6 @@ class EngineProcess:
         with self._lock:
             self._commands.put(command)
 
-    def wait_ready(self, seconds: float) -> EngineStatus:
-        """For tests and scripts: blocks until the models are loaded or could not be."""
-        self.changed.wait_until(lambda: self.status.phase != "loading", seconds)
-        return self.status
-
     @property
     def pid(self) -> int | None:
         return self._process.pid
