@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from ctypes import c_uint64
 from dataclasses import asdict
 from itertools import accumulate
 from multiprocessing import Pipe
@@ -26,6 +27,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
 from draftscope_app.engine import commands
+from draftscope_app.engine.beats import Beats
 from draftscope_app.engine.jobs import Asker, Command, EngineStatus, ExperimentJob, Message, Quit, Start, Update
 from draftscope_app.engine.process import EngineProcess, pause_after, uninterrupted
 from draftscope_app.engine.sessions import Visitor, Visitors
@@ -43,6 +45,8 @@ from tests.support.stand_ins import (
     never_comes_up,
     never_listens,
 )
+
+UNWATCHED = Beats(c_uint64())
 
 
 def test_a_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +196,7 @@ def test_a_step_waits_without_burning_a_cycle(pair: DecodingEngine, monkeypatch:
     """After the round that was paid for it sleeps until it hears a command, or half a minute."""
     monkeypatch.setattr("draftscope.api.load", lambda **_: pair)
     line = Line(Start(paid := job(tokens=60, steps=1)))
-    main(line, LoadSettings())  # type: ignore[arg-type]
+    main(line, LoadSettings(), UNWATCHED)  # type: ignore[arg-type]
     ((patience, last),) = line.waits
     assert patience == 30.0 and isinstance(last, Update) and (last.id, last.state) == (paid.id, "stepping")
     events = [json.loads(message.line) for message in line.said if isinstance(message, Update) and message.line]
@@ -213,8 +217,8 @@ def test_a_command_of_an_experiment_ends_with_the_engine(pair: DecodingEngine, m
     monkeypatch.setattr("draftscope.api.load", lambda **_: pair)
     monkeypatch.setattr(commands, "arguments", lambda *_: [sys.executable, "-S", "-c", "import time; time.sleep(60)"])
     monkeypatch.setattr(subprocess, "Popen", lambda *args, **how: started.append(begin(*args, **how)) or started[-1])
-    main(Ends(Start(ExperimentJob(id="r", name="Batch"))), LoadSettings())  # type: ignore[arg-type]
-    assert started[0].returncode == -9
+    main(Ends(Start(ExperimentJob(id="r", name="Batch"))), LoadSettings(), UNWATCHED)  # type: ignore[arg-type]
+    assert [one.returncode for one in started] == [-9, -9]
 
 
 def test_a_refusal_is_one_sentence_and_the_next_run_goes(engine: EngineProcess) -> None:
@@ -370,7 +374,7 @@ def loading(load: LoadSettings) -> list[Message]:
     """What the engine process says while it loads, in this process."""
     page, engine = Pipe()
     page.send(Quit())
-    main(engine, load)
+    main(engine, load, UNWATCHED)
     return [page.recv() for _ in iter(page.poll, False)]
 
 
