@@ -25,6 +25,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope_app.classroom.deck import Deck
 from draftscope_app.classroom.rooms import Rooms
 from draftscope_app.classroom.routes import Classroom
+from draftscope_app.classroom.verifier import EngineVerifier
 from draftscope_app.engine import log, select
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment
@@ -32,7 +33,6 @@ from draftscope_app.engine.opening import is_chat
 from draftscope_app.engine.process import uninterrupted
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.serve import bodies, errors, health, heartbeats, hosts
-from draftscope_app.serve.drafts import EngineVerifier
 from draftscope_app.serve.network import EVERYWHERE, local_address, network_address
 from draftscope_app.serve.uploads import BoundedUploads, Uploads
 
