@@ -16,6 +16,7 @@ from draftscope.models import head_kinds
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
+from draftscope_app.engine.opening import chats
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
@@ -80,7 +81,7 @@ def _print(head: str, kind: str, defects: Sequence[Defect], tau: float | None, l
 def _tokens_a_round(engine: DecodingEngine, kind: str) -> float:
     from draftscope.base.prompts import shipped
 
-    chat = bool(getattr(engine.tokenizer, "chat_template", None))
+    chat = chats(engine)
     texts = [*shipped(chat), *shipped(not chat)][:PROMPTS]
     drafts = accepted = 0
     for defect in texts:
