@@ -53,6 +53,7 @@ _LOADING: Mapping[str, tuple[str, str]] = {  # field -> metavar, help
     "allow_pickle": ("", "read weights from pickle files, which can run code"),
 }
 _FLAGS = {"heads": "head"}  # field -> option, where the names differ
+OF_DRAFTS = ("draft", "head", "draft_revision", "emulate", "graphs")  # no use to who asks for a target alone
 _WHERE_FROM = ("revision", "draft_revision", "device_map", "trust_remote_code", "allow_pickle")
 
 

@@ -18,7 +18,6 @@ from draftscope_app.cli.fields import Given, options_of, takes
 if TYPE_CHECKING:
     from draftscope.servers.audit.audit import AuditReport
 
-DRAFTS = ("draft", "head", "draft_revision", "emulate", "graphs")  # options of loading that an audit has no use for
 TARGET = "the weights that the server should run: hub id, folder, GGUF file, or a known name; without it give --plain"
 INSIDE = "test every decision that draftscope-vllm recorded in the server; needs no weights"
 POSITIONS = ("token", "samples", "log p - E log p, nats", "standard error", "z")
@@ -34,7 +33,9 @@ def _file(about: str) -> Any:
 
 
 @takes(
-    given=options_of(Options.model_fields), sampling=SAMPLING, loading=options.model_options(DRAFTS, {"target": TARGET})
+    given=options_of(Options.model_fields),
+    sampling=SAMPLING,
+    loading=options.model_options(options.OF_DRAFTS, {"target": TARGET}),
 )
 def audit(
     url: Annotated[str, typer.Argument(metavar="URL", help="the server, such as http://127.0.0.1:8000")],

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 PROMPTS, TOKENS, GAMMA = 20, 32, 4  # of the quick look at acceptance
 LEAST = 1.1  # tokens a round; below, hardly a draft is accepted: the head drafts at random
 PUBLISHED = (1.3, 5.0)  # tokens a round of published heads at 4 drafts, where its folder says nothing
-WITHOUT = ("draft", "head", "draft_revision", "emulate", "graphs")
 
 
-@takes(loading=options.model_options(WITHOUT, {"target": "the model that the head drafts for"}))
+@takes(loading=options.model_options(options.OF_DRAFTS, {"target": "the model that the head drafts for"}))
 def inspect(
     head: Annotated[str, typer.Argument(metavar="HEAD", help="folder or hub id of a head, or KIND:MODEL")],
     loading: Given,

@@ -63,9 +63,9 @@ def hardware_form() -> HardwareForm:
     ) as card:
         with gr.Row():
             widgets = fields()
-        html = gr.HTML(apply_default_css=False, elem_id="ds-hardware-answer", js_on_load=None)
+        html = notes.html(name="ds-hardware-answer")
         plot = gr.Plot(show_label=False, visible=False)
-        gr.HTML(value=notes.muted(VALIDATED), apply_default_css=False, js_on_load=None)
+        notes.html(notes.muted(VALIDATED))
     return HardwareForm(card, widgets, html, plot)
 
 
