@@ -141,7 +141,7 @@ def test_another_pair_takes_the_place_of_the_first(engine: EngineProcess, others
     assert (status.phase, status.refused) == ("ready", "")
     assert status.sentence.startswith("big (3 × 32) + small (1 × 32), loaded in ")
     assert decoding(engine) == {"big", "small"}
-    os.kill(engine.pid or 0, 9)  # a process that takes its place loads what was there last
+    os.kill(engine._process.pid or 0, 9)  # a process that takes its place loads what was there last
     deadline = time.monotonic() + PATIENCE_S
     while "ended unexpectedly" not in engine.status.sentence and time.monotonic() < deadline:
         time.sleep(0.01)

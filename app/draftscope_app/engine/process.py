@@ -118,10 +118,6 @@ class EngineProcess:
         with self._lock:
             self._commands.put(command)
 
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid
-
     def close(self) -> None:
         """Ends the process; runs that are left end with one sentence."""
         with self._lock:  # not while a crashed process is being replaced

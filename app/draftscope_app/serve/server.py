@@ -16,6 +16,7 @@ import webbrowser
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from starlette.middleware import Middleware
@@ -142,9 +143,9 @@ async def _launch(
         inbrowser=open_browser, quiet=True, show_error=False, ssr_mode=False, pwa=False,
         theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
         head=page.head(network_address(host, port), chat),
-        max_file_size=f"{environment.max_upload_mb}mb", mcp_server=select.speaks_mcp(), prevent_thread_lock=True,
+        max_file_size=f"{environment.max_upload_mb}mb", mcp_server=find_spec("mcp") is not None,
         app_kwargs={"routes": routes, "middleware": guards},
-        state_session_capacity=SESSIONS, enable_monitoring=False,
+        state_session_capacity=SESSIONS, enable_monitoring=False, prevent_thread_lock=True,
     )  # fmt: skip
     return demo
 
