@@ -16,7 +16,7 @@ from draftscope.forecast.tables import read_table
 from draftscope_app.page import notes
 from draftscope_app.page.shared import PRIVATE
 from draftscope_app.reports.forecast_answer import AXES, LOAD, draw_curve, sentences, verdict
-from draftscope_app.reports.traffic_answer import HOW, traffic_sentences
+from draftscope_app.reports.traffic_answer import traffic_sentences
 
 MAX_CARDS, MAX_TOKENS, MAX_REQUESTS = 64, 10_000_000, 4096
 VALIDATED = (
@@ -116,7 +116,7 @@ def read(values: dict[str, Any]) -> tuple[Scenario, float]:
 def _cards_for(scenario: Scenario, per_second: float) -> list[str]:
     """The cards for a traffic of these requests."""
     scenario = replace(scenario, answer=scenario.answer or USUAL_ANSWER)
-    return [*traffic_sentences(scenario, cards_needed(scenario, per_second)), HOW]
+    return traffic_sentences(scenario, cards_needed(scenario, per_second))
 
 
 def answer(scenario: Scenario, result: Forecast, price: float, more: Sequence[str] = ()) -> str:
