@@ -18,14 +18,14 @@ from draftscope_app.engine import select
 from draftscope_app.engine.config import Environment
 from draftscope_app.engine.process import EngineProcess
 from draftscope_app.serve.server import Served, serve
-from tests.support.runs import PATIENCE_S
+from tests.support.runs import wait_loaded
 from tests.support.stand_ins import does_nothing
 
 
 @pytest.fixture(scope="session")
 def engine(pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
     process = EngineProcess(LoadSettings(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1))
-    status = process.wait_ready(PATIENCE_S)
+    status = wait_loaded(process)
     assert status.phase == "ready", status
     yield process
     process.close()
@@ -51,7 +51,7 @@ def idle_server(folder: Path) -> Iterator[Served]:
         free.close()
         one = serve("127.0.0.1", port, block=False, environment=Environment.read({"DRAFTSCOPE_LOG": "off"}))
         engine: Any = one.admission.engine
-        assert engine.wait_ready(PATIENCE_S).phase == "ready"
+        assert wait_loaded(engine).phase == "ready"
         yield one
         one.close()
 

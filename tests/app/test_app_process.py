@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from ctypes import c_uint64
 from dataclasses import asdict
 from itertools import accumulate
 from multiprocessing import Pipe
@@ -26,6 +27,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
 from draftscope_app.engine import commands
+from draftscope_app.engine.beats import Beats
 from draftscope_app.engine.jobs import Asker, Command, EngineStatus, ExperimentJob, Message, Quit, Start, Update
 from draftscope_app.engine.process import EngineProcess, pause_after, uninterrupted
 from draftscope_app.engine.sessions import Visitor, Visitors
@@ -33,7 +35,7 @@ from draftscope_app.engine.worker import IN_TURNS, main
 from draftscope_app.page.runs import own_models
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.serve.server import serve
-from tests.support.runs import PATIENCE_S, Seen, job
+from tests.support.runs import PATIENCE_S, Seen, job, wait_loaded
 from tests.support.stand_ins import (
     cannot_load,
     comes_up_the_sixth_time,
@@ -43,6 +45,8 @@ from tests.support.stand_ins import (
     never_comes_up,
     never_listens,
 )
+
+UNWATCHED = Beats(c_uint64())
 
 
 def test_a_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +196,7 @@ def test_a_step_waits_without_burning_a_cycle(pair: DecodingEngine, monkeypatch:
     """After the round that was paid for it sleeps until it hears a command, or half a minute."""
     monkeypatch.setattr("draftscope.api.load", lambda **_: pair)
     line = Line(Start(paid := job(tokens=60, steps=1)))
-    main(line, LoadSettings())  # type: ignore[arg-type]
+    main(line, LoadSettings(), UNWATCHED)  # type: ignore[arg-type]
     ((patience, last),) = line.waits
     assert patience == 30.0 and isinstance(last, Update) and (last.id, last.state) == (paid.id, "stepping")
     events = [json.loads(message.line) for message in line.said if isinstance(message, Update) and message.line]
@@ -213,8 +217,8 @@ def test_a_command_of_an_experiment_ends_with_the_engine(pair: DecodingEngine, m
     monkeypatch.setattr("draftscope.api.load", lambda **_: pair)
     monkeypatch.setattr(commands, "arguments", lambda *_: [sys.executable, "-S", "-c", "import time; time.sleep(60)"])
     monkeypatch.setattr(subprocess, "Popen", lambda *args, **how: started.append(begin(*args, **how)) or started[-1])
-    main(Ends(Start(ExperimentJob(id="r", name="Batch"))), LoadSettings())  # type: ignore[arg-type]
-    assert started[0].returncode == -9
+    main(Ends(Start(ExperimentJob(id="r", name="Batch"))), LoadSettings(), UNWATCHED)  # type: ignore[arg-type]
+    assert [one.returncode for one in started] == [-9, -9]
 
 
 def test_a_refusal_is_one_sentence_and_the_next_run_goes(engine: EngineProcess) -> None:
@@ -265,7 +269,7 @@ def test_the_stream_numbers_its_deltas_and_loses_nothing(engine: EngineProcess) 
 
 def test_a_busy_engine_process_makes_nobody_wait() -> None:
     process = EngineProcess(LoadSettings(), target=never_listens)
-    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    assert wait_loaded(process).phase == "ready"
     larger_than_a_pipe = job(prompt="x" * 2**22)
 
     def ask() -> None:
@@ -300,12 +304,12 @@ def test_a_signal_that_a_librarys_thread_receives_waits_until_a_process_has_been
 
 def test_a_crash_is_one_sentence_and_a_restart() -> None:
     process = EngineProcess(LoadSettings(), target=dies_on_the_first_run)
-    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    assert wait_loaded(process).phase == "ready"
     seen = Seen(process.run(job())).done()
     assert seen.sentences == [
         "The engine process ended unexpectedly (exit code 7) and is being restarted; run again in a moment."
     ]
-    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    assert wait_loaded(process).phase == "ready"
     assert "exit code 7" in Seen(process.run(job())).done().sentences[0]
     process.close()
 
@@ -338,7 +342,7 @@ def test_a_process_comes_back_however_often_it_ended(tmp_path: Path, monkeypatch
 def test_a_process_that_ends_while_it_loads_other_models_has_not_loaded_them() -> None:
     """The page said: The models are loaded; press Run."""
     process = EngineProcess(LoadSettings(), target=dies_while_it_loads_others)
-    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    assert wait_loaded(process).phase == "ready"
 
     async def told() -> EngineStatus:
         *_, last = [status async for status in own_models.changes(process, LoadSettings("other"))]
@@ -360,7 +364,7 @@ def test_runs_that_the_end_of_the_server_cuts_off_say_so() -> None:
 
 def test_models_that_cannot_be_loaded_are_one_sentence() -> None:
     process = EngineProcess(LoadSettings("nothing"), target=cannot_load)
-    status = process.wait_ready(PATIENCE_S)
+    status = wait_loaded(process)
     assert (status.phase, status.sentence) == ("failed", "'nothing' cannot be loaded.")
     assert Seen(process.run(job())).done().sentences == [status.sentence]
     process.close()
@@ -370,7 +374,7 @@ def loading(load: LoadSettings) -> list[Message]:
     """What the engine process says while it loads, in this process."""
     page, engine = Pipe()
     page.send(Quit())
-    main(engine, load)
+    main(engine, load, UNWATCHED)
     return [page.recv() for _ in iter(page.poll, False)]
 
 

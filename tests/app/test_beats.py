@@ -24,7 +24,7 @@ from draftscope_app.engine.process import SILENT, EngineProcess
 from draftscope_app.engine.sessions import Visitor
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.serve import health
-from tests.support.runs import PATIENCE_S, Seen, job
+from tests.support.runs import PATIENCE_S, Seen, job, wait_loaded
 from tests.support.stand_ins import is_caught_in_a_call
 
 
@@ -127,8 +127,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_stopped_process_is_not_ready_and_says_so_until_it_goes_on(quick: None, engine: EngineProcess) -> None:
     """It stayed ready for the 20 s for which it was stopped, and visitors saw nothing."""
-    assert ready(engine)[0] == 200 and engine.pid is not None
-    os.kill(engine.pid, signal.SIGSTOP)
+    assert ready(engine)[0] == 200 and engine._process.pid is not None
+    os.kill(engine._process.pid, signal.SIGSTOP)
     try:
         seen = Seen(engine.run(job()))
         engine.changed.wait_until(lambda: bool(engine.silent), PATIENCE_S)
@@ -138,7 +138,7 @@ def test_a_stopped_process_is_not_ready_and_says_so_until_it_goes_on(quick: None
         late = Seen(engine.run(job()))
         assert late.notes == seen.until(lambda s: bool(s.notes)).notes == [engine.silent]
     finally:
-        os.kill(engine.pid, signal.SIGCONT)
+        os.kill(engine._process.pid, signal.SIGCONT)
     assert not {*seen.done().sentences, *late.done().sentences} and seen.ends and late.ends
     assert seen.notes[-1] == ""  # the sentence goes from the page
     engine.changed.wait_until(lambda: not engine.silent, PATIENCE_S)
@@ -148,18 +148,18 @@ def test_a_stopped_process_is_not_ready_and_says_so_until_it_goes_on(quick: None
 @pytest.fixture
 def caught() -> Iterator[EngineProcess]:
     process = EngineProcess(LoadSettings(), is_caught_in_a_call, silent_s=3.0)
-    assert process.wait_ready(PATIENCE_S).phase == "ready"
+    assert wait_loaded(process).phase == "ready"
     yield process
     process.close()
 
 
 def test_a_call_that_never_ends_is_ended_and_visitors_can_run_again(quick: None, caught: EngineProcess) -> None:
     """It went on for ever: nobody could run until the server was started again."""
-    first = caught.pid
+    first = caught._process.pid
     run = Seen(caught.run(job())).done()
     assert run.notes == [f"{SILENT} It is ended and started again after 3 s."]
     assert run.sentences == ["The engine process did not answer for 3 s and is being restarted; run again in a moment."]
-    assert caught.wait_ready(PATIENCE_S).phase == "ready" and caught.pid != first
+    assert wait_loaded(caught).phase == "ready" and caught._process.pid != first
     assert not caught.silent and ready(caught)[0] == 200
     assert Seen(caught.run(job())).until(lambda s: "running" in s.states).states == ["running"]
 

@@ -332,7 +332,14 @@ def test_a_full_disk_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, 
 def test_a_class_prints_where_its_projector_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no browser opens it, nobody knew."""
     url = "http://127.0.0.1:7860"
-    monkeypatch.setattr(server, "_served", lambda *_: SimpleNamespace(url=url, wait=lambda _: None))
+
+    async def launched(*_: Any) -> None: ...
+
+    monkeypatch.setenv("GRADIO_TEMP_DIR", "nowhere")
+    monkeypatch.setattr(server, "_launch", launched)
+    monkeypatch.setattr(server, "refuse_taken", lambda *_: None)
+    monkeypatch.setattr(server.select, "engine", lambda *_: None)
+    monkeypatch.setattr(server, "Served", lambda *_: SimpleNamespace(url=url, wait=lambda _: None))
     assert f"projector is at {url}/class" in cli("class", "--no-browser").out
     assert "/class" not in cli("serve", "--no-browser").out
 

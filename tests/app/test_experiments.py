@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
+import psutil
 import pytest
 
 from draftscope.base.assets import assets
@@ -282,7 +283,27 @@ def test_whoever_closes_a_command_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_p
     running = commands.running("draftscope bench", tmp_path, 60)
     next(running)
     running.close()
-    assert started[0].returncode == -9
+    assert [one.returncode for one in started] == [-9, -9]
+
+
+PARENT = f"""
+import pathlib, sys
+from draftscope_app.engine import commands
+commands.arguments = lambda *_: [sys.executable, "-S", "-c", "{WAITS}"]
+running = commands.running("draftscope bench", pathlib.Path(), 60)
+next(running)
+print("It runs.", flush=True)
+{WAITS}
+"""
+
+
+def test_a_command_ends_with_its_parent_however_that_ends() -> None:
+    """It went on to its end when the engine process was killed."""
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None and parent.stdout.readline()
+        started = psutil.Process(parent.pid).children(recursive=True)
+        parent.kill()
+    assert started and not psutil.wait_procs(started, timeout=30)[1]
 
 
 def test_what_advise_prints_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

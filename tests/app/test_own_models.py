@@ -23,7 +23,7 @@ from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import page
 from draftscope_app.page.runs import own_models
 from tests.conftest import byte_tokenizer, random_llama
-from tests.support.runs import PATIENCE_S, Seen, job
+from tests.support.runs import PATIENCE_S, Seen, job, wait_loaded
 
 
 @pytest.fixture(scope="module")
@@ -56,20 +56,20 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def engine(engine: EngineProcess, pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
     """With the pair, before and after a test that loads other models."""
-    status = engine.wait_ready(PATIENCE_S)
+    status = wait_loaded(engine)
     assert status.phase == "ready" and status.sentence.startswith("target ")
     yield engine
     target, draft = map(str, pair_folders)
     if (engine.load.target, engine.load.draft) != (target, draft):
-        engine.wait_ready(PATIENCE_S)
+        wait_loaded(engine)
         engine.change(own_models.wanted(engine.load, target, draft, ""))
-        assert engine.wait_ready(PATIENCE_S).phase == "ready"
+        assert wait_loaded(engine).phase == "ready"
 
 
 def changed(engine: EngineProcess, folder: Path, target: str, draft: str = "") -> EngineStatus:
     named = [str(folder / name) if name else "" for name in (target, draft)]
     engine.change(own_models.wanted(engine.load, *named, ""))
-    return engine.wait_ready(PATIENCE_S)
+    return wait_loaded(engine)
 
 
 def decoding(engine: EngineProcess) -> set[str]:
@@ -141,11 +141,11 @@ def test_another_pair_takes_the_place_of_the_first(engine: EngineProcess, others
     assert (status.phase, status.refused) == ("ready", "")
     assert status.sentence.startswith("big (3 × 32) + small (1 × 32), loaded in ")
     assert decoding(engine) == {"big", "small"}
-    os.kill(engine.pid or 0, 9)  # a process that takes its place loads what was there last
+    os.kill(engine._process.pid or 0, 9)  # a process that takes its place loads what was there last
     deadline = time.monotonic() + PATIENCE_S
     while "ended unexpectedly" not in engine.status.sentence and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert engine.wait_ready(PATIENCE_S).sentence.startswith("big ")
+    assert wait_loaded(engine).sentence.startswith("big ")
 
 
 def test_a_target_alone_has_no_draft_model(engine: EngineProcess, others: Path) -> None:
@@ -179,7 +179,7 @@ def test_no_page_loads_a_pickle_even_where_the_server_was_started_with_one(engin
     """The engine has models of the command line, which may name pickles; then a page asks for some."""
     started = replace(engine.load, target=str(others / "pickled"), draft=str(others / "small"), allow_pickle=True)
     engine.change(started)
-    assert engine.wait_ready(PATIENCE_S).phase == "ready" and engine.load == started
+    assert wait_loaded(engine).phase == "ready" and engine.load == started
     assert "pickled" in changed(engine, others, "pickled").refused
     assert decoding(engine) == {"pickled", "small"}
 
@@ -193,7 +193,7 @@ def test_nothing_is_loaded_while_somebody_decodes(engine: EngineProcess, others:
     engine.change(own_models.wanted(engine.load, str(others / "big"), "", ""))
     with pytest.raises(DraftscopeError, match="being loaded already"):
         changed(engine, others, "small")
-    assert engine.wait_ready(PATIENCE_S).sentence.startswith("big ")
+    assert wait_loaded(engine).sentence.startswith("big ")
 
 
 def test_a_run_of_other_models_is_no_live_run_any_more() -> None:

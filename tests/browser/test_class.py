@@ -92,6 +92,18 @@ def test_a_class_predicts_and_sees_what_happened(open_page: Any) -> None:
     phones[1].get_by_role("heading", name="You were right 1 of 1 times.").wait_for()
 
 
+def test_a_key_before_the_first_state_of_a_room_does_nothing(open_page: Any) -> None:
+    """It threw. A press that the presenter makes blindly must not start the class either."""
+    projector, held = open_page("/class", 1440, 900, "light"), []
+    projector.route("**/events", lambda route: held.append(route))
+    with projector.expect_request("**/events"):
+        projector.get_by_role("button", name="Open a room").click()
+    for key in ("PageDown", "PageUp"):  # a space would press the button again
+        projector.keyboard.press(key)
+    held[0].continue_()
+    projector.locator(".lobby .code").wait_for()
+
+
 @pytest.mark.slow
 def test_a_phone_without_a_code_is_asked_for_it_and_hints_come_one_by_one(open_page: Any, class_url: str) -> None:
     phone = open_page("/join?QQQQ", 390, 844, "light", url=class_url)  # of no room, which takes a second to say

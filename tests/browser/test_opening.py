@@ -122,14 +122,27 @@ def test_a_recorded_run_shows_the_end_of_its_text(page: Alone) -> None:
         assert last
 
 
+SHOWN = """e => e.lanes.map(({ pane, spans }) => { const a = pane.getBoundingClientRect();
+    return spans.filter((s) => { const b = s.getBoundingClientRect();
+        return b.height && b.top >= a.top - 2 && b.bottom <= a.bottom + 2; }).length; })"""
+
+
 def test_a_scene_of_the_race_shows_text_of_the_run(page: Alone) -> None:
     page.ask("e => e.scenes.to(1)")
     page.painted()
-    shown = page.ask("""e => e.lanes.map(({ pane, spans }) => { const a = pane.getBoundingClientRect();
-        return spans.filter((s) => { const b = s.getBoundingClientRect();
-            return b.top >= a.top - 2 && b.bottom <= a.bottom + 2; }).length; })""")
+    shown = page.ask(SHOWN)
     page.ask("e => e.scenes.to(0)")
     assert min(shown) > 10
+
+
+def test_the_line_of_plain_decoding_is_full_in_indented_text(page: Alone) -> None:
+    """It held four tokens, the last of indented JSON."""
+    page.ask("e => { e.transport.seek(0.4 * e.transport.now); e.request(); }")
+    page.painted()
+    shown = page.ask(SHOWN)
+    page.ask("e => e.transport.toEnd()")
+    page.painted()
+    assert shown[0] > 20
 
 
 def test_stages_and_a_hidden_result_leave_lanes_and_headline_in_place(page: Alone) -> None:

@@ -40,6 +40,7 @@ from tests.programs.attacks.visitor import Visitor
 from tests.support.alone import Alone
 from tests.support.browsers import CHROMIUM, FLAGS
 from tests.support.framed import free_port
+from tests.support.runs import wait_loaded
 from tests.support.visit import Visit, visitor
 
 TREE = (6, 3, 1, 1)  # 6 + 18 + 18 + 18 = 60 nodes
@@ -157,7 +158,7 @@ def quiet_server() -> Served:
     """The page on the embedded pair, its engine on one thread, with nothing to do yet."""
     served = serve("127.0.0.1", free_port(), LoadSettings(threads=1), block=False)
     engine: Any = served.admission.engine
-    engine.wait_ready(180)
+    wait_loaded(engine)
     return served
 
 

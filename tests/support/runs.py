@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from draftscope.drafters.settings import Settings
-from draftscope_app.engine.answers import Answer
-from draftscope_app.engine.jobs import RunJob, Update, new_id
+from draftscope_app.engine.answers import Answer, Engine
+from draftscope_app.engine.jobs import EngineStatus, RunJob, Update, new_id
 
 PATIENCE_S = 120.0
 
@@ -27,6 +27,12 @@ def job(
         "speculative": Settings.of(**common | {"drafter": "draft", "gamma": 3} | settings),
     }
     return RunJob(id=new_id(), prompt=prompt, lanes=lanes, steps=steps, solo_repeats=solo)
+
+
+def wait_loaded(engine: Engine) -> EngineStatus:
+    """Its status once its models are loaded or could not be."""
+    engine.changed.wait_until(lambda: engine.status.phase != "loading", PATIENCE_S)
+    return engine.status
 
 
 class Seen:

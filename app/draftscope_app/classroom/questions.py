@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -120,7 +121,7 @@ def _survive(spec: Spec, lane: Lane) -> Iterator[Maker]:
     for number, round_ in lane.drafted():
         kept, of = round_.accepted, len(round_.nodes)
         if kept == of if spec.whole else 0 < kept < of:
-            yield lambda n=number, r=round_: _survival(spec, lane, n, r)  # type: ignore[misc]
+            yield partial(_survival, spec, lane, number, round_)
 
 
 def _survival(spec: Spec, lane: Lane, number: int, round_: Round) -> Question:
@@ -143,16 +144,21 @@ def _survival(spec: Spec, lane: Lane, number: int, round_: Round) -> Question:
 def _refuse(spec: Spec, lane: Lane) -> Iterator[Maker]:
     for number, round_ in lane.drafted():
         if 0 < round_.accepted < len(round_.nodes):
-            yield lambda n=number, r=round_: Question(  # type: ignore[misc]
-                lesson=spec.lesson,
-                ask="Which guess does the target refuse?",
-                context=lane.context(n),
-                options=(*(readable(node.raw) for node in r.nodes), "none of them"),
-                truth=r.accepted,
-                said=f"It kept {r.accepted} and refused {readable(r.nodes[r.accepted].raw)}, for which it wrote "
-                f"{readable(r.last.raw)}. What was guessed after a refused token is never judged.",
-                guesses=guesses_of(r),
-            )
+            yield partial(_refusal, spec, lane, number, round_)
+
+
+def _refusal(spec: Spec, lane: Lane, number: int, round_: Round) -> Question:
+    kept, guesses = round_.accepted, [readable(node.raw) for node in round_.nodes]
+    return Question(
+        lesson=spec.lesson,
+        ask="Which guess does the target refuse?",
+        context=lane.context(number),
+        options=(*guesses, "none of them"),
+        truth=kept,
+        said=f"It kept {kept} and refused {guesses[kept]}, for which it wrote {readable(round_.last.raw)}. What was "
+        "guessed after a refused token is never judged.",
+        guesses=guesses_of(round_),
+    )
 
 
 def _kept(spec: Spec, lane: Lane) -> Iterator[Maker]:
@@ -163,7 +169,7 @@ def _kept(spec: Spec, lane: Lane) -> Iterator[Maker]:
                 continue
             if 0.1 < judged.threshold < 0.95:
                 before = "".join(raw.raw for raw in round_.nodes[: node.depth - 1])
-                yield lambda n=number, r=round_, j=judged, b=before, t=node.raw: _verdict(spec, lane, n, r, j, b, t)  # type: ignore[misc]
+                yield partial(_verdict, spec, lane, number, round_, judged, before, node.raw)
 
 
 def _verdict(spec: Spec, lane: Lane, number: int, round_: Round, judged: Verified, before: str, raw: str) -> Question:
@@ -200,7 +206,7 @@ def _gap(spec: Spec, lane: Lane) -> Iterator[Maker]:
         lesson=spec.lesson,
         ask="Tokens arrive in bursts. Which of these bursts does a reader wait for longest?",
         context=lane.context(places[-1]),
-        options=tuple(f"{readable(''.join(lane.arrivals[n].emitted_raw))}" for n in places),
+        options=tuple(readable("".join(lane.arrivals[n].emitted_raw)) for n in places),
         truth=places.index(longest),
         said=f"The waits were {', '.join(ms)}. The median of all {len(took)} is {statistics.median(took):.0f} ms.",
     )

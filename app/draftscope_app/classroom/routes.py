@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import segno
 from pydantic import BaseModel, ValidationError
@@ -20,14 +20,13 @@ from starlette.routing import Route
 
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
-from draftscope.drafters.settings import Settings
-from draftscope.trace.events import AnyEvent
 from draftscope.trace.html import css_variables, palette, root_colours
 from draftscope_app.classroom.deck import Deck, as_json, check_question, shipped
 from draftscope_app.classroom.lessons import LessonStep, recorded
 from draftscope_app.classroom.questions import Question
 from draftscope_app.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
 from draftscope_app.classroom.streams import PHONE_S, PRESENTER_S, Bell, follow
+from draftscope_app.classroom.verifier import EngineVerifier
 
 FOLDER = assets() / "instrument" / "classroom"
 KEY = "x-class-key"
@@ -49,25 +48,12 @@ Handler = Callable[[Request], Awaitable[Response]]
 Read = TypeVar("Read", bound=BaseModel)
 
 
-class Verifier(Protocol):
-    """What verifies the drafts of a class."""
-
-    async def decode(self, prompt: str, settings: Settings, tokens: tuple[int, ...]) -> list[AnyEvent]:
-        """The events of a run that goes on after `tokens`. Raises `DraftscopeError` where it cannot be decoded now."""
-
-    def head(self) -> tuple[str, str]:
-        """Name and title of the drafter that competes with the class; empty without one."""
-
-    def prompt(self) -> str:
-        """What a class writes a text for: a question for a chat model, else the beginning of a text."""
-
-
 class Classroom:
     """The rooms of this server, behind routes. `network` is its address for other machines, empty without one. With a
     `verifier` a class may draft."""
 
     def __init__(
-        self, rooms: Rooms, network: str = "", deck: Deck | None = None, verifier: Verifier | None = None
+        self, rooms: Rooms, network: str = "", deck: Deck | None = None, verifier: EngineVerifier | None = None
     ) -> None:
         self._rooms, self._network, self._deck, self._verifier = rooms, network, deck, verifier
         self._bells: defaultdict[str, Bell] = defaultdict(Bell)

@@ -2,7 +2,7 @@
 
 A command that wants such options names a parameter for them:
 
-    @takes(chosen=options_of(known_settings(), panel))
+    @takes(chosen=options_of(Options.model_fields))
     def decode(prompt: ..., chosen: Given) -> int:
 
 `chosen` then holds the options that were given on the command line, by field. Ranges and choices are checked by the
@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from enum import Enum
 from functools import wraps
 from types import NoneType, UnionType
@@ -34,28 +35,33 @@ Options = TypeVar("Options", bound=BaseModel)
 UNBOUNDED = 1e9  # a limit beyond this is of the machine, and the help does not mention it
 
 
-def options_of(
-    fields: Mapping[str, FieldInfo],
-    panel: Callable[[str], str | None] = lambda _: None,
-    metavars: Mapping[str, str] = {},
-    by_commas: frozenset[str] = frozenset(),
-) -> list[inspect.Parameter]:
+def options_of(fields: Mapping[str, FieldInfo], by_commas: frozenset[str] = frozenset()) -> list[inspect.Parameter]:
     """One keyword parameter for each field, as Typer reads it; each is None where it was not given.
 
     A bool becomes a switch. A tuple of texts becomes an option that may be repeated; other tuples, and the fields in
-    `by_commas`, take one list with commas. `panel` gives the heading in the help, `metavars` the word behind an
-    option where its type says too little; fields that `option` made have their own.
+    `by_commas`, take one list with commas.
     """
-    return [
-        _option(name, field, panel(name) or _extra(field, "panel"), metavars.get(name) or _extra(field, "metavar"),
-                name in by_commas)
-        for name, field in fields.items()
-    ]  # fmt: skip
+    return [_option(name, field, name in by_commas) for name, field in fields.items()]
 
 
 def option(about: str, default: Any = ..., panel: str | None = None, metavar: str | None = None, **limits: Any) -> Any:
-    """A field of a command's options, for `options_of`: without a default it must be given."""
+    """A field of a command's options, for `options_of`: without a default it must be given. `panel` is the heading in
+    the help, `metavar` the word behind the option where its type says too little."""
     return Field(default, description=about, json_schema_extra={"panel": panel, "metavar": metavar}, **limits)
+
+
+def typed(kind: Any, made: FieldInfo) -> FieldInfo:
+    """What `option` made, with the type that a field of a model would have."""
+    made.annotation = kind
+    return made
+
+
+def changed(field: FieldInfo, **values: Any) -> FieldInfo:
+    """The field with other attributes, such as its default."""
+    other = copy(field)
+    for name, value in values.items():
+        setattr(other, name, value)
+    return other
 
 
 def read_options(model: type[Options], given: Given) -> Options:
@@ -129,10 +135,10 @@ def _extra(field: FieldInfo, name: str) -> str | None:
     return str(extra[name]) if isinstance(extra, dict) and extra.get(name) else None
 
 
-def _option(name: str, field: FieldInfo, panel: str | None, metavar: str | None, by_commas: bool) -> inspect.Parameter:
+def _option(name: str, field: FieldInfo, by_commas: bool) -> inspect.Parameter:
     kind, flag = _plain(field.annotation), f"--{name.rstrip('_').replace('_', '-')}"
     annotation: Any = str
-    more: dict[str, Any] = {"metavar": metavar or _metavar(kind)}
+    more: dict[str, Any] = {"metavar": _extra(field, "metavar") or _metavar(kind)}
     if kind is bool:
         annotation, more = bool, {}
         flag = f"{flag}/--no-{flag[2:]}" if field.default is True else flag
@@ -144,7 +150,8 @@ def _option(name: str, field: FieldInfo, panel: str | None, metavar: str | None,
         annotation, more["parser"] = kind, PARSERS[kind]
     elif choices := _choices(kind):
         more["autocompletion"] = lambda: choices
-    info = typer.Option(flag, help=_help(field, kind, by_commas), show_default=False, rich_help_panel=panel, **more)
+    more |= {"help": _help(field, kind, by_commas), "rich_help_panel": _extra(field, "panel")}
+    info = typer.Option(flag, show_default=False, **more)
     default, kinds = (inspect.Parameter.empty, annotation) if field.is_required() else (None, annotation | None)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kinds, info])
 

@@ -6,20 +6,18 @@ import inspect
 import os
 import sys
 from collections.abc import Collection, Mapping
-from copy import copy
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
-from pydantic.fields import FieldInfo
 
 from draftscope.base.load_settings import LoadSettings
 from draftscope.drafters.options import known_options
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.models.loading.known import same_name, usual_drafter
 from draftscope_app.cli import terminal
-from draftscope_app.cli.fields import Given, option, options_of
+from draftscope_app.cli.fields import Given, changed, option, options_of, typed
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
@@ -55,33 +53,19 @@ _LOADING: Mapping[str, tuple[str, str]] = {  # field -> metavar, help
     "allow_pickle": ("", "read weights from pickle files, which can run code"),
 }
 _FLAGS = {"heads": "head"}  # field -> option, where the names differ
+OF_DRAFTS = ("draft", "head", "draft_revision", "emulate", "graphs")  # no use to who asks for a target alone
 _WHERE_FROM = ("revision", "draft_revision", "device_map", "trust_remote_code", "allow_pickle")
-
-
-def _loading_fields() -> dict[str, FieldInfo]:
-    kinds, defaults = get_type_hints(LoadSettings), {field.name: field.default for field in fields(LoadSettings)}
-    return {
-        _FLAGS.get(name, name): FieldInfo(annotation=kinds[name], default=defaults[name], description=about)
-        for name, (_, about) in _LOADING.items()
-    }
 
 
 def model_options(without: Collection[str] = (), about: Mapping[str, str] = {}) -> list[inspect.Parameter]:
     """The options of loading, without those named in `without`; `about` is a command's own help for some of them."""
-    chosen = {name: field for name, field in _loading_fields().items() if name not in without}
-    return options_of(
-        {name: _changed(field, description=about.get(name, field.description)) for name, field in chosen.items()},
-        panel=lambda name: LOADING if name in _WHERE_FROM else MODELS,
-        metavars={_FLAGS.get(name, name): metavar for name, (metavar, _) in _LOADING.items()},
-    )
-
-
-def _changed(field: FieldInfo, **values: Any) -> FieldInfo:
-    """The field with other attributes, such as its default."""
-    changed = copy(field)
-    for name, value in values.items():
-        setattr(changed, name, value)
-    return changed
+    kinds, defaults = get_type_hints(LoadSettings), {field.name: field.default for field in fields(LoadSettings)}
+    chosen = {}
+    for name, (metavar, words) in _LOADING.items():
+        flag, panel = _FLAGS.get(name, name), LOADING if name in _WHERE_FROM else MODELS
+        if flag not in without:
+            chosen[flag] = typed(kinds[name], option(about.get(flag, words), defaults[name], panel, metavar))
+    return options_of(chosen)
 
 
 MODEL_OPTIONS = model_options()
@@ -146,8 +130,12 @@ def settings_options() -> list[inspect.Parameter]:
     A drafter's option with several values takes them separated by commas; a stop string may contain one.
     """
     known = known_settings()
-    named = {"drafter": _changed(known["drafter"], description=DRAFTERS, default=None)}
-    return options_of(known | named, _panel, _METAVARS, by_commas=frozenset(known_options()))
+    known["drafter"] = changed(known["drafter"], description=DRAFTERS, default=None)
+    shown = {
+        name: changed(field, json_schema_extra={"panel": _panel(name), "metavar": _METAVARS.get(name)})
+        for name, field in known.items()
+    }
+    return options_of(shown, by_commas=frozenset(known_options()))
 
 
 OF_SERVERS = ("temperature", "top_k", "top_p", "min_p", "seed", "stop")
@@ -155,10 +143,12 @@ OF_SERVERS = ("temperature", "top_k", "top_p", "min_p", "seed", "stop")
 
 def sampling_options(without: Collection[str] = (), **defaults: Any) -> list[inspect.Parameter]:
     """How a server is asked to sample. `defaults` are a command's own, where they differ from a run's."""
-    known = known_settings()
-    chosen = {name: known[name] for name in OF_SERVERS if name not in without}
-    changed = {name: _changed(chosen[name], default=value) for name, value in defaults.items()}
-    return options_of(chosen | changed, lambda _: SAMPLING)
+    known = {name: field for name, field in known_settings().items() if name in OF_SERVERS and name not in without}
+    shown = {
+        name: changed(field, default=defaults.get(name, field.default), json_schema_extra={"panel": SAMPLING})
+        for name, field in known.items()
+    }
+    return options_of(shown)
 
 
 def settings(given: Given, drafter: str | None = None) -> Settings:

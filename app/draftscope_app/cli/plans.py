@@ -7,18 +7,18 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_type_hints
-
-from pydantic.fields import FieldInfo
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from draftscope.base.errors import DraftscopeError, one_sentence
 from draftscope.base.prompts import Prompt, select, shipped
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope_app.cli import options, terminal
-from draftscope_app.cli.fields import Given, options_of
+from draftscope_app.cli.fields import Given, option, options_of, typed
+from draftscope_app.engine.opening import chats
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
+    from draftscope.measure.bench.report import BenchReport
     from draftscope.measure.bench.systems import System
     from draftscope.measure.regret import Chooser
     from draftscope.measure.regret_report import RegretReport
@@ -44,25 +44,15 @@ Prompts = Annotated[Path | None, options.make_option(OWN, "FILE.jsonl", MEASURED
 Out = Annotated[Path, options.make_option("folder for the files", "DIR", options.OUTPUT)]
 
 
-class Report(Protocol):
-    """A finished measurement."""
-
-    @property
-    def notes(self) -> Sequence[str]: ...
-
-    def as_json(self) -> str: ...
-
-
 def plan_options(default: BenchPlan, names: Sequence[str] = tuple(_OPTIONS)) -> list[inspect.Parameter]:
     """The named options, for `takes`; the help shows the defaults of this plan."""
     kinds = get_type_hints(BenchPlan)
     fields = {
-        name: FieldInfo(annotation=kinds[field], default=getattr(default, field), description=about)
-        for name, (field, _, about) in _OPTIONS.items()
+        name: typed(kinds[field], option(about, getattr(default, field), MEASURED, metavar))
+        for name, (field, metavar, about) in _OPTIONS.items()
         if name in names
     }
-    metavars = {name: metavar for name, (_, metavar, _) in _OPTIONS.items() if metavar}
-    return options_of(fields, lambda _: MEASURED, metavars, by_commas=frozenset(_OPTIONS))
+    return options_of(fields, by_commas=frozenset(_OPTIONS))
 
 
 def make_plan(given: Given, base: BenchPlan) -> BenchPlan:
@@ -78,8 +68,6 @@ def for_target(
 ) -> dict[str, list[Prompt]]:
     """`selected`, or the shipped questions of the same kinds where the target answers in a chat: a text to continue is
     no question. A file of prompts stays as it is."""
-    from draftscope_app.engine.opening import chats
-
     if prompts is not None or not chats(engine):
         return selected
     return select(shipped(chat=True), plan.kinds, plan.prompts_per_kind)
@@ -116,7 +104,7 @@ def measure_regret(
     return report
 
 
-def print_report(report: Report, markdown: str, json: bool) -> None:
+def print_report(report: BenchReport | RegretReport, markdown: str, json: bool) -> None:
     """The report's tables or, with `json`, its JSON on stdout; its notes on stderr."""
     for note in report.notes:
         terminal.print_note(" ".join(note.split()))

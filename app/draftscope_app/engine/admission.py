@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope_app.engine.answers import Answer, Engine, Log
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import NOBODY, AnyJob, Asker
+
+UNREADABLE = "The page sent a request that cannot be read; reload it and try again."
+
+
+class PageRequest(BaseModel):
+    """What the page sends beside its controls. Anybody can send any JSON in its place."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    @classmethod
+    def of(cls, sent: Any) -> Self:
+        """Raises `DraftscopeError` for anything else."""
+        try:
+            return cls.model_validate(sent)
+        except ValidationError:
+            raise DraftscopeError(UNREADABLE) from None
 
 
 class Admission:

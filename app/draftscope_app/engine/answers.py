@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.progress import Progress
+from draftscope.trace.events import EVENT, AnyEvent
 from draftscope_app.engine import log
 from draftscope_app.engine.jobs import NOBODY, AnyJob, Asker, Command, EngineStatus, State, Step, Stop, Update
 from draftscope_app.engine.notice import Notice
@@ -212,6 +213,17 @@ async def follow(engine: Engine, answer: Answer, start: int = 0, keep_s: float =
                 return
     finally:
         answer.end_reading(keep_s)
+
+
+async def whole(engine: Engine, answer: Answer) -> list[AnyEvent]:
+    """All events of a run once it is over. A caller who leaves ends it. Raises `DraftscopeError` for a refused one."""
+    async for _ in follow(engine, answer):
+        pass
+    if answer.refused:
+        raise DraftscopeError(str(answer.note))
+    if not answer.lines:
+        raise DraftscopeError("The run was stopped before it began; try again.")
+    return [EVENT.validate_json(line) for line in answer.lines]
 
 
 async def watch(changed: Notice, read: Callable[[], Read], patience_s: float | None = None) -> AsyncIterator[Read]:

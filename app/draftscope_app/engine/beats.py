@@ -12,7 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from ctypes import c_uint64
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from draftscope.models.counter import Pulse
 
 BEAT_S = 0.5
 ROW_S = 0.25  # of a forward: slower than any model that somebody waits for
@@ -21,33 +25,14 @@ QUIET_S = 5.0  # without a beat, after which the server is not ready
 SILENT_S = 60.0  # without a beat, after which the process is ended and started again
 
 
-class Number(Protocol):
-    """A `multiprocessing.RawValue`, or a stand-in."""
-
-    value: int
-
-
-class Worked(Protocol):
-    """The part of a model's pulse that is looked at."""
-
-    forwards: int
-    rows: int
-
-
-class Silent:
-    """A number that nobody looks at."""
-
-    value = 0
-
-
 class Beats:
     """The engine process's side. `number` is shared with the server."""
 
-    def __init__(self, number: Number, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, number: c_uint64, clock: Callable[[], float] = time.monotonic) -> None:
         self._number, self._clock = number, clock
         self._moves = 0  # of the main thread
         self._free = 0  # blocks of `unwatched` that are open
-        self._models: Sequence[Worked] = ()
+        self._models: Sequence[Pulse] = ()
         self._seen = (0, 0)
         self._until = 0.0  # a long forward may last
 
@@ -56,7 +41,7 @@ class Beats:
         self._number.value += 1
         threading.Thread(target=self._run, name="draftscope-beats", daemon=True).start()
 
-    def watch(self, models: Sequence[Worked]) -> None:
+    def watch(self, models: Sequence[Pulse]) -> None:
         """These models' forwards count as getting on."""
         self._models = models
 
@@ -92,7 +77,7 @@ class Beats:
 class Watch:
     """The server's side: for how long the number has stood still, in seconds."""
 
-    def __init__(self, number: Number, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, number: c_uint64, clock: Callable[[], float] = time.monotonic) -> None:
         self._number, self._clock = number, clock
         self._seen, self._looked = 0, clock()
         self.quiet_s = 0.0

@@ -3,10 +3,8 @@ measured by such commands."""
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -28,6 +26,8 @@ RUNNABLE = ("bench", "regret", "advise")  # commands whose files are read
 PATIENCE_S = 0.05  # how often it is looked whether a command has ended
 MAX_S = 600.0  # for all commands of an experiment
 SLOWER = 1.25  # times the expected duration: then it is said
+# Ends its group, with the servers that a benchmark starts, once its input does: a killed parent closes that, too.
+ENDER = ("sh", "-c", "read line; kill -KILL 0")
 ONE = Lock()  # held by the experiment that runs: two would disturb each other
 
 
@@ -77,7 +77,8 @@ def running(command: str, folder: Path, seconds: float) -> Steps[float, None]:
     """
     with TemporaryFile() as out, TemporaryFile() as errors:
         began = time.monotonic()
-        process = subprocess.Popen(arguments(command, folder), stdout=out, stderr=errors, start_new_session=True)
+        ender = subprocess.Popen(ENDER, stdin=subprocess.PIPE, process_group=0)
+        process = subprocess.Popen(arguments(command, folder), stdout=out, stderr=errors, process_group=ender.pid)
         try:
             while process.poll() is None:
                 spent = time.monotonic() - began
@@ -87,10 +88,8 @@ def running(command: str, folder: Path, seconds: float) -> Steps[float, None]:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(PATIENCE_S)
         finally:
-            if process.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)  # with the servers that a benchmark starts
-                process.wait()
+            ender.communicate()
+            process.wait()
         printed, said = (_read(file) for file in (out, errors))
     if why := reason(process.returncode, said):
         raise DraftscopeError(f"{command} gave no results: {why.rstrip('.')}.")

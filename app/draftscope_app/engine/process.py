@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from ctypes import c_uint64
 from dataclasses import replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -23,7 +24,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import worker
 from draftscope_app.engine.answers import Answer, Log, place_of
-from draftscope_app.engine.beats import LOOK_S, QUIET_S, SILENT_S, Beats, Number, Watch
+from draftscope_app.engine.beats import LOOK_S, QUIET_S, SILENT_S, Beats, Watch
 from draftscope_app.engine.jobs import (
     NOBODY,
     AnyJob,
@@ -117,15 +118,6 @@ class EngineProcess:
         with self._lock:
             self._commands.put(command)
 
-    def wait_ready(self, seconds: float) -> EngineStatus:
-        """For tests and scripts: blocks until the models are loaded or could not be."""
-        self.changed.wait_until(lambda: self.status.phase != "loading", seconds)
-        return self.status
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid
-
     def close(self) -> None:
         """Ends the process; runs that are left end with one sentence."""
         with self._lock:  # not while a crashed process is being replaced
@@ -145,7 +137,7 @@ class EngineProcess:
 
     def _spawn(self) -> None:
         pipe, theirs = self._context.Pipe()
-        number = self._context.RawValue("Q", 0)
+        number = self._context.RawValue(c_uint64)
         self._process = self._context.Process(
             target=_run, args=(self._target, theirs, self.load, number), name="draftscope-engine", daemon=True
         )
@@ -288,7 +280,7 @@ def _handled_later() -> Iterator[None]:
             signal.raise_signal(late)
 
 
-def _run(target: Target, pipe: Connection, load: LoadSettings, number: Number) -> None:
+def _run(target: Target, pipe: Connection, load: LoadSettings, number: c_uint64) -> None:
     """The engine process from its beginning: SIGTERM ends it, as the server's own end sends it."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 from draftscope_app.engine.beats import SILENT_S
@@ -32,8 +31,3 @@ def engine(load: LoadSettings, silent_s: float = SILENT_S) -> Engine:
     from draftscope_app.engine.process import EngineProcess
 
     return EngineProcess(load, silent_s=silent_s)
-
-
-def speaks_mcp() -> bool:
-    """Whether `gradio[mcp]` is installed."""
-    return find_spec("mcp") is not None

@@ -16,6 +16,7 @@ from hmac import compare_digest
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError
+from draftscope_app.engine.admission import UNREADABLE
 from draftscope_app.engine.answers import Answer, Log, later
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import Asker
@@ -111,7 +112,7 @@ class Visitors:
         Raises `DraftscopeError` for a token that could be guessed.
         """
         if not TOKEN.fullmatch(token):
-            raise DraftscopeError("The page sent a request that cannot be read; reload it and try again.")
+            raise DraftscopeError(UNREADABLE)
         if not session:
             return Visitor()
         with self._lock:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import jobs
-from draftscope_app.engine.beats import Beats, Silent
+from draftscope_app.engine.beats import Beats
 from draftscope_app.engine.jobs import EngineStatus, Update
 from draftscope_app.engine.memory import Trimmer
 from draftscope_app.engine.opening import loading, opened, ready
@@ -33,10 +33,10 @@ IN_TURNS = (
 )
 
 
-def main(pipe: Connection, load: LoadSettings, beats: Beats | None = None) -> None:
+def main(pipe: Connection, load: LoadSettings, beats: Beats) -> None:
     """Runs in the engine process until the other end of the pipe is closed."""
     with suppress(EOFError, OSError, KeyboardInterrupt, SystemExit):  # the server has ended
-        worker = _Worker(pipe, load, beats or Beats(Silent()))
+        worker = _Worker(pipe, load, beats)
         try:
             worker.serve()
         finally:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from draftscope.base.assets import assets
+from draftscope.base.prompts import select, shipped
 from draftscope.trace import html
 from draftscope_app.page import controls
 from draftscope_app.page.runs import lessons
@@ -23,6 +21,4 @@ def script(network: str = "", chat: bool = False) -> str:
 
 def presets(chat: bool = False) -> dict[str, list[str]]:
     """Kind of text -> prompts: texts to continue, or questions for a `chat` model. The kinds are the same."""
-    path = assets() / ("chat_prompts.json" if chat else "prompts.json")
-    loaded: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))
-    return loaded
+    return {kind: [prompt.text for prompt in prompts] for kind, prompts in select(shipped(chat)).items()}

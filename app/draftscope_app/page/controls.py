@@ -103,11 +103,7 @@ def lanes(
 ) -> dict[str, Settings]:
     """The lanes to race, validated: plain beside the chosen drafter, or plain alone."""
     common = {name: as_setting(name, field, controls[name]) for name, field in general().items()}
-    if common["max_new_tokens"] > max_tokens:
-        raise DraftscopeError(
-            f"length = {common['max_new_tokens']}: this page writes at most {max_tokens} tokens; "
-            "use the command line for more."
-        )
+    refuse_long_runs(common["max_new_tokens"], max_tokens)
     if drafter is not None and not drafter.available:
         raise DraftscopeError(f"The drafter '{drafter.name}' cannot run here: {drafter.why_not}; choose another.")
     plain = Settings.of(**common, drafter="plain")
@@ -119,6 +115,14 @@ def lanes(
     if drafter is not None and drafter.is_typed and not controls["typed"]:
         raise DraftscopeError("The typed draft is empty; write how you think the text goes on.")
     return {"plain": plain, LANE: Settings.of(**common, drafter=controls["drafter"], **options_read)}
+
+
+def refuse_long_runs(length: int, most: int) -> None:
+    """Raises `DraftscopeError` for more than `most` tokens."""
+    if length > most:
+        raise DraftscopeError(
+            f"length = {length}: this page writes at most {most} tokens; use the command line for more."
+        )
 
 
 def is_read(name: str, uses: Collection[str], values: Mapping[str, Any]) -> bool:

@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 import gradio as gr
 import segno
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files, html
 from draftscope.trace.events import AnyEvent
+from draftscope_app.engine.admission import UNREADABLE, PageRequest
 from draftscope_app.engine.answers import REMOVED
 from draftscope_app.page.runs import lessons
 from draftscope_app.page.runs.feed import note, rest
@@ -27,13 +27,10 @@ from draftscope_app.page.shared import Shared
 
 ServerFunction = Callable[..., Awaitable[Any]]
 LONGEST_QR = 800  # characters
-UNREADABLE = "The page sent a request that cannot be read; reload it and try again."
 
 
-class SaveRequest(BaseModel):
+class SaveRequest(PageRequest):
     """A run to save: the named lesson's, or the visitor's if `lesson` is empty."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     kind: Literal["trace", "page"]
     lesson: str
@@ -53,11 +50,9 @@ def functions(shared: Shared) -> list[ServerFunction]:
 
     async def save(message: Any, request: gr.Request) -> dict[str, str]:
         try:
-            wanted = SaveRequest.model_validate(message)
+            wanted = SaveRequest.of(message)
             session = await session_of(request)
             return await asyncio.to_thread(_saved, shared, wanted, session)
-        except ValidationError:
-            return {"note": UNREADABLE}
         except DraftscopeError as error:
             return {"note": str(error)}
 

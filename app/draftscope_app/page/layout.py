@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from draftscope_app.engine.admission import refuse_long, text_of
+from draftscope_app.page import notes
 from draftscope_app.page.advice.form import AdviceForm, VerdictCard, estimate, verdict
 from draftscope_app.page.advice.form import form as advice_form
 from draftscope_app.page.advice.hardware import HardwareForm, hardware_form
@@ -111,7 +112,7 @@ def lay_out(
                 advice = advice_form()
             with gr.Column(min_width=320):
                 card = verdict()
-                gr.HTML(value=EVIDENCE, apply_default_css=False, js_on_load=None)
+                notes.html(EVIDENCE)
                 hardware = hardware_form()
                 experiments = experiment_form(lets_load)
                 claims_drawer()
@@ -125,8 +126,8 @@ def lay_out(
 def _top(lets_load: bool) -> tuple[dict[str, Any], own_models.Form | None]:
     """The same on every door: the name, the doors, the models, what to share, the theme."""
     with gr.Row(elem_id="ds-top"):
-        gr.HTML(html_template=TITLE, apply_default_css=False, elem_id="ds-name", js_on_load=None)
-        gr.HTML(html_template=PILL + SHARE, apply_default_css=False, elem_id="ds-tools", js_on_load=None)
+        notes.html(name="ds-name", html_template=TITLE)
+        notes.html(name="ds-tools", html_template=PILL + SHARE)
         theme = gr.Button("◐ Theme", elem_id="ds-theme")
     with gr.Column(elem_id="ds-share", elem_classes=["ds-menu"]):
         share = {
@@ -136,21 +137,19 @@ def _top(lets_load: bool) -> tuple[dict[str, Any], own_models.Form | None]:
             "load": gr.UploadButton("Load run", elem_id="ds-load", type="filepath"),
         }
     with gr.Column(elem_id="ds-models", elem_classes=["ds-menu"]):
-        gr.HTML(html_template=ENGINE, apply_default_css=False, js_on_load=None)
+        notes.html(html_template=ENGINE)
         models = own_models.form() if lets_load else None
     return share | {"theme": theme}, models
 
 
 def _receiver() -> gr.HTML:
     """A hidden component that passes its value on to the instrument."""
-    return gr.HTML(
-        html_template="<i hidden></i>", apply_default_css=False, elem_classes=["ds-off"], js_on_load=RECEIVE
-    )  # fmt: skip
+    return notes.html(js=RECEIVE, html_template="<i hidden></i>", elem_classes=["ds-off"])
 
 
 def _instrument(value: str, functions: list[ServerFunction], events: list[str]) -> gr.HTML:
     connect = CONNECT.format(events=json.dumps(events))
-    return gr.HTML(
-        value=value, html_template="<draftscope-instrument></draftscope-instrument>", apply_default_css=False,
-        elem_id="ds-instrument", js_on_load=f"{connect} {RECEIVE}", server_functions=functions,
+    return notes.html(
+        value, "ds-instrument", f"{connect} {RECEIVE}", server_functions=functions,
+        html_template="<draftscope-instrument></draftscope-instrument>",
     )  # fmt: skip

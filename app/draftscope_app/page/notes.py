@@ -1,9 +1,17 @@
-"""What a card says: which stage it is, how far a measurement is, and why there is no result. Pure; a sentence becomes
-text, and markup only if it is `Markup`."""
+"""What a card says: its stage, how far a measurement is, and why there is no result. A sentence is text, and markup
+only where it is `Markup`."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import gradio as gr
 from markupsafe import Markup
+
+
+def html(value: str | None = None, name: str | None = None, js: str | None = None, **more: Any) -> gr.HTML:
+    """Markup in the page's own style; `name` is its id, `js` is run when it is there."""
+    return gr.HTML(value=value, apply_default_css=False, elem_id=name, js_on_load=js, **more)
 
 
 def stage(number: int, title: str) -> Markup:

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from draftscope.base.settings import Control
 from draftscope.drafters.options import ChainOptions
-from draftscope_app.page import bundle, opening
+from draftscope_app.page import bundle, notes, opening
 from draftscope_app.page.controls import Controls, general, is_read, label_of, names, options
 
 FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has sent its list
@@ -44,7 +44,7 @@ def panel(values: Controls, max_tokens: int) -> tuple[dict[str, gr.components.Co
             examples = {name: gr.Button(name, size="sm") for name in opening.examples()}
         for name in sorted((name for name in fields if name not in ROW), key=lambda n: _control(fields[n]).advanced):
             widgets[name] = _widget(name, fields[name], values, max_tokens)
-        gr.HTML(html_template=UNABLE, apply_default_css=False, elem_id="ds-unable", js_on_load=None)
+        notes.html(name="ds-unable", html_template=UNABLE)
     return {name: widgets[name] for name in names()}, {
         "run": run, "stop": stop, "step": step, "kinds": kinds, "examples": examples,
     }  # fmt: skip

@@ -16,7 +16,7 @@ MARKS = {0: "No difference found", 1: "Different", 2: "Could not be tested", 3: 
 def junit(report: Mapping[str, Any], known: Collection[str] = ()) -> str:
     """A test case a row: a difference fails, unless it is `known`; what is undecided or not tested is skipped."""
     rows = of_report(report)
-    failed = [name for name, status, _ in rows if status == "different" and _kind(name) not in known]
+    failed = [name for name, status, _ in rows if status == "different" and KINDS.get(name, "sampled") not in known]
     skipped = [name for name, status, _ in rows if status not in ("different", "no difference")]
     counts = {"tests": len(rows), "failures": len(failed), "errors": int(report["incomplete"]), "skipped": len(skipped)}
     about = {"name": "draftscope audit"} | {name: str(count) for name, count in counts.items()}
@@ -36,16 +36,11 @@ def junit(report: Mapping[str, Any], known: Collection[str] = ()) -> str:
 
 def markdown_summary(report: Mapping[str, Any], known: Collection[str], code: int) -> str:
     """The verdict and what was tested."""
-    rows = [(name, status, reason) for name, status, reason in of_report(report)]
     both = sorted(set(known) & set(report["differences"]))
     noted = f"\n\nThe baseline has this difference too: {', '.join(both)}." if both else ""
     settings = ", ".join(f"{name} {value:g}" for name, value in report["settings"]["sampling"].items())
     return (
         f"## Draftscope audit: {MARKS[code]}\n\n{report['verdict']}{noted}\n\n"
         f"`{report['server']}` against `{report['target']}` ({settings}), {report['created']}\n\n"
-        f"{table(('what', 'result', 'detail'), rows)}\n\n"
+        f"{table(('what', 'result', 'detail'), of_report(report))}\n\n"
     )
-
-
-def _kind(row: str) -> str:
-    return KINDS.get(row, "sampled")

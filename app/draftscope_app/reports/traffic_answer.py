@@ -16,7 +16,7 @@ HOW = (
 
 
 def traffic_sentences(scenario: Scenario, answer: CardsNeeded) -> list[str]:
-    """What was asked, the cards with and without speculation, and what a server holds."""
+    """What was asked, the cards with and without speculation, what a server holds, and how that is known."""
     traffic, on, kind = answer.traffic, scenario.machine, scenario.drafting.kind.name
     shared = f" ({traffic.shared:,} shared by all)" if traffic.shared else ""
     drafts = f"drafts up to {answer.most}" if answer.most else "never drafts, because it would lose"
@@ -28,6 +28,7 @@ def traffic_sentences(scenario: Scenario, answer: CardsNeeded) -> list[str]:
         f"With {kind}: {_cards(scenario, answer.drafted)}; {_interval(scenario, answer)}.",
         f"A server is {on.cards} x {on.card.name} with {on.engine.name}. It writes up to {answer.fits} answers at "
         f"once, and {drafts}.",
+        HOW,
     ]
 
 

@@ -14,8 +14,9 @@ import threading
 import time
 import webbrowser
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from starlette.middleware import Middleware
@@ -25,6 +26,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope_app.classroom.deck import Deck
 from draftscope_app.classroom.rooms import Rooms
 from draftscope_app.classroom.routes import Classroom
+from draftscope_app.classroom.verifier import EngineVerifier
 from draftscope_app.engine import log, select
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment
@@ -32,7 +34,6 @@ from draftscope_app.engine.opening import is_chat
 from draftscope_app.engine.process import uninterrupted
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.serve import bodies, errors, health, heartbeats, hosts
-from draftscope_app.serve.drafts import EngineVerifier
 from draftscope_app.serve.network import EVERYWHERE, local_address, network_address
 from draftscope_app.serve.uploads import BoundedUploads, Uploads
 
@@ -64,52 +65,37 @@ def serve(
     Raises `DraftscopeError` for a host or port that cannot be used, and for a drafter that does not exist.
     """
     uploads = Uploads()
-    if not block:
-        return _served(host, port, load, drafter, open_browser, environment, uploads, deck)
-    with _Signals(uploads) as signals:
-        served = _served(host, port, load, drafter, open_browser, environment, uploads, deck)
-        network = network_address(host, port) if host in EVERYWHERE else ""
-        others = f", for others on your network at {network}" if network else ""
-        print(f"Draftscope is at {served.url}{others} (Ctrl+C ends it)", flush=True)
-        if deck is not None:
-            print(f"The class's projector is at {served.url}{PROJECTOR}", flush=True)
-        served.wait(signals)
-    return served
-
-
-def _served(
-    host: str,
-    port: int,
-    load: LoadSettings | None,
-    drafter: str | None,
-    open_browser: bool,
-    environment: Environment | None,
-    uploads: Uploads,
-    deck: Deck | None,
-) -> Served:
-    refuse_taken(host, port)
-    if drafter is not None:
-        refuse_unknown(drafter)
-    environment = environment or Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
-    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-    log.configure(environment.log)
-    # One core stays with the page and the browser: threads that wait for each other on a shared core are slower.
-    engine = select.engine(replace(load or LoadSettings(), spare_cores=1), environment.silent_s)
-    admission = Admission(engine, environment.limits)
-    uploads.open()
-    try:
-        # Without a running loop Gradio makes four and never closes them.
-        demo = asyncio.run(_launch(admission, environment, host, port, drafter, open_browser and deck is None, deck))
-    except BaseException as error:  # nothing may be left behind
-        engine.close()
-        uploads.close()
-        if not isinstance(error, OSError):
-            raise
-        raise DraftscopeError(f"Port {port} on {host} cannot be used ({error}); choose another with --port.") from None
-    served = Served(demo, admission, uploads, local_address(host, port), environment.grace_s)
-    log.write("serving", host=host, port=port, hardware=select.profile())
-    if deck is not None and open_browser:
-        webbrowser.open(f"{served.url}{PROJECTOR}")
+    with _Signals(uploads) if block else nullcontext() as signals:
+        refuse_taken(host, port)
+        if drafter is not None:
+            refuse_unknown(drafter)
+        environment = environment or Environment.read({"DRAFTSCOPE_LOG": "off"} | os.environ)
+        os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+        log.configure(environment.log)
+        # One core stays with the page and the browser: threads that wait for each other on a shared core are slower.
+        engine = select.engine(replace(load or LoadSettings(), spare_cores=1), environment.silent_s)
+        admission = Admission(engine, environment.limits)
+        uploads.open()
+        opens_page = open_browser and deck is None
+        try:  # without a running loop Gradio makes four and never closes them
+            demo = asyncio.run(_launch(admission, environment, host, port, drafter, opens_page, deck))
+        except BaseException as error:  # nothing may be left behind
+            engine.close()
+            uploads.close()
+            if not isinstance(error, OSError):
+                raise
+            raise _taken(host, port, str(error)) from None
+        served = Served(demo, admission, uploads, local_address(host, port), environment.grace_s)
+        log.write("serving", host=host, port=port, hardware=select.profile())
+        if deck is not None and open_browser:
+            webbrowser.open(f"{served.url}{PROJECTOR}")
+        if signals is not None:
+            network = network_address(host, port) if host in EVERYWHERE else ""
+            others = f", for others on your network at {network}" if network else ""
+            print(f"Draftscope is at {served.url}{others} (Ctrl+C ends it)", flush=True)
+            if deck is not None:
+                print(f"The class's projector is at {served.url}{PROJECTOR}", flush=True)
+            served.wait(signals)
     return served
 
 
@@ -157,9 +143,9 @@ async def _launch(
         inbrowser=open_browser, quiet=True, show_error=False, ssr_mode=False, pwa=False,
         theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
         head=page.head(network_address(host, port), chat),
-        max_file_size=f"{environment.max_upload_mb}mb", mcp_server=select.speaks_mcp(), prevent_thread_lock=True,
+        max_file_size=f"{environment.max_upload_mb}mb", mcp_server=find_spec("mcp") is not None,
         app_kwargs={"routes": routes, "middleware": guards},
-        state_session_capacity=SESSIONS, enable_monitoring=False,
+        state_session_capacity=SESSIONS, enable_monitoring=False, prevent_thread_lock=True,
     )  # fmt: skip
     return demo
 
@@ -278,9 +264,11 @@ def refuse_taken(host: str, port: int) -> None:
         except OSError as error:
             if error.errno == errno.EADDRNOTAVAIL:
                 raise DraftscopeError(f"host = {host!r} is not an address of this machine; try 127.0.0.1.") from None
-            raise DraftscopeError(
-                f"Port {port} on {host} cannot be used ({error.strerror}); choose another with --port."
-            ) from None
+            raise _taken(host, port, error.strerror) from None
+
+
+def _taken(host: str, port: int, why: str | None) -> DraftscopeError:
+    return DraftscopeError(f"Port {port} on {host} cannot be used ({why}); choose another with --port.")
 
 
 def refuse_unknown(drafter: str) -> None:

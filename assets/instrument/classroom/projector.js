@@ -65,7 +65,7 @@ class Projector {
 
   /** A clicker goes on wherever the focus is; a button or a link keeps only the space bar. */
   key(event) {
-    if (event.target.closest(event.key === " " ? "button, a, select" : "select")) return;
+    if (!this.state || event.target.closest(event.key === " " ? "button, a, select" : "select")) return;
     if (event.key === " " || event.key === "PageDown" || event.key === "ArrowRight") this.onward(event);
     if (event.key === "PageUp" || event.key === "ArrowLeft") this.turn("back");
   }

@@ -18,7 +18,6 @@ from draftscope_app.cli.fields import Given, options_of, takes
 if TYPE_CHECKING:
     from draftscope.servers.audit.audit import AuditReport
 
-DRAFTS = ("draft", "head", "draft_revision", "emulate", "graphs")  # options of loading that an audit has no use for
 TARGET = "the weights that the server should run: hub id, folder, GGUF file, or a known name; without it give --plain"
 INSIDE = "test every decision that draftscope-vllm recorded in the server; needs no weights"
 POSITIONS = ("token", "samples", "log p - E log p, nats", "standard error", "z")
@@ -29,25 +28,25 @@ SAME = ("target", "settings")  # of a baseline and a report that may be compared
 SAMPLING = options.sampling_options(without=("stop",), temperature=1.0)
 
 
-def _output_option(flag: str, about: str) -> Any:
-    return typer.Option(flag, metavar="FILE", help=about, rich_help_panel=options.OUTPUT)
+def _file(about: str) -> Any:
+    return options.make_option(about, "FILE", options.OUTPUT)
 
 
 @takes(
-    given=options_of(Options.model_fields), sampling=SAMPLING, loading=options.model_options(DRAFTS, {"target": TARGET})
+    given=options_of(Options.model_fields),
+    sampling=SAMPLING,
+    loading=options.model_options(options.OF_DRAFTS, {"target": TARGET}),
 )
 def audit(
     url: Annotated[str, typer.Argument(metavar="URL", help="the server, such as http://127.0.0.1:8000")],
     given: Given,
     sampling: Given,
     loading: Given,
-    inside: Annotated[bool, typer.Option("--inside", help=INSIDE, rich_help_panel=ASKED)] = False,
-    json: Annotated[Path | None, _output_option("--json", "the report as JSON; - prints it")] = None,
-    junit: Annotated[Path | None, _output_option("--junit", "what was tested as JUnit XML")] = None,
-    summary: Annotated[Path | None, _output_option("--summary", "a summary in Markdown is appended")] = None,
-    baseline: Annotated[
-        Path | None, _output_option("--baseline", "an earlier report of --json, whose differences do not fail again")
-    ] = None,
+    inside: Annotated[bool, options.make_option(INSIDE, None, ASKED, "--inside")] = False,
+    json: Annotated[Path | None, _file("the report as JSON; - prints it")] = None,
+    junit: Annotated[Path | None, _file("what was tested as JUnit XML")] = None,
+    summary: Annotated[Path | None, _file("a summary in Markdown is appended")] = None,
+    baseline: Annotated[Path | None, _file("an earlier report of --json, whose differences do not fail again")] = None,
 ) -> int:
     """Ask whether a server's output is still its target's.
 
@@ -83,9 +82,8 @@ def _refuse_beside_inside(given: Sequence[str]) -> None:
 
 def _inside(url: str, chosen: Options, sampling: Given, json: Path | None) -> int:
     report = audited_inside(url, chosen, sampling)
-    if str(json) == "-":
-        print(jsonlib.dumps(report.as_json()))
-    else:
+    _write_json(report.as_json(), json)
+    if str(json) != "-":
         print(report.verdict)
         rows = [
             (
@@ -97,8 +95,6 @@ def _inside(url: str, chosen: Options, sampling: Given, json: Path | None) -> in
             for finding in report.findings
         ]
         terminal.show(terminal.Table(("tensor", "tested", "wrong", "finding"), rows, frozenset({1, 2})))
-    if json is not None and str(json) != "-":
-        json.write_text(jsonlib.dumps(report.as_json(), indent=1) + "\n", encoding="utf-8")
     if report.different:
         return ExitCode.FAILED
     if report.incomplete:
@@ -133,15 +129,19 @@ def _write(
     from draftscope_app.reports import audit as reports
 
     content = report.as_json()
-    if str(json) == "-":
-        print(jsonlib.dumps(content))
-    elif json is not None:
-        json.write_text(jsonlib.dumps(content, indent=1) + "\n", encoding="utf-8")
+    _write_json(content, json)
     if junit is not None:
         junit.write_text(reports.junit(content, known), encoding="utf-8")
     if summary is not None:
         with summary.open("a", encoding="utf-8") as file:
             file.write(reports.markdown_summary(content, known, code))
+
+
+def _write_json(content: Mapping[str, Any], path: Path | None) -> None:
+    if str(path) == "-":
+        print(jsonlib.dumps(content))
+    elif path is not None:
+        path.write_text(jsonlib.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def _print(report: AuditReport) -> None:

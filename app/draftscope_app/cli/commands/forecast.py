@@ -138,7 +138,7 @@ def _count_cards(
     if json:
         print(codec.dumps(asdict(answer) | {"cards_per_server": scenario.machine.cards}))
     else:
-        print("\n".join([*traffic_answer.traffic_sentences(scenario, answer), traffic_answer.HOW]))
+        print("\n".join(traffic_answer.traffic_sentences(scenario, answer)))
     if figures is not None:
         path = forecast_figures.write_figure(traffic_answer.draw_traffic(scenario, answer), figures, "traffic")
         terminal.print_note(f"wrote {path}.")

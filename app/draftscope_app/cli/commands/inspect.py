@@ -16,6 +16,7 @@ from draftscope.models import head_kinds
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
+from draftscope_app.engine.opening import chats
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
 PROMPTS, TOKENS, GAMMA = 20, 32, 4  # of the quick look at acceptance
 LEAST = 1.1  # tokens a round; below, hardly a draft is accepted: the head drafts at random
 PUBLISHED = (1.3, 5.0)  # tokens a round of published heads at 4 drafts, where its folder says nothing
-WITHOUT = ("draft", "head", "draft_revision", "emulate", "graphs")
 
 
-@takes(loading=options.model_options(WITHOUT, {"target": "the model that the head drafts for"}))
+@takes(loading=options.model_options(options.OF_DRAFTS, {"target": "the model that the head drafts for"}))
 def inspect(
     head: Annotated[str, typer.Argument(metavar="HEAD", help="folder or hub id of a head, or KIND:MODEL")],
     loading: Given,
@@ -80,7 +80,7 @@ def _print(head: str, kind: str, defects: Sequence[Defect], tau: float | None, l
 def _tokens_a_round(engine: DecodingEngine, kind: str) -> float:
     from draftscope.base.prompts import shipped
 
-    chat = bool(getattr(engine.tokenizer, "chat_template", None))
+    chat = chats(engine)
     texts = [*shipped(chat), *shipped(not chat)][:PROMPTS]
     drafts = accepted = 0
     for defect in texts:

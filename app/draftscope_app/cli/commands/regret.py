@@ -9,27 +9,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, get_args
 
-import typer
-from pydantic.fields import FieldInfo
-
 from draftscope.drafters.options import BanditOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan, texts
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.fields import Given, options_of, takes
+from draftscope_app.cli.fields import Given, option, options_of, takes, typed
 
 PLAN = BenchPlan(temperatures=(1.0,), peers=False)  # minutes on two cores; at T = 0 most continuations loop
+BRIEFLY = "one prompt a kind, two repeats"
 QUICK = replace(PLAN, repeats=2, prompts_per_kind=1)
 POLICIES: tuple[str, ...] = get_args(BanditOptions.model_fields["policy"].annotation)
 ARMS = BanditOptions().arms
+NAMES = tuple[str, ...]
 COMPARED = options_of(
     {
-        "arms": FieldInfo(annotation=tuple[str, ...], default=ARMS, description="what the policies choose among"),
-        "policies": FieldInfo(annotation=tuple[str, ...], default=POLICIES, description="policies to compare"),
+        "arms": typed(NAMES, option("what the policies choose among", ARMS, plans.MEASURED, "NAME:FORM,...")),
+        "policies": typed(NAMES, option("policies to compare", POLICIES, plans.MEASURED, "NAME,...")),
     },
-    lambda _: plans.MEASURED,
-    {"arms": "NAME:FORM,...", "policies": "NAME,..."},
     by_commas=frozenset({"arms", "policies"}),
 )
 
@@ -44,9 +41,7 @@ def regret(
     wanted: Given,
     loading: Given,
     prompts: plans.Prompts = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="one prompt a kind, two repeats", rich_help_panel=plans.MEASURED)
-    ] = False,
+    quick: Annotated[bool, options.make_option(BRIEFLY, None, plans.MEASURED, "--quick")] = False,
     out: plans.Out = Path("regret"),
     json: options.Json = False,
 ) -> int:

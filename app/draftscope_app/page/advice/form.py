@@ -69,19 +69,19 @@ class MapForm:
 def estimate() -> None:
     """The first stage; the instrument draws it, from the run that it has."""
     value = f'<section class="ds-calculator" aria-label="Estimate">{notes.stage(1, "Estimate")}</section>'
-    _html(value, "ds-calculator", js="Draftscope.repaint();")
+    notes.html(value, "ds-calculator", js="Draftscope.repaint();")
 
 
 def form() -> AdviceForm:
     """The second stage."""
     with gr.Column(elem_id="ds-advice", elem_classes=["ds-card"]):
-        _html(notes.stage(2, "Measure on my prompts"))
+        notes.html(notes.stage(2, "Measure on my prompts"))
         with gr.Row(elem_id="ds-advice-form"):
             fields = _fields()
         with gr.Row(elem_id="ds-advice-go"):
             measure = gr.Button("Measure", variant="primary", elem_id="ds-advice-measure")
             stop = gr.Button("Stop measuring", elem_id="ds-advice-stop", interactive=False)
-        progress = _html(ABOUT, "ds-advice-progress")
+        progress = notes.html(ABOUT, "ds-advice-progress")
     price, objective = fields["price_per_hour"], fields["objective"]
     assert isinstance(objective, gr.Dropdown)
     shown = f"(objective) => ({{ __type__: 'update', visible: objective === '{Objective.COST}' }})"
@@ -92,15 +92,11 @@ def form() -> AdviceForm:
 def verdict() -> VerdictCard:
     """The third stage."""
     with gr.Column(elem_id="ds-verdict", elem_classes=["ds-card"]):
-        _html(notes.stage(3, "Verdict"))
-        answer = _html(UNDECIDED, "ds-advice-answer", js=ANSWER)
+        notes.html(notes.stage(3, "Verdict"))
+        answer = notes.html(UNDECIDED, "ds-advice-answer", js=ANSWER)
         map_form = _map()
         save = gr.DownloadButton("Save the report", elem_id="ds-advice-save", visible=False)
         return VerdictCard(answer, save, gr.State(None), map_form)
-
-
-def _html(value: str, name: str | None = None, js: str | None = None) -> gr.HTML:
-    return gr.HTML(value=value, apply_default_css=False, elem_id=name, js_on_load=js)
 
 
 def _map() -> MapForm:
@@ -114,7 +110,7 @@ def _map() -> MapForm:
             machine = gr.Dropdown(
                 list(MACHINES), value=THIS_MACHINE, label="On which machine", elem_id="ds-advice-machine"
             )
-        note = gr.HTML(apply_default_css=False, elem_id="ds-advice-map-note", js_on_load=None)
+        note = notes.html(name="ds-advice-map-note")
         plot = gr.Plot(show_label=False)
     return MapForm(group, which, alpha, draft_cost, machine, note, plot)
 

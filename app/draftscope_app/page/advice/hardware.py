@@ -16,7 +16,7 @@ from draftscope.forecast.tables import read_table
 from draftscope_app.page import notes
 from draftscope_app.page.shared import PRIVATE
 from draftscope_app.reports.forecast_answer import AXES, LOAD, draw_curve, sentences, verdict
-from draftscope_app.reports.traffic_answer import HOW, traffic_sentences
+from draftscope_app.reports.traffic_answer import traffic_sentences
 
 MAX_CARDS, MAX_TOKENS, MAX_REQUESTS = 64, 10_000_000, 4096
 VALIDATED = (
@@ -63,9 +63,9 @@ def hardware_form() -> HardwareForm:
     ) as card:
         with gr.Row():
             widgets = fields()
-        html = gr.HTML(apply_default_css=False, elem_id="ds-hardware-answer", js_on_load=None)
+        html = notes.html(name="ds-hardware-answer")
         plot = gr.Plot(show_label=False, visible=False)
-        gr.HTML(value=notes.muted(VALIDATED), apply_default_css=False, js_on_load=None)
+        notes.html(notes.muted(VALIDATED))
     return HardwareForm(card, widgets, html, plot)
 
 
@@ -116,7 +116,7 @@ def read(values: dict[str, Any]) -> tuple[Scenario, float]:
 def _cards_for(scenario: Scenario, per_second: float) -> list[str]:
     """The cards for a traffic of these requests."""
     scenario = replace(scenario, answer=scenario.answer or USUAL_ANSWER)
-    return [*traffic_sentences(scenario, cards_needed(scenario, per_second)), HOW]
+    return traffic_sentences(scenario, cards_needed(scenario, per_second))
 
 
 def answer(scenario: Scenario, result: Forecast, price: float, more: Sequence[str] = ()) -> str:

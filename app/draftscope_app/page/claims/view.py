@@ -13,6 +13,7 @@ from draftscope.claims.claim import ClaimVerdict
 from draftscope.claims.saved import shipped
 from draftscope.forecast.economics import forecast_of_claim
 from draftscope_app.engine.plural import count
+from draftscope_app.page import notes
 from draftscope_app.reports.render import render
 
 Values = Mapping[str, Any]
@@ -47,7 +48,7 @@ ON_PRESS = """element.addEventListener("click", (event) => {
 def drawer() -> None:
     """Below the instrument."""
     with gr.Accordion("24 claims put to the test", open=False, elem_id="ds-claims"):
-        gr.HTML(value=claims(shipped()), apply_default_css=False, elem_id="ds-claims-list", js_on_load=ON_PRESS)
+        notes.html(claims(shipped()), "ds-claims-list", ON_PRESS)
 
 
 def claims(saved: Values) -> str:

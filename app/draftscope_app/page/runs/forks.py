@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.fork import ForkPoint
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Round, RunStart
+from draftscope_app.engine.admission import PageRequest
 from draftscope_app.engine.jobs import RunJob, new_id
 from draftscope_app.page.plots.views import by_lane
 
 MAX_LANES = 4
 
 
-class ForkRequest(BaseModel):
+class ForkRequest(PageRequest):
     """Leave `lane` in its round number `round`, below `slot`; with `token`, or with a uniform of its own."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     lane: str
     round: int
     slot: int
     token: int | None
-
-    @classmethod
-    def of(cls, sent: Any) -> ForkRequest:
-        """What the page sent; a `DraftscopeError` for anything else."""
-        try:
-            return cls.model_validate(sent)
-        except ValidationError:
-            raise DraftscopeError("The page asked for a fork that cannot be read; reload it and try again.") from None
 
 
 def job(fork: ForkRequest, events: Sequence[AnyEvent]) -> RunJob:

@@ -55,7 +55,7 @@ def form() -> Form:
             gr.Textbox(label="Revision of the target", placeholder="empty: the default", elem_id="ds-revision"),
             gr.Button("Load these models", size="sm", elem_id="ds-load-models"),
         )
-        gr.HTML(value=notes.muted(HEAD), apply_default_css=False, js_on_load=None)
+        notes.html(notes.muted(HEAD))
     return built
 
 

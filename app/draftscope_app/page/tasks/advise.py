@@ -22,6 +22,7 @@ from draftscope_app.engine.jobs import AdviseJob, DrafterChoice, new_id
 from draftscope_app.page import bundle, notes
 from draftscope_app.page.advice import view
 from draftscope_app.page.advice.form import ALL_KINDS, MAX_S, MIN_S, UNDECIDED, AdviceForm, VerdictCard
+from draftscope_app.page.controls import refuse_long_runs
 from draftscope_app.page.shared import PRIVATE, Shared
 from draftscope_app.page.tasks.task import TaskListeners, Values, stands
 from draftscope_app.reports.advice_map import drawn, what_if
@@ -122,11 +123,7 @@ def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limit
     )
     if not MIN_S <= question.seconds <= MAX_S:
         raise DraftscopeError(f"seconds = {question.seconds:g}: choose {MIN_S} to {MAX_S}.")
-    if question.length > limits.max_tokens:
-        raise DraftscopeError(
-            f"length = {question.length}: this page writes at most {limits.max_tokens} tokens; use the command line "
-            "for more."
-        )
+    refuse_long_runs(question.length, limits.max_tokens)
     prompts = visitor_prompts(values["own"]) or shipped(values["kind"], chat)
     wish = Asked(question, prompts, _drafters(values["drafters"], known))
     lane = Settings.of(drafter="plain", max_new_tokens=question.length)

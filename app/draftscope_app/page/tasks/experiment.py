@@ -44,16 +44,13 @@ def experiment_form(lets_run: bool) -> ExperimentForm:
     run = stop = None
     with gr.Accordion("Experiments: what speculation costs and saves", open=False, elem_id="ds-experiments") as drawer:
         which = gr.Dropdown(names, value=names[0], label="Experiment", elem_id="ds-experiments-which")
-        about = gr.HTML(apply_default_css=False, elem_id="ds-experiments-about", js_on_load=None)
+        about = notes.html(name="ds-experiments-about")
         plot = gr.Plot(show_label=False, visible=False, elem_id="ds-experiments-plot")
         if lets_run:
             with gr.Row(elem_id="ds-experiments-go"):
                 run = gr.Button("Run it here", elem_id="ds-experiments-run")
                 stop = gr.Button("Stop", elem_id="ds-experiments-stop", interactive=False)
-        running = gr.HTML(
-            value="" if lets_run else NOT_HERE, apply_default_css=False, elem_id="ds-experiments-running",
-            js_on_load=None,
-        )  # fmt: skip
+        running = notes.html("" if lets_run else NOT_HERE, "ds-experiments-running")
     return ExperimentForm(drawer, which, about, plot, run, stop, running)
 
 

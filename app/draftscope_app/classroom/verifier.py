@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.prompts import shipped
 from draftscope.decode.fork import ForkPoint
 from draftscope.drafters.settings import Settings
 from draftscope.models.head_kinds import SMALL_MODEL, kinds
-from draftscope.trace.events import EVENT, AnyEvent
+from draftscope.trace.events import AnyEvent
 from draftscope_app.engine.admission import Admission
-from draftscope_app.engine.answers import Answer, Engine, follow
+from draftscope_app.engine.answers import whole
 from draftscope_app.engine.jobs import Asker, RunJob, new_id
-from draftscope_app.page.bundle import presets
 
 CLASS = Asker(session="class")  # all classes of a server take turns as one visitor
 
@@ -36,16 +35,6 @@ class EngineVerifier:
         return next(((name, titles[name]) for name in (*kinds(), SMALL_MODEL) if name in titles), ("", ""))
 
     def prompt(self) -> str:
-        """The page's first story, as the target is asked for it."""
-        return presets(self._admission.engine.status.chat)["story"][0]
-
-
-async def whole(engine: Engine, answer: Answer) -> list[AnyEvent]:
-    """All events of a run once it is over. A caller who leaves ends it. Raises `DraftscopeError` for a refused one."""
-    async for _ in follow(engine, answer):
-        pass
-    if answer.refused:
-        raise DraftscopeError(str(answer.note))
-    if not answer.lines:
-        raise DraftscopeError("The run was stopped before it began; try again.")
-    return [EVENT.validate_json(line) for line in answer.lines]
+        """The first story that is shipped: a question for a chat model, else the beginning of a text."""
+        prompts = shipped(self._admission.engine.status.chat)
+        return next(prompt.text for prompt in prompts if prompt.kind == "story")
