@@ -27,7 +27,7 @@ from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import SettingValues, known_settings
 from draftscope.measure.paired_runs import DrafterRun, paired_table
-from tests.conftest import made_calibration
+from tests.support.models import made_calibration
 
 TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
 CHAT = [

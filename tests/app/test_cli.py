@@ -36,8 +36,8 @@ from draftscope_app.cli.extra import PACKAGES
 from draftscope_app.cli.main import COMMANDS
 from draftscope_app.reports import lanes
 from draftscope_app.serve import server
-from tests.conftest import made_calibration
 from tests.support.command import Cli, Ran, command_line, instead_of_loading
+from tests.support.models import made_calibration
 
 METRICS = {
     "mean_acceptance_length",

@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from starlette.middleware import Middleware
 
@@ -122,7 +123,8 @@ async def _launch(
     open_browser: bool,
     deck: Deck | None,
 ) -> gr.Blocks:
-    import gradio
+    with patch("inspect.getfile", side_effect=OSError):  # Gradio compares type stubs of its classes, for over a second
+        import gradio
 
     from draftscope_app.page import page, servers, theme
     from draftscope_app.serve import api, calls
