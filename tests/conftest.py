@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> workers.Room
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") == "no":  # this process runs tests
-        config.pluginmanager.import_plugin("tests.support.models")
+        config.pluginmanager.register(import_module("tests.support.models"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
