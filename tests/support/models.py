@@ -56,15 +56,6 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def little_is_copied() -> Iterator[None]:
-    """Benchmarks and calibrations copy half a gigabyte again and again to measure how fast this machine does that."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limit, "SMALLEST_COPY", 1 << 22)
-        patch.setitem(calibrate.COPIED, "cpu", 1 << 22)
-        yield
-
-
 class NobodyElse:
     """A stopwatch of other processes that has seen none: whatever else runs beside the tests changes no result."""
 
@@ -73,27 +64,17 @@ class NobodyElse:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def nobody_else_is_seen() -> Iterator[None]:
-    """Costs that are measured here are believed."""
+def quick_and_undisturbed() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
+        # Half a gigabyte would be copied again and again to measure how fast this machine does that.
+        patch.setattr(limit, "SMALLEST_COPY", 1 << 22)
+        patch.setitem(calibrate.COPIED, "cpu", 1 << 22)
+        # Costs that are measured here are believed.
         patch.setattr(calibrate, "OtherCores", NobodyElse)
         patch.setattr(costs, "impossible", lambda *_: [])
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread_is_chosen() -> Iterator[None]:
-    """Models that are loaded here choose among one: two threads of a small model wait for each other most of the time
-    where other tests run beside them, and took six times the processor time."""
-    with pytest.MonkeyPatch.context() as patch:
+        # Two threads of a small model wait for each other where other tests run beside them, for six times as long.
         patch.setattr(load, "choose_threads", lambda target, _: choose_threads(target, 1))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def certificates_are_read_once() -> Iterator[None]:
-    """Each client of httpx would read all of them, which takes longer than most of what it asks for."""
-    with pytest.MonkeyPatch.context() as patch:
+        # Each client of httpx would read all certificates, which takes longer than most of what it asks for.
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
         yield
 
