@@ -27,7 +27,7 @@ from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import SettingValues, known_settings
 from draftscope.measure.paired_runs import DrafterRun, paired_table
-from tests.conftest import made_calibration
+from tests.support.models import made_calibration
 
 TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
 CHAT = [
@@ -98,7 +98,7 @@ def test_a_list_is_decoded_as_its_prompts_are_whatever_the_batch(
     engine: Engine, drafter: str, temperature: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Greedy texts are those of the prompts by themselves; drawn ones have a random stream for each prompt."""
-    settings: dict[str, Any] = {"temperature": temperature, "seed": 4, "max_new_tokens": 20}
+    settings: dict[str, Any] = {"temperature": temperature, "seed": 4, "max_new_tokens": 12}
     alone = [engine.decode(prompt, drafter, **settings) for prompt in PROMPTS]
     assert capsys.readouterr().err == ""
     traces = [engine.decode(PROMPTS, drafter, batch=batch, **settings) for batch in (1, 3, 16)]

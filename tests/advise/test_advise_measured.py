@@ -34,8 +34,8 @@ from draftscope.measure.bench.rounds import MeasuredRounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
 from draftscope.measure.bench.systems import PLAIN, Case, Label
-from tests.conftest import made_calibration
 from tests.support.command import Cli, command_line, instead_of_loading
+from tests.support.models import made_calibration
 
 Found = TypeVar("Found")
 

@@ -21,7 +21,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.drafters import find
 from draftscope.measure.bench.statistics import Interval
 from draftscope.servers.programs.program import ScheduleRange
-from tests.conftest import made_calibration
+from tests.support.models import made_calibration
 
 NO_PREFILL = PrefillTimes()
 

@@ -14,7 +14,7 @@ from draftscope.advise.observed import typed
 from draftscope.advise.surface import surface
 from draftscope.advise.what_if import CARDS, Sizes, WhatIf, answer_ratio, ratios, refusal, round_costs, taus
 from draftscope.forecast.tables import Card
-from tests.conftest import made_calibration
+from tests.support.models import made_calibration
 
 GAMMAS, READERS = (1, 3, 5), (1, 2, 4)
 OBSERVED = {Candidate("draft", gamma): typed([0.7], gamma) for gamma in GAMMAS}

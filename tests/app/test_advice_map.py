@@ -14,7 +14,7 @@ from draftscope.advise.question import Question
 from draftscope_app.page.tasks.advise import AdviceListeners, alpha_override, draft_cost_factor
 from draftscope_app.reports.advice_map import ACCEPTANCE, LENGTH, MACHINES, MAPS, READERS, THIS_MACHINE, drawn, what_if
 from draftscope_app.reports.advice_page import page
-from tests.conftest import made_calibration
+from tests.support.models import made_calibration
 
 AS_MEASURED = what_if(None, 1.0, THIS_MACHINE)
 

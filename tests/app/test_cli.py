@@ -36,8 +36,8 @@ from draftscope_app.cli.extra import PACKAGES
 from draftscope_app.cli.main import COMMANDS
 from draftscope_app.reports import lanes
 from draftscope_app.serve import server
-from tests.conftest import made_calibration
 from tests.support.command import Cli, Ran, command_line, instead_of_loading
+from tests.support.models import made_calibration
 
 METRICS = {
     "mean_acceptance_length",
@@ -702,11 +702,14 @@ def test_a_port_in_use_and_a_host_unknown_are_one_sentence(cli: Cli) -> None:
 
 
 WITHOUT = """import sys
+from unittest.mock import Mock
 for package in sys.argv[1:]:
     sys.modules[package] = None
     for name in [name for name in sys.modules if name.startswith("draftscope_app")]:
         del sys.modules[name]
     from draftscope_app.cli.main import main
+    from draftscope_app.engine import select
+    select.engine = Mock()  # no process that would load models
     for command in ("serve", "class"):
         print(int(main([command])))
     del sys.modules[package]"""

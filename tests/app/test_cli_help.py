@@ -41,7 +41,7 @@ from draftscope_app.cli import fields, options
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import COMMANDS, main
 from draftscope_app.cli.terminal import Table
-from tests.conftest import made_calibration
+from tests.support.models import made_calibration
 
 COMMAND = (sys.executable, "-m", "draftscope_app.cli.main")
 LOADING = (
@@ -161,9 +161,8 @@ def test_exit_codes_are_listed_once() -> None:
         path.name
         for folder in ("engine/draftscope", "app/draftscope_app")
         for path in (root / folder).rglob("*.py")
-        if any(
-            isinstance(n, ast.Constant) and str(n.value) == "130" for n in ast.walk(ast.parse(path.read_text("utf-8")))
-        )
+        if "130" in (text := path.read_text("utf-8"))
+        and any(isinstance(n, ast.Constant) and str(n.value) == "130" for n in ast.walk(ast.parse(text)))
     ]
     assert found == ["exit_codes.py"]
 

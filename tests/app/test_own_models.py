@@ -22,7 +22,7 @@ from draftscope_app.engine.process import EngineProcess
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import page
 from draftscope_app.page.runs import own_models
-from tests.conftest import byte_tokenizer, random_llama
+from tests.support.models import byte_tokenizer, random_llama
 from tests.support.runs import PATIENCE_S, Seen, job, wait_loaded
 
 

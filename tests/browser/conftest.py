@@ -14,9 +14,9 @@ import pytest
 from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import html
 from draftscope.trace.events import AnyEvent
-from tests.conftest import byte_tokenizer, random_llama
 from tests.support.alone import Alone
 from tests.support.browsers import chromium, refuse_none
+from tests.support.models import byte_tokenizer, random_llama
 from tests.support.raced import race_of
 from tests.support.served import served
 from tests.support.visit import Visit, forget, visitor

@@ -35,12 +35,12 @@ from draftscope_app.classroom.lessons import recorded as recorded_steps
 from draftscope_app.page import bundle
 from draftscope_app.page.controls import LANE, names
 from draftscope_app.page.runs import lessons
-from tests.conftest import random_heads, random_llama
 from tests.programs import record_lessons, record_servers, record_steps, record_sweep
 from tests.servers.stubs import Habits, stub
 from tests.servers.test_audit_command import writer
 from tests.support.alone import Alone
 from tests.support.browsers import NARROW, violations
+from tests.support.models import random_heads, random_llama
 from tests.support.raced import EVIL, hostile
 from tests.support.school import lessons_page
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import byte_tokenizer, random_llama
 from tests.support.browsers import refuse_none, violations
+from tests.support.models import byte_tokenizer, random_llama
 from tests.support.served import served
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

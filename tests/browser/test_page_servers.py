@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import byte_tokenizer
 from tests.instrument.test_load_curve_js import document
 from tests.servers.stubs import Habits, stub
 from tests.servers.test_load_curve import stopping
 from tests.support.browsers import assert_accessible
+from tests.support.models import byte_tokenizer
 from tests.support.visit import EVIL
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

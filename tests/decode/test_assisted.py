@@ -13,7 +13,7 @@ import draftscope
 from draftscope.decode import assisted
 from draftscope.trace.events import RunEnd
 from draftscope.trace.validate import validate
-from tests.conftest import byte_tokenizer, random_llama
+from tests.support.models import byte_tokenizer, random_llama
 
 PROMPT = [[40, 41, 42, 40, 41, 42, 40, 41]]
 MODES: dict[str, dict[str, Any]] = {

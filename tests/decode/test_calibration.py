@@ -25,7 +25,7 @@ from draftscope.base.steps import last
 from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.row_rounding import compare_rows
-from tests.conftest import made_calibration
+from tests.support.models import made_calibration
 
 
 def test_costs_between_the_measured_points() -> None:

@@ -30,8 +30,8 @@ from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.trace.events import AnyEvent, Prefill, Round, RunEnd
 from draftscope.trace.validate import validate
-from tests.conftest import byte_tokenizer, random_heads
 from tests.support.contracts import LARGER, examples
+from tests.support.models import byte_tokenizer, random_heads
 
 PROMPT = "The quick brown fox"
 DRAFTERS = examples(LARGER, typed=" jumps over the lazy dog")

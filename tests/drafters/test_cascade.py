@@ -19,8 +19,8 @@ from draftscope.models.probe import probed
 from draftscope.trace import events
 from draftscope.trace.result import Result
 from draftscope.verify.uniforms import Streams, Uniforms
-from tests.conftest import random_llama
 from tests.decode.test_distribution import LOSSLESS, caught, distribution
+from tests.support.models import random_llama
 
 CLOSE = {"atol": 2e-5, "rtol": 1e-3}
 THREE = {"drafter": "cascade", "gamma": 4, "inner": "none"}  # target, middle, small

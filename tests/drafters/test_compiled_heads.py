@@ -9,10 +9,10 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.drafters.settings import Settings
 from draftscope.models.probe import probed
-from tests.conftest import letters
 from tests.drafters.test_feature_drafters import unrolled
 from tests.models.test_head_steps import V, head
 from tests.models.test_native import llama
+from tests.support.models import letters
 
 pytest.importorskip("numba")
 

@@ -24,7 +24,7 @@ from draftscope.drafters.length import (
 )
 from draftscope.drafters.options import ChainOptions
 from draftscope.drafters.settings import Settings
-from tests.conftest import made_calibration
+from tests.support.models import made_calibration
 
 
 class Alone(Length):

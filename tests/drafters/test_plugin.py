@@ -43,7 +43,7 @@ from draftscope.verify.sampling import Sampling
 from draftscope.verify.uniforms import Streams
 from draftscope.verify.verify import verify_tree
 from draftscope_app.cli.main import main
-from tests.conftest import made_calibration
+from tests.support.models import made_calibration
 
 README = Path(__file__).resolve().parents[2] / "engine" / "README.md"
 DRAFTERS = README.parent / "draftscope" / "drafters" / "README.md"

@@ -28,8 +28,8 @@ from draftscope.trace import events
 from draftscope.verify.tree import DraftTree
 from draftscope_app.cli.main import main
 from draftscope_app.engine.opening import introduced
-from tests.conftest import byte_tokenizer, letters, random_llama
 from tests.decode.test_distribution import WARPED, caught, distribution
+from tests.support.models import byte_tokenizer, letters, random_llama
 
 CLOSE = {"atol": 2e-5, "rtol": 1e-3}
 SLEM = {"drafter": "slem", "gamma": 3}

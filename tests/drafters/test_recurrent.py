@@ -27,8 +27,8 @@ from draftscope.models.probe import probed
 from draftscope.trace.events import DraftState
 from draftscope.train.students.shapes import build, mamba2
 from draftscope.verify.tree import full
-from tests.conftest import byte_tokenizer, letters, random_llama
 from tests.models.test_cache import CLOSE, fresh, path_to
+from tests.support.models import byte_tokenizer, letters, random_llama
 
 PROMPT = "The quick brown fox"
 SHAPES: dict[str, dict[str, Any]] = {

@@ -16,8 +16,8 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.policy.sequoia import best_shape, best_tree
 from draftscope.drafters.settings import Settings
 from draftscope.models.probe import probed
-from tests.conftest import byte_tokenizer, random_llama
 from tests.support.distribution import distribution_test
+from tests.support.models import byte_tokenizer, random_llama
 
 
 def every_tree(nodes: int, depth: int, width: int) -> list[tuple[tuple[int, ...], ...]]:

@@ -21,9 +21,9 @@ from draftscope.models.probe import probed
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, Prefetch
 from draftscope.verify.uniforms import Streams, Uniforms
-from tests.conftest import letters
 from tests.drafters.test_recurrent import fresh, random_mamba
 from tests.support.distribution import distribution_test
+from tests.support.models import letters
 
 PROMPT = "The quick brown fox"
 

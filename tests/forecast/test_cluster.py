@@ -15,6 +15,7 @@ import pytest
 import simpy
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.forecast.cluster import sizing
 from draftscope.forecast.cluster.simulate import SimulatedRequest, SimulatedServer, Traffic, idlest, simulate
 from draftscope.forecast.cluster.sizing import cards_needed, latency_curve
 from draftscope.forecast.cluster.step_times import (
@@ -191,7 +192,10 @@ def test_a_traffic_that_cannot_be_simulated_gets_a_sentence(
         cards_needed(scenario, **more)  # type: ignore[arg-type]
 
 
-def test_the_command_counts_cards_and_draws_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_counts_cards_and_draws_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizing, "RUN", 300)  # requests: enough for what is said of them
     asked = ["forecast", "Qwen3-8B", "--traffic", "4", "--answer", "64", "--tau", "2.5"]
     assert main([*asked, "--figures", str(tmp_path)]) == 0
     said = capsys.readouterr()

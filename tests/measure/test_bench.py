@@ -23,7 +23,7 @@ from draftscope.measure.bench.rows import BenchRow
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System, Write, WrittenBatch, drafter_systems
 from draftscope.models.probe import probed
-from tests.conftest import byte_tokenizer, random_llama
+from tests.support.models import byte_tokenizer, random_llama
 
 TEXTS = {"story": [Prompt("story", "Once"), Prompt("story", "There was")], "code": [Prompt("code", "def f(")]}
 SMALL = BenchPlan(gammas=(2,), temperatures=(0.0,), tokens=8, repeats=2)

@@ -22,9 +22,9 @@ from draftscope.measure.bench.rows import rows
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import Case, MissingPeerError, System, drafter_systems, needed
 from draftscope.models.model import ForwardMode
-from tests.conftest import random_llama
 from tests.models.test_native import llama
 from tests.support import gguf_files
+from tests.support.models import random_llama
 
 PLAN = BenchPlan(drafters=("plain",), temperatures=(0.0,), tokens=12, repeats=1)
 

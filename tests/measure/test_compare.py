@@ -29,7 +29,7 @@ from draftscope_app.engine.jobs import DrafterChoice
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.tasks import check as check_task
 from draftscope_app.page.tasks import compare as compare_task
-from tests.conftest import byte_tokenizer
+from tests.support.models import byte_tokenizer
 
 SHORT = {"max_new_tokens": 8, "seed": 2}
 

@@ -21,10 +21,10 @@ from draftscope.models.cache.slots import SlotCache, SlotTable
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.verify.tree import Topology, full, topology
-from tests.conftest import letters
 from tests.models.test_cache import CLOSE, fresh, path_to
 from tests.programs.architectures import CASES, WINDOW, Case, network, table, takes
 from tests.support.distribution import distribution_test
+from tests.support.models import letters
 
 NAMES = {case.name: case for case in CASES}
 TREES = [case.name for case in CASES if case.takes == "trees"]

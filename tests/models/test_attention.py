@@ -31,9 +31,9 @@ from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.verify import drawing
 from draftscope.verify.tree import Topology, chain, topology
-from tests.conftest import byte_tokenizer, made_calibration, random_heads, random_llama
 from tests.decode.test_loop import DRAFTERS
 from tests.programs.architectures import CASES, Case, network
+from tests.support.models import byte_tokenizer, made_calibration, random_heads, random_llama
 from tests.support.tape import Recorder
 
 TREES = {"one row": chain(0, 2), "chain": chain(4, 2), "tree": topology([[-1, 0, -1, 2, 3], [-1, -1, -1, 0, 0]])}

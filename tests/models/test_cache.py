@@ -11,7 +11,7 @@ from draftscope.models.cache.slots import SlotTable, Store
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.verify.tree import Topology, chain, full, topology
-from tests.conftest import random_llama
+from tests.support.models import random_llama
 
 CLOSE = {"atol": 3e-5, "rtol": 1e-4}  # fp32 on one core, logits of order 10
 

@@ -18,8 +18,8 @@ from draftscope.models.loading.chat import Chat, in_template
 from draftscope.trace.events import RunStart
 from draftscope_app.cli import options
 from draftscope_app.cli.fields import Given, takes
-from tests.conftest import byte_tokenizer, letters
 from tests.support import gguf_files
+from tests.support.models import byte_tokenizer, letters
 
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"

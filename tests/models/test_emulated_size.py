@@ -16,7 +16,7 @@ from draftscope.models.forward import emulated_size
 from draftscope.models.forward.emulated_size import EmulatedShape
 from draftscope.models.probe import probed
 from draftscope.trace.events import RunStart
-from tests.conftest import byte_tokenizer, made_calibration, random_llama
+from tests.support.models import byte_tokenizer, made_calibration, random_llama
 
 SMALL = EmulatedShape("small", 3, 48, 4, 2, 16, 96, 64)
 SMALLER = EmulatedShape("smaller", 1, 24, 2, 1, 16, 32, 64, reads=2)

@@ -15,8 +15,8 @@ from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, Experts
-from tests.conftest import letters
 from tests.programs.architectures import CASES, network
+from tests.support.models import letters
 
 CASE = {case.name: case for case in CASES}
 REPORTED = ["Mixtral", "Qwen2-MoE", "Qwen3-MoE", "GPT-OSS", "DeepSeek-V3"]

@@ -22,8 +22,8 @@ from draftscope.models.forward.graphs import Graphs, Outputs
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.verify import drawing
-from tests.conftest import random_llama
 from tests.decode.test_loop import DRAFTERS, PROMPT
+from tests.support.models import random_llama
 from tests.support.tape import Recorder
 
 

@@ -50,7 +50,7 @@ from draftscope.models.heads import (
 from draftscope.models.heads.layer import DecoderLayer, Rotary
 from draftscope.models.probe import probed
 from draftscope.verify.tree import topology
-from tests.conftest import random_llama
+from tests.support.models import random_llama
 
 V, H, LAYERS = 50, 32, 8
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}

@@ -17,9 +17,9 @@ from draftscope.models.forward.hybrid import Hybrid, HybridCache
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.verify.sampling import Sampling
-from tests.conftest import letters, random_llama
 from tests.models.test_cache import CLOSE, fresh
 from tests.programs.architectures import CASES, network
+from tests.support.models import letters, random_llama
 
 CASE = {case.name: case for case in CASES}
 NAMES = ["Jamba", "Qwen3-Next", "LFM2"]

@@ -36,8 +36,8 @@ from draftscope.models.loading.known import (
     usual_drafter,
 )  # fmt: skip
 from draftscope.models.loading.sources import ORIGINAL, file_of, is_here, source_of
-from tests.conftest import random_llama
 from tests.support import gguf_files
+from tests.support.models import random_llama
 
 HOW = CheckpointOptions(torch.float32, torch.device("cpu"))
 TOKENIZER = gguf_files.tokenizer_with_merges()

@@ -13,7 +13,7 @@ from draftscope.models.forward.linear import product
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.verify.tree import full
-from tests.conftest import random_llama
+from tests.support.models import random_llama
 
 
 def both(network: LlamaForCausalLM) -> tuple[Model, Model]:

@@ -23,7 +23,7 @@ from draftscope.models.native import available
 from draftscope.models.native.linear import FastLinear, accelerate, linear
 from draftscope.models.probe import probed
 from draftscope.verify.tree import full, topology
-from tests.conftest import letters, random_llama
+from tests.support.models import letters, random_llama
 
 pytest.importorskip("numba")
 

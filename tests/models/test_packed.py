@@ -22,10 +22,10 @@ from draftscope.models.native.available import programs
 from draftscope.models.native.packing import EIGHT, FOUR, KINDS, PackedWeight, recovered, rounded
 from draftscope.models.probe import probed
 from draftscope_app.cli.options import load
-from tests.conftest import letters
 from tests.models.test_head_steps import head
 from tests.models.test_native import in_float32, llama
 from tests.support import gguf_files
+from tests.support.models import letters
 
 pytest.importorskip("numba")
 

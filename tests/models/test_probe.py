@@ -9,8 +9,8 @@ import pytest
 from draftscope.models import model as models
 from draftscope.models.counter import ForwardCounter
 from draftscope.models.probe import probed
-from tests.conftest import random_llama
 from tests.programs.architectures import CASES, network
+from tests.support.models import random_llama
 
 
 def test_an_error_of_the_engine_is_raised_and_not_taken_for_missing_support(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from draftscope import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.files.bounded import BOUNDED, RefusedError
 from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_tokenizer
-from tests.conftest import byte_tokenizer, random_llama
+from tests.support.models import byte_tokenizer, random_llama
 
 HOW = CheckpointOptions(torch.float32, torch.device("cpu"))
 DOUBLED = {"type": "Replace", "pattern": {"Regex": "(.)"}, "content": "xx"}

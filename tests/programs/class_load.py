@@ -32,8 +32,8 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.models.probe import probed
 from draftscope_app.classroom.rooms import Rooms
 from draftscope_app.classroom.routes import KEY
-from tests.conftest import byte_tokenizer, random_llama
 from tests.support.classroom import served_class, states
+from tests.support.models import byte_tokenizer, random_llama
 
 ANSWERING_S = 2.0
 DROPPED = 0.2  # of the phones lose their connection in each question

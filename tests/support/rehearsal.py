@@ -17,9 +17,9 @@ from draftscope.decode.pair import NamedHead
 from draftscope.drafters.settings import Settings
 from draftscope.models.heads import SharedWeights
 from draftscope.models.probe import probed
-from tests.conftest import byte_tokenizer, made_calibration, random_heads, random_llama
 from tests.support import card as cards
 from tests.support.card import Card
+from tests.support.models import byte_tokenizer, made_calibration, random_heads, random_llama
 
 VOCABULARY = 258
 COUNTED = ("read", "copy", "synchronise", "event", "launch", "replay", "capture")

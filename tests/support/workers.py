@@ -50,6 +50,7 @@ LONGEST = (  # in time; whatever is not named follows in the order of its name
     "tests/browser/test_played.py",
     "tests/app/*",
     "tests/models/*",
+    "tests/verify/*",
     "tests/browser/*",
     "tests/measure/*",
 )

@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.conftest import byte_tokenizer, random_llama
 from tests.programs.attacks import visitor
 from tests.programs.attacks.outcome import Outcome
 from tests.programs.attacks.server import Server
+from tests.support.models import byte_tokenizer, random_llama
 
 LOAD_S, RUN_S = 90.0, 90.0
 MAX_GROWTH_MB = 2000.0  # of the engine
