@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import config, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -30,6 +29,7 @@ from draftscope.models.native.instructions import (
     WORDS,
     accumulator,
     add_product,
+    has,
     i32,
     i64,
     lanes,
@@ -46,8 +46,7 @@ AHEAD = 8  # weight rows by which memory is read in advance; 0 to 32 were tried
 
 def long_vectors() -> bool:
     """Whether this processor has 32 vector registers of 16 float32; others have at most half of that."""
-    forced = config.CPU_FEATURES  # NUMBA_CPU_FEATURES, with which another processor's path is tried
-    return "+avx512f" in forced if forced is not None else bool(llvm.get_host_cpu_features().get("avx512f"))
+    return has("avx512f")
 
 
 def tile(rows: int, outputs: int) -> Any:
