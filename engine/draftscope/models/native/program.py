@@ -1,5 +1,5 @@
-"""The programs, each one call on all threads: a forward of a decoder, the step of `head.py`, and a product of rows and a
-bfloat16 weight, for modules outside both."""
+"""The programs, each one call on all threads: a forward of a decoder, the step of `head.py`, and a product of rows and
+a bfloat16 weight, for modules outside both."""
 
 from __future__ import annotations
 
