@@ -216,6 +216,24 @@ def latency_over_quality(evidence: SavedResults) -> JudgedClaim | None:
     return _compared(pairs, "cheaper drafts", "drafts that agree more", "drafts of other sizes, and a dearer target")
 
 
+def graphs(evidence: SavedResults) -> JudgedClaim | None:
+    """12: the same greedy runs with graphs and without, on the card that the file names."""
+    sections = evidence.gpu["sections"] if evidence.gpu is not None else {}
+    rows = [row for row in sections.get("graphs", ()) if row.get("graphs / eager")]
+    if evidence.gpu is None or not rows:
+        return None
+    ratios, wrong = [row["graphs / eager"] for row in rows], sum(bool(row["wrong"]) for row in rows)
+    machine = evidence.gpu["machine"]
+    result = (
+        f"On one {machine['device']} ({machine['date']}) {len(rows)} drafters ran {min(ratios):.1f} to "
+        f"{max(ratios):.1f} times as fast with graphs, and {len(rows) - wrong} of them wrote equal tokens."
+    )
+    faster = [ratio > 1 for ratio in ratios]
+    verdict = ClaimVerdict.FAILS if wrong or not any(faster) else ClaimVerdict.ONLY_IF
+    verdict = ClaimVerdict.HOLDS if all(faster) and not wrong else verdict
+    return JudgedClaim(verdict, result, "A larger model, whose kernels take longer than their launches.")
+
+
 def cascade_over_two(evidence: SavedResults) -> JudgedClaim | None:
     """13: the cascade's best against the draft model's best chain."""
     return _compared(evidence.best_against(("cascade",), ("draft",)), "the cascade", "two tiers", "three real sizes")
