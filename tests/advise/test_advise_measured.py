@@ -68,11 +68,15 @@ def accepted_in_rounds(engine: DecodingEngine, gamma: int, like: Observed) -> li
     return [len(step.paths[0]) for step in islice(session.steps(), len(like.prompts[0].accepted))]
 
 
+def rounds_of(probed: Probed) -> dict[Candidate, Observed]:
+    return {candidate: Observed(tuple(rounds)) for candidate, rounds in probed.by_candidate.items()}
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_smaller_sizes_follow_from_the_same_rounds(tiny: DecodingEngine, temperature: float) -> None:
     cases = [Case("k", number, ((0, 1, 2),), temperature) for number in range(2)]
     found, notes = finished(probe(tiny, cases, [find("draft"), find("sampled-tree")], 40, 60.0, lambda probed: {}))
-    chains = {each.gamma: own for each, own in found["draft"].observed.items()}
+    chains = {each.gamma: own for each, own in rounds_of(found["draft"]).items()}
     assert notes == [] and sorted(chains) == [1, 2, 3, 4, 5, 6, 8]
     for gamma, observed in chains.items():
         assert (observed.nodes == gamma).all() and (observed.levels == gamma).all()
@@ -81,7 +85,7 @@ def test_smaller_sizes_follow_from_the_same_rounds(tiny: DecodingEngine, tempera
     if temperature == 0:
         for gamma in (1, 2, 5):
             assert chains[gamma].prompts[0].accepted.tolist() == accepted_in_rounds(tiny, gamma, chains[gamma])
-    trees = {each.shape: own for each, own in found["sampled-tree"].observed.items()}
+    trees = {each.shape: own for each, own in rounds_of(found["sampled-tree"]).items()}
     assert (trees[2, 1].nodes == 4).all() and trees[2, 1].tau <= trees[3, 2, 1, 1].tau
 
 
@@ -108,7 +112,7 @@ def test_costs_agree_with_the_rounds_that_were_probed(tiny: DecodingEngine) -> N
     found, _ = finished(probe(tiny, [Case("k", 0, ((0, 1, 2),), 0.0)], [find("draft")], 40, 60.0, lambda probed: {}))
     costs = fitted(made_calibration(), found, 100)
     run, ms = found["draft"], {name: MeasuredRounds.joined(own.rounds).round_ms for name, own in found.items()}
-    ratio = round_cost(run.run, run.observed[run.run], costs)
+    ratio = round_cost(run.run, rounds_of(run)[run.run], costs)
     assert ratio == pytest.approx(ms["draft"] / ms["plain"], rel=1e-6)
 
 

@@ -24,7 +24,7 @@ NOTHING = WhatIf()
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    made = surface("draft", OBSERVED, COSTS, READERS, Sizes(1000, 100), (3, 100, PrefillTimes(20.0, {"draft": 5.0})))
+    made = surface("draft", OBSERVED, COSTS, Sizes(1000, 100), (3, 100, PrefillTimes(20.0, {"draft": 5.0})))
     assert made is not None
     return asdict(made)
 
@@ -39,7 +39,7 @@ def test_without_a_change_it_is_the_model(found: dict[str, Any]) -> None:
 
 
 def test_a_drafter_without_chains_has_no_map() -> None:
-    assert surface("sampled-tree", OBSERVED, COSTS, READERS, Sizes()) is None
+    assert surface("sampled-tree", OBSERVED, COSTS, Sizes()) is None
 
 
 def test_another_acceptance_changes_the_tokens_a_round(found: dict[str, Any]) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.claims.claim import ClaimVerdict
 from draftscope.claims.evidence import SavedResults, in_folder, read
+from draftscope.claims.saved import claim_values, shipped
 from draftscope.claims.table import CLAIMS, find
 from draftscope.decode.engine import DecodingEngine
 from draftscope_app.cli.main import COMMANDS
@@ -214,3 +216,39 @@ def test_the_command_reads_a_benchmark(
     assert claims("25").code == 2 and claims("--bench", "missing.json").code == 2
     table = json.dumps(claims().out)
     assert "cannot be tested here" in table and "make gpu" not in table
+
+
+GPU = assets() / "results/2026-11-26-h200/gpu.md"
+
+
+def suite_of(text: str) -> dict[str, Any]:
+    """The card and the section on graphs of a gpu.md, as gpu.json has them."""
+    table = text.partition("## graphs")[2].partition("## ")[0]
+    head, _, *rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")]
+    known = [dict(zip(head, row, strict=False)) for row in rows if len(row) > 1]
+    numbers = [row | {"wrong": row["wrong"] == "True", "graphs / eager": float(row["graphs / eager"])} for row in known]
+    words = dict(
+        part.split(" ", 1) for line in text.splitlines() if line.startswith("date ") for part in line.split(", ")
+    )
+    return {"machine": words, "sections": {"graphs": numbers}}
+
+
+def test_graphs_are_judged_by_the_file_of_a_card() -> None:
+    claim = find(12)
+    assert claim is not None
+    suite = suite_of(GPU.read_text())
+    found = claim.judged(SavedResults(gpu=suite))
+    assert found.verdict is ClaimVerdict.HOLDS
+    assert found.measured.startswith("On one NVIDIA H200 (2026-11-26) 8 drafters ran 5.6 to 7.5 times as fast")
+    (saved,) = (saved for saved in shipped()["claims"] if saved["number"] == 12)
+    assert saved == claim_values(claim, found)
+    rows = suite["sections"]["graphs"]
+    for change, verdict in (({"wrong": True}, ClaimVerdict.FAILS), ({"graphs / eager": 0.9}, ClaimVerdict.ONLY_IF)):
+        changed = {"machine": suite["machine"], "sections": {"graphs": [rows[0] | change, *rows[1:]]}}
+        assert claim.judged(SavedResults(gpu=changed)).verdict is verdict
+
+
+def test_the_suite_of_a_card_is_found_in_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "gpu.json").write_text(json.dumps({"machine": {"device": "a card"}, "sections": {}}))
+    evidence = in_folder(tmp_path)
+    assert evidence.gpu is not None and evidence.machine == {"device": "a card"}

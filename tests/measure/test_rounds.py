@@ -113,7 +113,8 @@ def test_the_false_alarms_are_no_more_than_said() -> None:
     p_values = []
     for heads in dice.binomial(800, 0.5, size=4000):
         fair = FavouredTokens()
-        fair.rounds, fair.written, fair.due, fair.variance = 800, float(heads), 400.0, 200.0
+        fair.draws = 800
+        fair.written, fair.due, fair.variance = np.array([[heads], [400.0], [200.0]])
         p_values.append(fair.p_value)
     for level in (0.5, 0.1, 0.01):
         assert np.mean(np.array(p_values) <= level) <= level
@@ -122,8 +123,8 @@ def test_the_false_alarms_are_no_more_than_said() -> None:
 
 def test_what_would_have_been_found_is_found() -> None:
     off = FavouredTokens()
-    off.rounds, off.due, off.variance = 3000, 1500.0, 700.0
-    off.written = off.due + 1.01 * off.rounds * off.detectable(FALSE_ALARM)
+    off.draws, off.due, off.variance = 3000, np.array([1500.0]), np.array([700.0])
+    off.written = off.due + 1.01 * off.draws * off.detectable(FALSE_ALARM)
     assert off.p_value < FALSE_ALARM
-    off.written = off.due + 0.5 * off.rounds * off.detectable(FALSE_ALARM)
+    off.written = off.due + 0.5 * off.draws * off.detectable(FALSE_ALARM)
     assert off.p_value > FALSE_ALARM

@@ -7,9 +7,7 @@ import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope.models.forward import linear
 from draftscope.models.forward.lean import LeanLlama, covers
-from draftscope.models.forward.linear import product
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.verify.tree import full
@@ -103,27 +101,6 @@ def test_attention_gets_whole_vectors_and_at_least_four_queries(rows: int, monke
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
     model.forward(cache, torch.full((1, rows), 5), torch.arange(rows)[None])
     assert len(seen) == model.layers and all(queries >= 4 and keys == 16 for queries, keys in seen)
-
-
-@pytest.mark.parametrize("rows", [1, 3, 5, 17])
-def test_a_packed_weight_gives_the_same_product(rows: int) -> None:
-    """Up to rounding, for any number of rows; in fp32 weights are not packed."""
-    torch.manual_seed(1)
-    weight, x = torch.randn(96, 64), torch.randn(1, rows, 64)
-    for dtype in (torch.bfloat16, torch.float32):
-        expected = torch.nn.functional.linear(x.to(dtype), weight.to(dtype))
-        actual = product(weight.to(dtype), packed=True)(x.to(dtype))
-        assert actual.dtype == dtype
-        torch.testing.assert_close(actual, expected, rtol=0.02, atol=0.1 if dtype == torch.bfloat16 else 1e-6)
-
-
-def test_without_the_kernel_plain_matmuls_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(weight: torch.Tensor) -> None:
-        raise AttributeError("no such kernel")
-
-    monkeypatch.setattr(linear, "_packed", missing)
-    weight, x = torch.randn(8, 4).bfloat16(), torch.randn(1, 2, 4).bfloat16()
-    assert product(weight, packed=True)(x).equal(torch.nn.functional.linear(x, weight))
 
 
 def test_weights_are_shared_with_the_transformers_model(pair: DecodingEngine) -> None:

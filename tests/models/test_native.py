@@ -306,15 +306,12 @@ def test_a_product_is_exact_and_its_rows_do_not_depend_on_each_other(rows: int, 
 
 OTHER_PROCESSOR = """
 import torch
-from draftscope.models.native import linear, multiply, products, quantized, team
-from draftscope.models.native.available import Programs
-linear.why_not = lambda: ""
-found = Programs(0, multiply.compiled(), 0, team.start(), quantized.available())
-linear.programs = lambda: found
+from draftscope.models.native import available, linear, products
+assert available.why_not() == ""
 generator = torch.Generator().manual_seed(1)
 weight, x = (torch.randn(size, generator=generator).bfloat16() for size in ((83, 96), (9, 96)))
 with torch.inference_mode():
-    torch.save((products.ROWS, found.packs, linear.linear(x, weight, exact=True)), "product.pt")
+    torch.save((products.ROWS, available.programs().packs, linear.linear(x, weight, exact=True)), "product.pt")
 """
 
 

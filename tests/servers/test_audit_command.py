@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+from scipy.special import log_softmax
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.servers.audit.target import LabTarget
-from draftscope.servers.audit.warp import log_softmax
 from draftscope.verify.sampling import Sampling
 from draftscope_app.cli.main import main
 from tests.servers.stubs import Habits, stub
@@ -160,7 +160,7 @@ def test_reported_log_probabilities_must_be_those_of_the_tokens(engine: Decoding
 
     def of(prompt: list[int], ids: list[int]) -> list[float]:
         logits = LabTarget(engine).logits(prompt, [ids])[0]
-        return list(log_softmax(logits)[range(len(ids)), ids])
+        return list(log_softmax(logits, -1)[range(len(ids)), ids])
 
     for kind in ("llama.cpp", "vllm", "sglang"):
         for logprobs, code in ((of, 0), (lambda _, ids: [0.0] * len(ids), 1), (None, 0)):

@@ -139,14 +139,14 @@ def test_the_bet_on_two_servers_is_fair_given_any_past(past: str) -> None:
     for allowance in (EXACT, ALLOWED):
         state = Compared(Plan(tokens=2), allowance=allowance)
         for number, text in enumerate(PASTS[past]):
-            state.take(0, text, texts[number % 3])
+            state.compare(0, text, texts[number % 3])
         d = allowance.eta * math.sqrt(state.plan.tokens / 2)
         for a in texts:
             for b in texts:
                 both = []
                 for pair in ((a, b), (b, a)):
                     later = deepcopy(state)
-                    later.take(0, *pair)
+                    later.compare(0, *pair)
                     both.append(np.exp(later.logs - state.logs))
                 most = np.maximum(*both) * (1 + d) / 2 + np.minimum(*both) * (1 - d) / 2
                 assert (most == pytest.approx(1)) if allowance is EXACT else (most <= 1 + 1e-12).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -112,3 +113,17 @@ def test_every_program_is_whole(program: Program) -> None:
                 start.commands(replace(pair, gpus=2))
     if program.settings is not None:
         assert all(program.settings(WantedChain(kind, 3, [], "small")) for kind in program.drafters)
+
+
+@pytest.mark.parametrize("start", registry.started_names())
+def test_the_settings_of_advice_are_those_of_a_command(start: str) -> None:
+    """SGLang's n-grams were one token short in the settings: the token before the draft counts as one of it."""
+    program = next(program for program in registry.PROGRAMS if any(one.name == start for one in program.starts))
+    assert program.settings is not None
+    for method in registry.methods(start):
+        pair = ServedPair("target", method, "small.gguf" if needs_model(method) else None, gamma=3)
+        plain, speculative = registry.find_start(start).commands(pair)
+        more = speculative.arguments[len(plain.arguments) :]
+        settings = shlex.split(program.settings(pair.chain))
+        assert list(more)[: len(settings)] == settings
+        assert program.kind != "sglang" or settings[settings.index("--speculative-num-draft-tokens") + 1] == "4"

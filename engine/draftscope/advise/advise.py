@@ -53,7 +53,6 @@ ENOUGH = 24  # prompts: answers are cut so that as many can be run once
 MAX_REPEATS = 20
 TEMPERATURES = (0.0, 1.0)  # at which an answer should hold
 MAX_DOUBTS = 2  # that are said
-SHOWN_READERS = (1, 2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
@@ -393,13 +392,12 @@ def _surface(
     chain = candidate if candidate.gamma is not None else next(iter(chains), None)
     if chain is None or chain.gamma is None:
         return None
-    readers = [size for size in SHOWN_READERS if size <= costs.max_batch]
     head, draft = _head_of(engine, chain), engine.draft
     uses_draft = drafters.find(chain.drafter).needs_draft and draft is not None
     network = draft.network if uses_draft and draft is not None else head.network if head is not None else None
     sizes = Sizes(costs.calibration.target_bytes, weight_bytes(network) if network is not None else 0)
     at = chain.gamma, known.prompt, known.prefill
-    return surface(chain.drafter, known.observed, costs, readers, sizes, at)
+    return surface(chain.drafter, known.observed, costs, sizes, at)
 
 
 def _head_of(engine: DecodingEngine, candidate: Candidate) -> NamedHead | None:

@@ -83,7 +83,6 @@ def planned(
     predicted = predict(question, observed, costs, PrefillTimes())
     best = predicted[0]
     ends = limits.limits(best, observed, costs, PrefillTimes(), question.concurrency)
-    readers = [size for size in (1, 2, 4, 8, 16, 32, 64) if size <= costs.max_batch]
     plan = limits.schedule(best.candidate, observed, costs, question.concurrency)
     on = best.ratio.median > 1
     return AdviceReport(
@@ -98,6 +97,6 @@ def planned(
         alpha=conditional_alpha(observed[best.candidate]),
         schedule=plan,
         ready=servers.ready(best.candidate, plan) if on else [],
-        surface=surface(drafter, observed, costs, readers, Sizes()),
+        surface=surface(drafter, observed, costs, Sizes()),
         notes=["Modelled from typed values: nothing was run."],
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 from draftscope import drafters
 from draftscope.advise.candidates import Candidate, implied, sizes_of
-from draftscope.advise.observed import Observed, PromptRounds
+from draftscope.advise.observed import PromptRounds
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps
 from draftscope.decode.availability import is_detour, refuse_unavailable
@@ -50,10 +50,6 @@ class Probed:
     small_levels: list[list[int]] = field(default_factory=list)
     before_ms: list[float] = field(default_factory=list)  # set-up and prefill
     ids: list[list[int]] = field(default_factory=list)  # what it wrote
-
-    @property
-    def observed(self) -> dict[Candidate, Observed]:
-        return {candidate: Observed(tuple(rounds)) for candidate, rounds in self.by_candidate.items() if rounds}
 
     @property
     def round_ms(self) -> list[float]:

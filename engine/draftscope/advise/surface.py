@@ -4,7 +4,7 @@ readers. Pure; `what_if` changes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from draftscope.advise.candidates import Candidate
@@ -14,6 +14,7 @@ from draftscope.advise.observed import Observed, tau_interval
 from draftscope.advise.what_if import Sizes
 from draftscope.measure.bench.statistics import Interval
 
+READERS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (64, 256, 512, 1024, 2048, 4096, 16384)
 
 
@@ -50,7 +51,6 @@ def surface(
     drafter: str,
     observed: Mapping[Candidate, Observed],
     costs: RoundCosts,
-    readers: Sequence[int],
     sizes: Sizes,
     at: tuple[int, int, PrefillTimes] | None = None,
 ) -> Surface | None:
@@ -64,6 +64,7 @@ def surface(
     gammas = sorted(by_gamma)
     if not gammas:
         return None
+    readers = [size for size in READERS if size <= costs.max_batch]
 
     def drafting(gamma: int, batch: int) -> float:
         return (costs.ms(drafter, gamma, gamma, batch) - costs.ms(drafter, gamma, 0, batch)) / costs.plain(batch)
@@ -74,7 +75,7 @@ def surface(
     return Surface(
         drafter=drafter,
         gammas=gammas,
-        readers=list(readers),
+        readers=readers,
         tau=[tau_interval(by_gamma[gamma]) for gamma in gammas],
         drafting=[[drafting(gamma, batch) for batch in readers] for gamma in gammas],
         rest=[[rest(gamma, batch) for batch in readers] for gamma in gammas],

@@ -1,4 +1,5 @@
-"""The results that claims are judged by: files that `bench`, `regret`, `advise` and `train-drafter` wrote."""
+"""The results that claims are judged by: files that `bench`, `regret`, `advise`, `train-drafter` and `make gpu`
+wrote."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ class SavedResults:
     regret: RowJson | None = None
     advice: RowJson | None = None
     continued: RowJson | None = None  # a drafter's training that started from another's weights
+    gpu: RowJson | None = None  # the suite on a card
 
     @property
     def before_and_after(self) -> tuple[RowJson, RowJson] | None:
@@ -109,7 +111,7 @@ class SavedResults:
     @property
     def machine(self) -> RowJson:
         """Of the largest benchmark, or of the first file that names one."""
-        file = next((file for file in (self._largest, self.regret, self.advice) if file), None)
+        file = next((file for file in (self._largest, self.regret, self.advice, self.gpu) if file), None)
         return file["machine"] if file else {}
 
 
@@ -149,9 +151,12 @@ def read(path: Path, field: str) -> RowJson:
 
 def in_folder(folder: Path) -> SavedResults:
     """Everything that the commands wrote into the folder and the folders in it."""
-    benches = [read(path, "rows") for path in sorted(folder.rglob("bench.json"))]
-    regrets = [read(path, "rows") for path in sorted(folder.rglob("regret.json"))]
-    advices = [read(path, "limits") for path in sorted(folder.rglob("advice.json"))]
-    records = [read(path, "name") for path in sorted(folder.rglob("training.json"))]
+    benches, regrets, advices, records, gpus = (
+        [read(path, field) for path in sorted(folder.rglob(name))]
+        for name, field in (
+            ("bench.json", "rows"), ("regret.json", "rows"), ("advice.json", "limits"), ("training.json", "name"),
+            ("gpu.json", "sections"),
+        )
+    )  # fmt: skip
     continued = [record for record in records if record.get("before")]
-    return SavedResults(benches, *(next(iter(files), None) for files in (regrets, advices, continued)))
+    return SavedResults(benches, *(next(iter(files), None) for files in (regrets, advices, continued, gpus)))

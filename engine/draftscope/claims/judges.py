@@ -68,7 +68,7 @@ def break_even(evidence: SavedResults) -> JudgedClaim | None:
     if high > 1:
         result += " Above 1 means that no acceptance would pay."
     inside = [0.5 <= alpha <= 0.6 for alpha in alphas]
-    verdict = ClaimVerdict.HOLDS if all(inside) else ClaimVerdict.ONLY_IF if any(inside) else ClaimVerdict.FAILS
+    verdict = _verdict(sum(inside), len(inside))
     formula = "1 + a + ... + a^gamma = gamma c + v + o, solved for a with each chain's measured costs."
     change = "Other gammas, another draft's cost c or another verify cost v: the break-even is not a constant."
     return JudgedClaim(verdict, result, change, formula)
@@ -87,7 +87,7 @@ def hopeless(evidence: SavedResults) -> JudgedClaim | None:
         f"{len(slower)} of {len(rows)} settings with under 1.3 tokens per round are slower than plain; the worst: "
         f"{_format_row(worst)}."
     )
-    verdict = ClaimVerdict.HOLDS if len(slower) == len(rows) else ClaimVerdict.ONLY_IF if slower else ClaimVerdict.FAILS
+    verdict = _verdict(len(slower), len(rows))
     change = "A drafter that proposes nothing when it is unsure, such as n-grams, loses less."
     return JudgedClaim(verdict, result, change, _formula(worst))
 
@@ -109,7 +109,7 @@ def dynamic(evidence: SavedResults) -> JudgedClaim | None:
     better = [row for row in rows if row["ratio_to_best"]["low"] > 1]
     mean = sum(row["regret"] for row in rows) / len(rows)
     result = f"{len(better)} of {len(rows)} policies by kind beat the best fixed setting; mean regret {mean:.1%}."
-    verdict = ClaimVerdict.HOLDS if len(better) == len(rows) else ClaimVerdict.ONLY_IF if better else ClaimVerdict.FAILS
+    verdict = _verdict(len(better), len(rows))
     return JudgedClaim(verdict, result, "Longer texts, and texts that change their kind half way.")
 
 
@@ -169,7 +169,7 @@ def jitter(evidence: SavedResults) -> JudgedClaim | None:
         + (f", their standard deviation {median(spread):.2f} times" if spread else "")
         + f". In {sum(both)} it has longer pauses and is faster."
     )
-    verdict = ClaimVerdict.HOLDS if all(both) else ClaimVerdict.ONLY_IF if any(both) else ClaimVerdict.FAILS
+    verdict = _verdict(sum(both), len(both))
     formula = "Rounds of one length and tau tokens each: the gaps' variance over their mean squared is tau - 1."
     change = "How it feels was not asked of readers; paced output, at the mean speed, hides the pauses."
     return JudgedClaim(verdict, result, change, formula)
@@ -216,6 +216,22 @@ def latency_over_quality(evidence: SavedResults) -> JudgedClaim | None:
     return _compared(pairs, "cheaper drafts", "drafts that agree more", "drafts of other sizes, and a dearer target")
 
 
+def graphs(evidence: SavedResults) -> JudgedClaim | None:
+    """12: the same greedy runs with graphs and without, on the card that the file names."""
+    sections = evidence.gpu["sections"] if evidence.gpu is not None else {}
+    rows = [row for row in sections.get("graphs", ()) if row.get("graphs / eager")]
+    if evidence.gpu is None or not rows:
+        return None
+    ratios, wrong = [row["graphs / eager"] for row in rows], sum(bool(row["wrong"]) for row in rows)
+    machine = evidence.gpu["machine"]
+    result = (
+        f"On one {machine['device']} ({machine['date']}) {len(rows)} drafters ran {min(ratios):.1f} to "
+        f"{max(ratios):.1f} times as fast with graphs, and {len(rows) - wrong} of them wrote equal tokens."
+    )
+    verdict = ClaimVerdict.FAILS if wrong else _verdict(sum(ratio > 1 for ratio in ratios), len(rows))
+    return JudgedClaim(verdict, result, "A larger model, whose kernels take longer than their launches.")
+
+
 def cascade_over_two(evidence: SavedResults) -> JudgedClaim | None:
     """13: the cascade's best against the draft model's best chain."""
     return _compared(evidence.best_against(("cascade",), ("draft",)), "the cascade", "two tiers", "three real sizes")
@@ -245,7 +261,7 @@ def by_batch(evidence: SavedResults) -> JudgedClaim | None:
     small = all(best[batch]["ratio_to_plain"]["median"] >= 2 for batch in batches if batch <= 10)
     large = [batch for batch in batches if batch >= 32]
     off = bool(large) and all(best[batch]["ratio_to_plain"]["median"] < 1 for batch in large)
-    verdict = ClaimVerdict.HOLDS if small and off else ClaimVerdict.ONLY_IF if small or off else ClaimVerdict.FAILS
+    verdict = _verdict(small + off, 2)
     return JudgedClaim(
         verdict, result, "A verify forward whose rows cost less: on a GPU the speedup falls below 1 at larger batches."
     )
@@ -293,6 +309,13 @@ def cloud_bill(evidence: SavedResults) -> JudgedClaim | None:
     return JudgedClaim(verdict, result, change, "1 - 1/S saves 70% from S = 3.33 on.")
 
 
+def _verdict(holding: int, of: int) -> ClaimVerdict:
+    """Holds where it does in all cases, only if in some."""
+    if holding == of:
+        return ClaimVerdict.HOLDS
+    return ClaimVerdict.ONLY_IF if holding else ClaimVerdict.FAILS
+
+
 def _geometric_error(row: RowJson) -> float:
     alphas = [alpha for alpha in row["conditional_alpha"] if alpha is not None]
     alpha = float(sum(alphas)) / len(alphas)
@@ -327,7 +350,7 @@ def _at_least(rows: Sequence[RowJson], least: float, change: str) -> JudgedClaim
     over = [kind for kind, kind_rows in kinds.items() if fastest(kind_rows)["ratio_to_plain"]["low"] >= least]
     best = fastest(rows)
     result = f"The best: {_format_row(best)}. {len(over)} of {len(kinds)} kinds reach {least:g}x{_listed(over)}."
-    verdict = ClaimVerdict.HOLDS if len(over) == len(kinds) else ClaimVerdict.ONLY_IF if over else ClaimVerdict.FAILS
+    verdict = _verdict(len(over), len(kinds))
     return JudgedClaim(verdict, result, f"It would take {change}.", _formula(best))
 
 
@@ -348,10 +371,9 @@ def _compared(pairs: Sequence[tuple[RowJson, RowJson]], name: str, other: str, c
         f"{name[0].upper()}{name[1:]} against {other}, {many}: the speedup is larger in {better} and smaller in {worse}"
         f"{rest}. The median ratio is {middle:.2f}."
     )
-    verdict = ClaimVerdict.FAILS if not better else ClaimVerdict.HOLDS if better == len(pairs) else ClaimVerdict.ONLY_IF
     if not better and not worse:
         return JudgedClaim(ClaimVerdict.UNTESTED, result, "More prompts and repeats, until the intervals lie apart.")
-    return JudgedClaim(verdict, result, f"It would change with {change}.")
+    return JudgedClaim(_verdict(better, len(pairs)), result, f"It would change with {change}.")
 
 
 def _apart(pairs: Sequence[tuple[RowJson, RowJson]], test: Callable[[RowJson, RowJson], bool]) -> int:

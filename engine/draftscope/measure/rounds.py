@@ -57,14 +57,27 @@ def detectable_excess(variance: float, functions: int, false_alarm: float) -> fl
     return min((bound + (math.expm1(slope) - slope) * variance) / slope for slope in SLOPES if slope > 0)
 
 
-class FavouredTokens:
-    """How often the first token of a round is one that the draft favours, against how often it should be."""
+class FairSums:
+    """Sums of `functions` f of fair draws, an entry each: as they were written, as was due, and their variance."""
+
+    functions = 1
 
     def __init__(self) -> None:
-        self.rounds = 0
-        self.written = 0.0  # sums over the rounds
-        self.due = 0.0
-        self.variance = 0.0
+        self.draws = 0
+        self.written, self.due, self.variance = (np.zeros(self.functions) for _ in range(3))
+
+    @property
+    def p_value(self) -> float:
+        """Of the draws being fair; at most x with a probability of at most x, however many were looked at."""
+        return fair_p_value(list(self.written - self.due), list(self.variance))
+
+    def detectable(self, false_alarm: float) -> float:
+        """The smallest difference of the mean of the first f, written and due, that counts as one in these draws."""
+        return detectable_excess(float(self.variance[0]), self.functions, false_alarm) / max(self.draws, 1)
+
+
+class FavouredTokens(FairSums):
+    """How often the first token of a round is one that the draft favours, against how often it should be."""
 
     def add(self, step: Step) -> None:
         """The rounds of one step, of the sequences that had not ended."""
@@ -79,19 +92,10 @@ class FavouredTokens:
         due = (p * favoured).sum(-1)
         variance = (p * favoured**2).sum(-1) - due**2
         counted = torch.tensor(step.live, device=p.device) & (variance > 1e-12)
-        self.rounds += int(counted.sum())
+        self.draws += int(counted.sum())
         self.written += float(favoured.gather(1, written[:, None])[:, 0][counted].sum())
         self.due += float(due[counted].sum())
         self.variance += float(variance[counted].sum())
-
-    @property
-    def p_value(self) -> float:
-        """Of the rule being right; at most x with a probability of at most x, however many rounds were looked at."""
-        return fair_p_value([self.written - self.due], [self.variance])
-
-    def detectable(self, false_alarm: float) -> float:
-        """The smallest difference of the two shares, written and due, that counts as one in these rounds."""
-        return detectable_excess(self.variance, 1, false_alarm) / max(self.rounds, 1)
 
 
 def _favoured(step: Step, p: Tensor) -> Tensor:
@@ -109,16 +113,12 @@ def _favoured(step: Step, p: Tensor) -> Tensor:
     return torch.where((row >= 0)[:, None], drawn, chosen)
 
 
-class DraftedTokens:
+class DraftedTokens(FairSums):
     """Whether drafted tokens follow the q that they were said to be drawn from, by four functions f of a token: its q,
     and its p, each relative to its row's largest; its place in the cumulative q; how far that is from the middle. And
     whether the random number that judges a token has to do with that place, as it has where a drafter draws with it."""
 
-    FUNCTIONS = 5
-
-    def __init__(self) -> None:
-        self.draws = 0
-        self.written, self.due, self.variance = (np.zeros(self.FUNCTIONS) for _ in range(3))  # sums over the draws
+    functions = 5
 
     def add(self, step: Step) -> None:
         """The draws of one step, of the sequences that had not ended."""
@@ -150,15 +150,6 @@ class DraftedTokens:
         self.written[-1] += float(((judged_by - 0.5) * off).sum())
         self.variance[-1] += float((off**2).sum()) / 12
         self.draws += len(tokens)
-
-    @property
-    def p_value(self) -> float:
-        """Of the tokens following q."""
-        return fair_p_value(list(self.written - self.due), list(self.variance))
-
-    def detectable(self, false_alarm: float) -> float:
-        """The smallest difference of the mean relative q, written and due, that counts as one in these draws."""
-        return detectable_excess(float(self.variance[0]), self.FUNCTIONS, false_alarm) / max(self.draws, 1)
 
 
 def _relative(distribution: Tensor) -> Tensor:

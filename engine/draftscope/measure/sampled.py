@@ -193,17 +193,17 @@ def _favoured_tokens(favoured: FavouredTokens, settings: Settings) -> Finding:
     rule = settings.options(RuleOptions).rule
     name = f"{FAVOURED_TOKENS} ({rule})"
     if drafters.find(settings.drafter).synthetic:
-        return Finding(name, True, "skipped: this draft knows the text that will be written", favoured.rounds)
-    if not favoured.rounds:
-        return Finding(name, True, "skipped: nothing was drafted in these runs", favoured.rounds)
-    share, due = favoured.written / favoured.rounds, favoured.due / favoured.rounds
+        return Finding(name, True, "skipped: this draft knows the text that will be written", favoured.draws)
+    if not favoured.draws:
+        return Finding(name, True, "skipped: nothing was drafted in these runs", favoured.draws)
+    share, due = favoured.written[0] / favoured.draws, favoured.due[0] / favoured.draws
     p_value = favoured.p_value
     detail = (
-        f"share {share:.4f} of the first tokens of {favoured.rounds:,} rounds, {due:.4f} due by the target's "
+        f"share {share:.4f} of the first tokens of {favoured.draws:,} rounds, {due:.4f} due by the target's "
         f"distribution, p = {p_value:.3g}; {favoured.detectable(FALSE_ALARM):.4f} apart would have been a difference; "
         f"false alarm {FALSE_ALARM:g}"
     )
-    return Finding(name, p_value >= FALSE_ALARM, detail, favoured.rounds, p_value=p_value)
+    return Finding(name, p_value >= FALSE_ALARM, detail, favoured.draws, p_value=p_value)
 
 
 def _distribution(

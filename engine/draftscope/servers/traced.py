@@ -22,7 +22,7 @@ from draftscope.servers.background import in_background
 from draftscope.servers.bursts import UNKNOWN, Bursts
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import Forced, forced
-from draftscope.servers.inside.live import RecordedAnswer, pieces, reason_of, start_of
+from draftscope.servers.inside.live import RecordedAnswer, end_of, pieces, reason_of, start_of
 from draftscope.servers.latency import Arrival, near_gap
 from draftscope.servers.programs.registry import title_of
 from draftscope.servers.race import Answer, Heard, Lane, Race, RaceResult, race
@@ -215,11 +215,7 @@ def _info(task: Traced, about: Identity | None) -> ServerInfo:
 def _end(
     task: Traced, lane: str, bursts: Bursts | RecordedAnswer | None, reason: EndReason, message: str
 ) -> trace.RunEnd:
-    made = bursts or Bursts(task.run, lane, -1.0, None)
-    return trace.RunEnd(
-        run=task.run, lane=lane, reason=reason, text=made.text, token_ids=made.tokens, target_forwards=made.made,
-        end=made.clock, message=message,
-    )  # fmt: skip
+    return end_of(bursts or Bursts(task.run, lane, -1.0, None), reason, message)
 
 
 def _served(task: Traced, answer: Answer) -> list[Served]:

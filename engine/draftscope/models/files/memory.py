@@ -8,6 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 from safetensors import safe_open
 
@@ -52,16 +53,12 @@ def slot_bytes(config: Any, dtype: torch.dtype) -> int:
     return int(2 * layers * kv_heads * width * dtype.itemsize)
 
 
-def free_bytes(device: torch.device) -> int | None:
-    """Bytes that are free on a device now, those included that torch keeps for itself; None if unknown."""
+def free_bytes(device: torch.device) -> int:
+    """Bytes that are free on a device now, those included that torch keeps for itself."""
     if device.type == "cuda":
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + kept
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return None
+    free: int = psutil.virtual_memory().available
     return min(free, _free_in_container() or free)
 
 
@@ -78,9 +75,8 @@ def _free_in_container() -> int | None:
 
 def refuse_weights(name: str, weights: int, cache: int, devices: list[torch.device], what: str) -> None:
     """Raises DraftscopeError if weights and a cache of `CONTEXT` tokens do not fit on `devices` together."""
-    by_device = [free_bytes(device) for device in devices]
-    free = sum(size for size in by_device if size is not None)
-    if None in by_device or weights + cache <= free:
+    free = sum(map(free_bytes, devices))
+    if weights + cache <= free:
         return
     raise DraftscopeError(
         f"'{name}' needs {_gb(weights)} for its weights ({what}) and {_gb(cache)} for a cache of {CONTEXT:,} tokens, "
@@ -91,7 +87,7 @@ def refuse_weights(name: str, weights: int, cache: int, devices: list[torch.devi
 
 def fits(needed: int, device: torch.device) -> bool:
     """Whether a cache of so many bytes fits, or is too small to be checked."""
-    return needed < MIN_CHECKED or (free := free_bytes(device)) is None or needed <= free
+    return needed < MIN_CHECKED or needed <= free_bytes(device)
 
 
 def refuse_cache(name: str, batch: int, capacity: int, per_slot: int, device: torch.device) -> None:
@@ -99,10 +95,9 @@ def refuse_cache(name: str, batch: int, capacity: int, per_slot: int, device: to
     needed = batch * capacity * per_slot
     if fits(needed, device):
         return
-    free = free_bytes(device) or 0
     raise DraftscopeError(
         f"'{name}' needs {_gb(needed)} for a cache of {batch} x {capacity:,} tokens, but {_places([device])} has "
-        f"{_gb(free)} free; shorten the prompt or request fewer new tokens."
+        f"{_gb(free_bytes(device))} free; shorten the prompt or request fewer new tokens."
     )
 
 

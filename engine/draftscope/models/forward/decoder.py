@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from draftscope.models.cache.masks import Reach, reaches
-from draftscope.models.forward.lean import SHAPED, STATIC_ROPE
-from draftscope.models.forward.linear import joined
+from draftscope.models.forward.lean import SHAPED, STATIC_ROPE, joined
 from draftscope.models.native import places as at
 
 ACTIVATIONS = {"silu": at.SILU, "gelu_pytorch_tanh": at.GELU_TANH, "gelu_new": at.GELU_TANH, "gelu": at.GELU}

@@ -11,18 +11,17 @@ and tests hold it equal to the transformers model.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from draftscope.models.cache.slots import SlotCache
-from draftscope.models.forward.linear import Product, joined, product
 
-MAX_PACKED = 1 << 28  # weights of models with at most this many parameters may be in memory twice
 FEWEST_QUERIES = 4  # attention kernels round fewer query rows differently: greedy runs would diverge at near ties
 SHAPED = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 STATIC_ROPE = {"default", "linear", "llama3"}  # rotary angles that depend only on the position
@@ -40,14 +39,15 @@ class Output:
 
 @dataclass(frozen=True)
 class Layer:
-    """One decoder layer: its weights as matmuls, fused."""
+    """One decoder layer: its weights, fused."""
 
     norm: Tensor
-    qkv: Product  # hidden -> (H + 2 K) D
-    out: Product
+    qkv: Tensor  # [(H + 2 K) D, hidden]
+    qkv_bias: Tensor | None
+    out: Tensor
     mlp_norm: Tensor
-    gate_up: Product  # hidden -> 2 M
-    down: Product
+    gate_up: Tensor  # [2 M, hidden]
+    down: Tensor
     query_norm: Tensor | None  # [D], of every head
     key_norm: Tensor | None  # [D]
 
@@ -87,10 +87,7 @@ def _biased(layer: Any) -> bool:
 
 
 class LeanLlama:
-    """Called by `Model.forward` like a transformers model; reads and writes the same `SlotCache`.
-
-    Of a small model it keeps another copy of the weights, in the matmul kernels' own layout.
-    """
+    """Called by `Model.forward` like a transformers model; reads and writes the same `SlotCache`."""
 
     def __init__(self, network: Any) -> None:
         config, body = network.config, network.model
@@ -101,12 +98,11 @@ class LeanLlama:
         self._embed = body.embed_tokens  # called as a module, because an emulated size is a hook on it
         self._embedding: Tensor = body.embed_tokens.weight
         self._norm: Tensor = body.norm.weight
-        packed = network.num_parameters() <= MAX_PACKED
-        self._head = product(network.lm_head.weight, packed)
+        self._head: Tensor = network.lm_head.weight
         self._rotary = body.rotary_emb
         self._angles = self._tables(0)
         with torch.no_grad():
-            self._layers = [_fused(layer, packed) for layer in body.layers]
+            self._layers = [_fused(layer) for layer in body.layers]
 
     def first(self, count: int) -> LeanLlama:
         """The first `count` layers with the norm and the head; shares the weights."""
@@ -134,12 +130,12 @@ class LeanLlama:
         for layer, cache in zip(self._layers, past_key_values.layers, strict=True):
             inputs.append(x)
             x = x + self._attention(layer, self._normed(x, layer.norm), cos, sin, attention_mask, cache)
-            gate, up = layer.gate_up(self._normed(x, layer.mlp_norm)).chunk(2, -1)
-            x = x + layer.down(F.silu(gate) * up)
+            gate, up = F.linear(self._normed(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
+            x = x + F.linear(F.silu(gate) * up, layer.down)
         if not output_hidden_states:
-            return Output(self._head(self._normed(x[:, -logits_to_keep:], self._norm)), ())
+            return Output(F.linear(self._normed(x[:, -logits_to_keep:], self._norm), self._head), ())
         out = self._normed(x, self._norm)
-        return Output(self._head(out[:, -logits_to_keep:]), (*inputs, out))
+        return Output(F.linear(out[:, -logits_to_keep:], self._head), (*inputs, out))
 
     def _attention(self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, cache: Any) -> Tensor:
         batch, rows, _ = x.shape
@@ -152,12 +148,12 @@ class LeanLlama:
         else:
             causal = mask is None and rows > 1  # there is no mask only when a prompt is read
             mixed = F.scaled_dot_product_attention(query, keys, values, mask, is_causal=causal, enable_gqa=True)
-        return layer.out(mixed.transpose(1, 2).reshape(batch, rows, -1))
+        return F.linear(mixed.transpose(1, 2).reshape(batch, rows, -1), layer.out)
 
     def _projected(self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries [B, T, H, D], keys and values [B, T, K, D] of rows [B, T, hidden]."""
         rotary = self._heads + self._kv_heads  # queries and keys are rotated, values are not
-        qkv = layer.qkv(x).view(*x.shape[:2], rotary + self._kv_heads, self._width)
+        qkv = F.linear(x, layer.qkv, layer.qkv_bias).view(*x.shape[:2], rotary + self._kv_heads, self._width)
         rotated = self._normed_heads(layer, qkv[:, :, :rotary])
         rotated = rotated * cos + rotated.roll(self._width // 2, -1) * sin
         return rotated[:, :, : self._heads], rotated[:, :, self._heads :], qkv[:, :, rotary:]
@@ -187,18 +183,29 @@ class LeanLlama:
         return cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], -1)
 
 
-def _fused(layer: Any, packed: bool) -> Layer:
+def joined(modules: Sequence[nn.Linear]) -> Tensor:
+    """The concatenated weight of several modules; each module's weight becomes a view of it."""
+    together = torch.cat([module.weight.data for module in modules])
+    start = 0
+    for module in modules:
+        end = start + len(module.weight)
+        module.weight.data = together[start:end]
+        start = end
+    return together
+
+
+def _fused(layer: Any) -> Layer:
     attention, mlp = layer.self_attn, layer.mlp
     first = [attention.q_proj, attention.k_proj, attention.v_proj]
-    bias = None if first[0].bias is None else torch.cat([projection.bias for projection in first])
     query_norm, key_norm = (getattr(getattr(attention, name, None), "weight", None) for name in ("q_norm", "k_norm"))
     return Layer(
         norm=layer.input_layernorm.weight,
-        qkv=product(joined(first), packed, bias),
-        out=product(attention.o_proj.weight, packed),
+        qkv=joined(first),
+        qkv_bias=None if first[0].bias is None else torch.cat([projection.bias for projection in first]),
+        out=attention.o_proj.weight,
         mlp_norm=layer.post_attention_layernorm.weight,
-        gate_up=product(joined([mlp.gate_proj, mlp.up_proj]), packed),
-        down=product(mlp.down_proj.weight, packed),
+        gate_up=joined([mlp.gate_proj, mlp.up_proj]),
+        down=mlp.down_proj.weight,
         query_norm=query_norm,
         key_norm=key_norm,
     )

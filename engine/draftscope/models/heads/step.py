@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from draftscope.models.cache.slots import SlotCache
-from draftscope.models.forward.linear import joined
+from draftscope.models.forward.lean import joined
 from draftscope.models.heads.layer import Attention, Mlp, Rotary
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs, why_not

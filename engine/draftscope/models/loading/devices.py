@@ -17,11 +17,11 @@ from pathlib import Path
 from time import perf_counter
 
 import torch
+import torch.nn.functional as F
 
 from draftscope.base.assets import cache_folder
 from draftscope.base.cores import Company, OtherCores
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.forward.linear import product
 from draftscope.models.native.available import why_not
 
 WIDTH, WEIGHTS = 2048, 4  # of the matmuls timed to choose a CPU's dtype: 67 MB in float32
@@ -86,9 +86,9 @@ def _fastest(works: dict[torch.dtype, Callable[[], object]], clock: Callable[[],
 
 
 def _multiplying(dtype: torch.dtype, count: int) -> Callable[[], object]:
-    products = [product(torch.ones(WIDTH, WIDTH, dtype=dtype), packed=True) for _ in range(WEIGHTS)]
+    weights = [torch.ones(WIDTH, WIDTH, dtype=dtype) for _ in range(WEIGHTS)]
     rows = torch.ones(count, WIDTH, dtype=dtype)
-    return lambda: [multiply(rows) for multiply in products]
+    return lambda: [F.linear(rows, weight) for weight in weights]
 
 
 def pick_device_map(name: str | None, device: str) -> str | None:

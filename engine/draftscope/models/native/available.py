@@ -24,10 +24,9 @@ class Programs(NamedTuple):
 @lru_cache(maxsize=1)
 def programs() -> Programs:
     """The programs; the first call on a machine compiles them. Raises what numba, LLVM and the system raise."""
-    from draftscope.models.native import head, multiply, program, quantized, team
+    from draftscope.models.native import program, quantized, team
 
-    compiled = kept_or_not(lambda: (program.compiled(), multiply.compiled(), head.compiled()))
-    return Programs(*compiled, team.start(), quantized.available())
+    return Programs(*kept_or_not(program.compiled), team.start(), quantized.available())
 
 
 @lru_cache(maxsize=1)

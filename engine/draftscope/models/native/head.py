@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from numba import njit
 
-from numba import cfunc, njit, types
-
-from draftscope.models.native import norms, pieces, products, team
+from draftscope.models.native import norms, pieces
 from draftscope.models.native.attention import see
 from draftscope.models.native.layer import apply, logits, normed
 from draftscope.models.native.memory import floats, integers
@@ -40,7 +38,7 @@ from draftscope.models.native.places import (
     X,
 )
 from draftscope.models.native.products import product
-from draftscope.models.native.team import barrier, sources, thread, threads
+from draftscope.models.native.team import barrier
 
 
 @njit(nogil=True)
@@ -101,7 +99,8 @@ def _keep(a, eps, t, n):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _step(a, t, n):  # type: ignore[no-untyped-def]
+def step(a, t, n):  # type: ignore[no-untyped-def]
+    """The step, by one of its threads."""
     eps, w = floats(a[NUMBERS])[0], integers(a[WEIGHTS])
     if a[FEATURES] == 0:
         _fuse_states(a, eps, t, n)
@@ -116,18 +115,3 @@ def _step(a, t, n):  # type: ignore[no-untyped-def]
     _keep(a, eps, t, n)
     if a[LOGITS] != 0:
         logits(a, eps, t, n)
-
-
-@lru_cache(maxsize=1)
-def compiled() -> int:
-    """The address of the program, compiled once a machine."""
-    team.start()
-    products.start()
-    version = sources()  # a part of the key of what numba keeps
-
-    @cfunc(types.void(types.CPointer(types.int64)), cache=True)
-    def program(arguments):  # type: ignore[no-untyped-def]
-        if version != "":
-            _step(arguments, thread(), threads())
-
-    return int(program.address)

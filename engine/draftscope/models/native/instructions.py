@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.core import cgutils
 
 LANES = 16
 FLOAT, BYTE, I32, I64 = ir.FloatType(), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 VECTOR, WORDS, HALVES, BYTES = (ir.VectorType(kind, LANES) for kind in (FLOAT, I32, ir.HalfType(), BYTE))
 ADDRESS = types.int64
+
+
+def has(feature: str) -> bool:
+    """Whether this processor has a feature, by LLVM's name of it."""
+    forced = config.CPU_FEATURES  # NUMBA_CPU_FEATURES, with which another processor's path is tried
+    return f"+{feature}" in forced if forced is not None else bool(llvm.get_host_cpu_features().get(feature))
 
 
 def accumulator(builder: Any) -> Any:

@@ -1,4 +1,5 @@
-"""One forward of a decoder as one call on all threads."""
+"""The programs, each one call on all threads: a forward of a decoder, the step of `head.py`, and a product of rows and
+a bfloat16 weight, for modules outside both."""
 
 from __future__ import annotations
 
@@ -8,13 +9,24 @@ from numba import cfunc, njit, types
 
 from draftscope.models.native import norms, pieces, products, team
 from draftscope.models.native.attention import see
+from draftscope.models.native.head import step
+from draftscope.models.native.instructions import LANES
 from draftscope.models.native.layer import apply, logits, normed
-from draftscope.models.native.memory import floats, integers
-from draftscope.models.native.pieces import part
+from draftscope.models.native.memory import floats, halves, integers, wide
+from draftscope.models.native.pieces import narrowed, part
 from draftscope.models.native.places import (
+    BLOCK,
     EMBEDDED,
     HIDDEN,
     LAYERS,
+    M_LENGTH,
+    M_OUT,
+    M_OUTPUTS,
+    M_PRODUCT,
+    M_ROWS,
+    M_SPLIT,
+    M_WEIGHT,
+    M_X,
     NORM,
     NORM_BIAS,
     NUMBERS,
@@ -26,7 +38,10 @@ from draftscope.models.native.places import (
     WEIGHTS,
     X,
 )
+from draftscope.models.native.products import product
 from draftscope.models.native.team import barrier, sources, thread, threads
+
+SIGNATURE = types.void(types.CPointer(types.int64))
 
 
 @njit(nogil=True)
@@ -66,16 +81,45 @@ def _forward(a, t, n):  # type: ignore[no-untyped-def]
     logits(a, eps, t, n)
 
 
+@njit(nogil=True)
+def _multiply(a, t, n):  # type: ignore[no-untyped-def]
+    rows, length, outputs = a[M_ROWS], a[M_LENGTH], a[M_OUTPUTS]
+    x, split = halves(a[M_X]), floats(a[M_SPLIT])
+    first, last = part(rows * length, BLOCK, t, n)
+    for block in range(first, last, BLOCK):
+        for lane in range(LANES):
+            split[block + lane] = wide(x[block + 2 * lane])
+            split[block + LANES + lane] = wide(x[block + 2 * lane + 1])
+    if n > 1:
+        barrier()
+    first, last = part(outputs, BLOCK, t, n)
+    product(a[M_SPLIT], 4 * length, a[M_WEIGHT], length, rows, a[M_PRODUCT], 4 * outputs, first, last)
+    if a[M_OUT] != 0:
+        for row in range(rows):
+            at = row * outputs + first
+            narrowed(a[M_PRODUCT] + 4 * at, last - first, a[M_OUT] + 2 * at)
+
+
 @lru_cache(maxsize=1)
-def compiled() -> int:
-    """The address of the program, compiled once a machine."""
+def compiled() -> tuple[int, int, int]:
+    """The addresses of the forward, the product and the head's step, compiled once a machine."""
     team.start()
     products.start()
     version = sources()  # a part of the key of what numba keeps
 
-    @cfunc(types.void(types.CPointer(types.int64)), cache=True)
-    def program(arguments):  # type: ignore[no-untyped-def]
+    @cfunc(SIGNATURE, cache=True)
+    def forward_program(arguments):  # type: ignore[no-untyped-def]
         if version != "":
             _forward(arguments, thread(), threads())
 
-    return int(program.address)
+    @cfunc(SIGNATURE, cache=True)
+    def product_program(arguments):  # type: ignore[no-untyped-def]
+        if version != "":
+            _multiply(arguments, thread(), threads())
+
+    @cfunc(SIGNATURE, cache=True)
+    def head_program(arguments):  # type: ignore[no-untyped-def]
+        if version != "":
+            step(arguments, thread(), threads())
+
+    return forward_program.address, product_program.address, head_program.address

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import config, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -32,6 +31,7 @@ from draftscope.models.native.instructions import (
     at,
     call,
     every,
+    has,
     i64,
     load,
     prefetch,
@@ -53,8 +53,7 @@ AHEAD = 4096  # bytes by which memory is read in advance
 
 def available() -> bool:
     """Whether this processor has the instruction."""
-    forced = config.CPU_FEATURES  # NUMBA_CPU_FEATURES, with which another processor's path is tried
-    return "+avx512vnni" in forced if forced is not None else bool(llvm.get_host_cpu_features().get("avx512vnni"))
+    return has("avx512vnni")
 
 
 def packed_tile(kind: int) -> Any:

@@ -17,19 +17,17 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 from scipy.optimize import brentq
 
-from draftscope.servers.adapter import ServerError
 from draftscope.servers.audit.bets import mean_wealth
 from draftscope.servers.audit.missed import DEVIATIONS
 from draftscope.servers.audit.plan import Allowance, Plan
-from draftscope.servers.audit.rounds import AuditState, request_of
-from draftscope.servers.audit.writer import Writer, write
+from draftscope.servers.audit.rounds import AuditState, in_waves
+from draftscope.servers.audit.writer import Writer, Written
 
 END = 2**31 - 1  # stands for whatever token ends a text
 SHARES = (0.25, 1.0)  # of the guess that is bet on
@@ -70,7 +68,11 @@ class Compared(AuditState):
     def total(self) -> float:
         return float(mean_wealth(self.logs.ravel()))
 
-    def take(self, number: int, ours: Tokens, other: Tokens) -> None:
+    def take(self, number: int, texts: Sequence[Sequence[Written]]) -> None:
+        for ours, other in texts:
+            self.compare(number, ours.with_end(NoTarget.ends), other.with_end(NoTarget.ends))
+
+    def compare(self, number: int, ours: Tokens, other: Tokens) -> None:
         """A text of the audited server and one of the other, after the same prompt."""
         guesses = self._ratios(number, ours) - self._ratios(number, other)
         bets = MOST * np.tanh(np.multiply.outer(guesses, SHARES) / 2)
@@ -112,27 +114,8 @@ def compared(
     plan: Plan,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Compared]:
-    """Yields the state after each wave; the last one has `ended`. The two servers' seeds differ: with equal seeds equal
-    servers might write equal texts, which says nothing."""
-    state, began = Compared(plan, allowance=plan.allowance), clock()
-    with ThreadPoolExecutor(2 * plan.concurrency) as pool:
-        for wave, numbers in enumerate(plan.waves):
-            number = wave % len(prompts)
-            both = [
-                [pool.submit(write, side, request_of(plan, prompts[number], start + n)) for n in numbers]
-                for side, start in ((writer, 0), (other, plan.samples))
-            ]
-            for ours, theirs in zip(*both, strict=True):
-                try:
-                    texts = ours.result().with_end(NoTarget.ends), theirs.result().with_end(NoTarget.ends)
-                except ServerError as error:
-                    state.failures.append(str(error))
-                else:
-                    state.take(number, *texts)
-            state.close(numbers.stop, clock() - began)
-            yield state
-            if state.ended is not None:
-                return
+    """Compares the texts of two servers, as `in_waves`."""
+    yield from in_waves(Compared(plan, allowance=plan.allowance), [writer, other], prompts, clock)
 
 
 def min_accuracy(state: Compared) -> float | None:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import log_softmax
 
 from draftscope.servers.adapter import Request, ServerError
 from draftscope.servers.audit.plan import Allowance
 from draftscope.servers.audit.target import Target, refuse_unknown
-from draftscope.servers.audit.warp import log_softmax
 from draftscope.servers.audit.writer import Writer
 
 REPORTED_TOKENS = 16  # of each text
@@ -48,7 +48,7 @@ def reported(
         if len(said) != len(ids) or not ids:
             return ReportedResult(untested="the server reports none, or not of every token")
         refuse_unknown(target, ids)
-        right = log_softmax(target.logits(prompt, [ids])[0])[np.arange(len(ids)), ids]
+        right = log_softmax(target.logits(prompt, [ids])[0], -1)[np.arange(len(ids)), ids]
         gaps = np.nan_to_num(np.abs(np.array(said) - right), nan=math.inf)
         place = int(gaps.argmax())
         tokens += len(ids)

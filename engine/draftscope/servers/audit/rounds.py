@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from draftscope.servers.audit.target import Target, refuse_unknown
 from draftscope.servers.audit.writer import Writer, Written, write
 from draftscope.servers.programs.program import Step
 
+State = TypeVar("State", bound="AuditState")
 Ended: TypeAlias = Literal["difference", "samples", "time", "failures"]
 MAX_FAILURES = 0.1  # share of all requests; with more, an audit would judge the rest by what a server let through
 
@@ -44,6 +45,10 @@ class AuditState(ABC):
     def total(self) -> float:
         """log of a test supermartingale, nats."""
 
+    @abstractmethod
+    def take(self, number: int, texts: Sequence[Sequence[Written]]) -> None:
+        """The texts of a wave after prompt `number`, one of each writer beside each other."""
+
     @property
     def different(self) -> bool:
         return self.total >= math.log(1 / self.plan.false_alarm)
@@ -67,9 +72,15 @@ class AuditState(ABC):
 class Audited(AuditState):
     """An audit with the target's weights."""
 
+    target: Target = field(kw_only=True)
+    prompts: Sequence[Sequence[int]] = field(kw_only=True)
+    order: tuple[Step, ...] = field(kw_only=True)
     evidence: Evidence = field(kw_only=True)
     lowest: float = math.inf  # the score of the example
     fewest: ClassVar[int] = 20
+
+    def __post_init__(self) -> None:
+        self._dice = np.random.default_rng(self.plan.seed)
 
     @property
     def texts(self) -> int:
@@ -78,6 +89,18 @@ class Audited(AuditState):
     @property
     def total(self) -> float:
         return self.evidence.total
+
+    def take(self, number: int, texts: Sequence[Sequence[Written]]) -> None:
+        target, sampling, allowance = self.target, self.plan.sampling, self.evidence.allowance
+        tokens = [ended for (text,) in texts if (ended := text.with_end(target.ends))]
+        for ids in tokens:
+            refuse_unknown(target, ids)
+        for ids, logits in zip(tokens, target.logits(self.prompts[number], tokens), strict=True):
+            facts = facts_of(number, ids, logits, sampling, self.order, allowance, self._dice, target.ends)
+            self.evidence.take(facts)
+            score = float(facts.score.sum()) - 1e6 * int(facts.outside.sum())
+            if score < self.lowest:
+                self.lowest, self.example = score, (number, ids)
 
 
 def request_of(plan: Plan, prompt: Sequence[int], number: int) -> Request:
@@ -99,60 +122,42 @@ def sampled(
     order: tuple[Step, ...],
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Audited]:
+    """Tests the texts of a server against its target, as `in_waves`."""
+    evidence = Evidence(allowance, plan.tokens + 1)
+    audited = Audited(plan, target=target, prompts=prompts, order=order, evidence=evidence)
+    yield from in_waves(audited, [writer], prompts, clock)
+
+
+def in_waves(
+    state: State,
+    writers: Sequence[Writer],
+    prompts: Sequence[Sequence[int]],
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[State]:
     """Yields the state after each wave; the last one has `ended`. Raises `ServerError` where no request is answered.
 
-    A wave asks for `concurrency` texts of one prompt at once, so that reused randomness shows as repetition.
+    A wave asks each writer for `concurrency` texts of one prompt at once, so that reused randomness shows as
+    repetition. Several writers get other seeds: with equal ones equal servers might write equal texts, which says
+    nothing. Texts are taken in the order in which they were asked for: that in which they arrive may depend on what
+    they say.
     """
-    audited = Audited(plan, evidence=Evidence(allowance, plan.tokens + 1))
-    dice, began = np.random.default_rng(plan.seed), clock()
-    with ThreadPoolExecutor(plan.concurrency) as pool:
+    plan, began = state.plan, clock()
+    with ThreadPoolExecutor(len(writers) * plan.concurrency) as pool:
         for wave, numbers in enumerate(plan.waves):
             number = wave % len(prompts)
-            texts = _wave(pool, writer, plan, prompts[number], numbers, audited.failures)
-            _add(audited, target, number, prompts[number], texts, allowance, order, dice)
-            audited.close(numbers.stop, clock() - began)
-            yield audited
-            if audited.ended is not None:
+            prompt = prompts[number]
+            requests = [
+                [pool.submit(write, writer, request_of(plan, prompt, side * plan.samples + n)) for n in numbers]
+                for side, writer in enumerate(writers)
+            ]
+            texts = []
+            for together in zip(*requests, strict=True):
+                try:
+                    texts.append([request.result() for request in together])
+                except ServerError as error:
+                    state.failures.append(str(error))
+            state.take(number, texts)
+            state.close(numbers.stop, clock() - began)
+            yield state
+            if state.ended is not None:
                 return
-
-
-def _wave(
-    pool: ThreadPoolExecutor,
-    writer: Writer,
-    plan: Plan,
-    prompt: Sequence[int],
-    numbers: range,
-    failures: list[str],
-) -> list[Written]:
-    """The texts in the order in which they were asked for: that in which they arrive may depend on what they say."""
-    requests = [pool.submit(write, writer, request_of(plan, prompt, number)) for number in numbers]
-    texts = []
-    for request in requests:
-        try:
-            texts.append(request.result())
-        except ServerError as error:
-            failures.append(str(error))
-    return texts
-
-
-def _add(
-    audited: Audited,
-    target: Target,
-    number: int,
-    prompt: Sequence[int],
-    texts: Sequence[Written],
-    allowance: Allowance,
-    order: tuple[Step, ...],
-    dice: np.random.Generator,
-) -> None:
-    tokens = [ended for text in texts if (ended := text.with_end(target.ends))]
-    for ids in tokens:
-        refuse_unknown(target, ids)
-    if not tokens:
-        return
-    for ids, logits in zip(tokens, target.logits(prompt, tokens), strict=True):
-        facts = facts_of(number, ids, logits, audited.plan.sampling, order, allowance, dice, target.ends)
-        audited.evidence.take(facts)
-        score = float(facts.score.sum()) - 1e6 * int(facts.outside.sum())
-        if score < audited.lowest:
-            audited.lowest, audited.example = score, (number, ids)

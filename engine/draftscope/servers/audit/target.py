@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+from scipy.special import softmax
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
@@ -62,8 +63,7 @@ class LabTarget:
         for prompt, text in texts:
             right = self.logits(prompt, [text])[0] / sampling.temperature
             error = self.rounding(prompt, text) / sampling.temperature
-            p = np.exp(right - right.max(-1, keepdims=True))
-            p /= p.sum(-1, keepdims=True)
+            p = softmax(right, -1)
             variances += list((p * error**2).sum(-1) - (p * error).sum(-1) ** 2)
         measured = MARGIN * float(np.mean(variances)) / 2
         return min(max(MIN_TOLERANCE, measured), MAX_TOLERANCE)

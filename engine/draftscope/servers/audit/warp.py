@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from draftscope.servers.programs.program import Step
 from draftscope.verify.sampling import Sampling
@@ -38,7 +39,7 @@ def warped(
         edge |= (scores >= highest_out) & (scores < lowest_in)
         scores[scores < highest_out] = -np.inf
     scores[edge] = -np.inf
-    return log_softmax(scores), edge if edge.any() else None
+    return log_softmax(scores, -1), edge if edge.any() else None
 
 
 def _bounds(step: Step, scores: Floats, edge: Flags, sampling: Sampling, slack: float) -> tuple[Floats, Floats] | None:
@@ -60,9 +61,9 @@ def _bounds(step: Step, scores: Floats, edge: Flags, sampling: Sampling, slack: 
         if sampling.top_p >= 1:
             return None
         descending = -np.sort(-scores, -1)
-        logs = log_softmax(scores)
+        logs = log_softmax(scores, -1)
         doubtful = (np.exp(logs) * edge).sum(-1, keepdims=True)  # without these, the others hold more
-        before = np.exp(log_softmax(descending)).cumsum(-1)
+        before = np.exp(log_softmax(descending, -1)).cumsum(-1)
         before = np.concatenate([np.zeros_like(before[:, :1]), before[:, :-1]], -1)  # mass of all better tokens
         margin = slack / 4
         high = _last_below(descending, before, (sampling.top_p - margin) * (1 - doubtful))
@@ -77,9 +78,3 @@ def _last_below(descending: Floats, before: Floats, mass: Floats | float) -> Flo
     count = np.maximum((before < mass).sum(-1, keepdims=True), 1)
     last: Floats = np.take_along_axis(descending, count - 1, -1)
     return last
-
-
-def log_softmax(scores: Floats) -> Floats:
-    shifted = scores - scores.max(-1, keepdims=True)
-    result: Floats = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-    return result

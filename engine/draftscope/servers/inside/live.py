@@ -15,7 +15,7 @@ from draftscope.base.steps import Cancelled, Steps
 from draftscope.base.text import Cut
 from draftscope.servers.adapter import Chunk, Finish, Request, Server, ServerError
 from draftscope.servers.background import in_background
-from draftscope.servers.bursts import Raw
+from draftscope.servers.bursts import Bursts, Raw
 from draftscope.servers.inside.audit import ARRIVES_S, PAUSE_S
 from draftscope.servers.inside.recording import RecordedRound, read_state
 from draftscope.servers.inside.translation import Translation
@@ -70,15 +70,20 @@ def written(
     finally:
         chunks.close()
         live.close()
-    yield RunEnd(
-        run=run, lane=lane.name, reason=reason, text=live.text, token_ids=live.tokens,
-        target_forwards=live.made, end=live.clock, message=message,
-    )  # fmt: skip
+    yield end_of(live, reason, message)
 
 
 def new_name() -> str:
     """Of a request, by which its server's recorder knows it."""
     return f"draftscope-{uuid4().hex}"
+
+
+def end_of(lane: Translation | Bursts, reason: EndReason, message: str) -> RunEnd:
+    """The end of a lane after what it has shown."""
+    return RunEnd(
+        run=lane.run, lane=lane.lane, reason=reason, text=lane.text, token_ids=lane.tokens, target_forwards=lane.made,
+        end=lane.clock, message=message,
+    )  # fmt: skip
 
 
 def pieces(server: Server, before: int) -> Raw:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.special import log_softmax
 from transformers import __version__ as transformers_version
 from transformers.generation.utils import _speculative_sampling as transformers_verifies
 
-from draftscope.servers.audit.warp import Floats, log_softmax
+from draftscope.servers.audit.warp import Floats
 from draftscope.servers.museum.server import Dice, DraftedRound, Reporter, Verify, by_rejection
 
 LEFT_BEHIND = (float("nan"), 0.25, 4.0, float("nan"), 1.0, 0.6)  # what memory held before, as temperatures

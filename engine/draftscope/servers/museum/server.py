@@ -9,10 +9,11 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
+from scipy.special import log_softmax
 
 from draftscope.models.model import Model
 from draftscope.servers.adapter import Chunk, Request
-from draftscope.servers.audit.warp import Floats, log_softmax
+from draftscope.servers.audit.warp import Floats
 
 READ = 6  # tokens of the text from which the target itself drafts
 
@@ -85,13 +86,13 @@ class MuseumServer:
         drafted, q = list[int](), []
         for _ in range(gamma):
             scores = self._logits(tuple([*text, *drafted][-READ:]), 1)
-            q.append(log_softmax(scores / (temperature or 1.0))[0])
+            q.append(log_softmax(scores[0] / (temperature or 1.0)))
             best = self.greedy or not temperature
             drafted.append(int(scores.argmax()) if best else draw(np.exp(q[-1]), dice))
         rows = self._logits((*text, *drafted), gamma + 1)
         width = rows.shape[-1]
         return DraftedRound(
-            log_softmax(rows / (temperature or 1.0)), np.array(q).reshape(-1, width), drafted, temperature
+            log_softmax(rows / (temperature or 1.0), -1), np.array(q).reshape(-1, width), drafted, temperature
         )
 
     def _logits(self, tokens: tuple[int, ...], rows: int) -> Floats:

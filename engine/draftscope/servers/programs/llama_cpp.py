@@ -7,6 +7,7 @@ character may be missing from the stream, which `written` shows.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -143,18 +144,12 @@ def _start_arguments(pair: ServedPair, port: int) -> list[str]:
     return [*arguments, "--metrics", "--host", "127.0.0.1", "--port", str(port)]
 
 
-def _speculation(pair: ServedPair) -> list[str]:
-    more = ["--spec-type", PROGRAM.drafters[pair.method]]
-    if pair.method == "ngram":
-        more += ["--spec-ngram-simple-size-n", "3", "--spec-ngram-simple-size-m", str(pair.gamma)]
-        return more
-    model = ["--spec-draft-model", pair.drafter] if pair.drafter else []
-    return [*more, *model, "--spec-draft-n-max", str(pair.gamma)]
-
-
-def _settings(wanted: WantedChain) -> str:
-    model = f" --spec-draft-model {wanted.model}.gguf" if wanted.has_model else ""
-    return f"--spec-type {PROGRAM.drafters[wanted.kind]}{model} --spec-draft-n-max {wanted.gamma}"
+def _speculation(wanted: WantedChain) -> list[str]:
+    kind = ["--spec-type", PROGRAM.drafters[wanted.kind]]
+    if wanted.kind == "ngram":
+        return [*kind, "--spec-ngram-simple-size-n", "3", "--spec-ngram-simple-size-m", str(wanted.gamma)]
+    model = ["--spec-draft-model", f"{wanted.model.removesuffix('.gguf')}.gguf"] if wanted.has_model else []
+    return [*kind, *model, "--spec-draft-n-max", str(wanted.gamma)]
 
 
 PROGRAM = Program(
@@ -179,6 +174,6 @@ PROGRAM = Program(
     ),
     sampling_order=("top_k", "top_p", "min_p", "temperature"),
     names={"draft": "draft-simple", "ngram": "ngram-simple"},
-    settings=_settings,
+    settings=lambda wanted: shlex.join(_speculation(wanted)),
     checked="compared with the source of llama.cpp of 2026-10-01, not run; no schedule by batch size",
 )

@@ -37,6 +37,11 @@ class ServedPair:
         if min(self.gamma, self.context, self.requests, self.gpus, self.nodes) < 1:
             raise DraftscopeError("gamma, context, requests, gpus and nodes are 1 or more each.")
 
+    @property
+    def chain(self) -> WantedChain:
+        """What it drafts."""
+        return WantedChain(self.method, self.gamma, (), self.drafter or "")
+
 
 @dataclass(frozen=True)
 class Command:
@@ -65,12 +70,13 @@ class Flag:
 @dataclass(frozen=True)
 class Start:
     """How a plain and a speculative server are started. `arguments` of a pair and a port start the plain one;
-    `speculation` is added for the speculative one. `usual_for`: which models it serves where no program is named."""
+    `speculation`, of what it drafts, is added for the speculative one. `usual_for`: which models it serves where no
+    program is named."""
 
     name: str
     install: str  # what to type before, once
     arguments: Callable[[ServedPair, int], Sequence[str]]
-    speculation: Callable[[ServedPair], Sequence[str]]
+    speculation: Callable[[WantedChain], Sequence[str]]
     flags: tuple[Flag, ...]
     environment: tuple[tuple[str, str], ...] = ()
     distributed: bool = False  # over several GPUs and nodes
@@ -84,7 +90,7 @@ class Start:
             raise DraftscopeError(
                 f"{self.name} is started here on one machine without GPUs; choose a program for several."
             )
-        plain, more = tuple(self.arguments(pair, port)), tuple(self.speculation(pair))
+        plain, more = tuple(self.arguments(pair, port)), tuple(self.speculation(pair.chain))
         speculative = (*self.arguments(pair, port + 1), *more)
         return (
             Command("plain", port, self.environment, plain),

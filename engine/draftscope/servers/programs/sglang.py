@@ -7,6 +7,7 @@ A chunk is a burst. Text and ids come from the beginning each time, or only what
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import uuid4
@@ -142,30 +143,23 @@ def _start_arguments(pair: ServedPair, port: int) -> list[str]:
     return arguments
 
 
-def _speculation(pair: ServedPair) -> list[str]:
-    name = PROGRAM.drafters[pair.method]
-    more = ["--speculative-algorithm", name, "--speculative-num-draft-tokens", str(pair.gamma + 1)]
-    if pair.drafter and pair.method != "ngram":
-        more += ["--speculative-draft-model-path", pair.drafter]
-    if pair.method != "ngram":
-        more += ["--speculative-num-steps", str(pair.gamma), "--speculative-eagle-topk", "1"]
-    return more
+def _speculation(wanted: WantedChain) -> list[str]:
+    """The token before the draft is one of those that it counts."""
+    more = ["--speculative-algorithm", PROGRAM.drafters[wanted.kind]]
+    if wanted.has_model:
+        more += ["--speculative-draft-model-path", wanted.model]
+    if wanted.kind != "ngram":
+        more += ["--speculative-num-steps", str(wanted.gamma), "--speculative-eagle-topk", "1"]
+    return [*more, "--speculative-num-draft-tokens", str(wanted.gamma + 1)]
 
 
 def _settings(wanted: WantedChain) -> str:
     """The adaptive file exists for EAGLE and EAGLE-3 with a top-k of 1; its keys are the smallest batch sizes."""
-    parts = [f"--speculative-algorithm {PROGRAM.drafters[wanted.kind]}"]
-    if wanted.has_model:
-        parts.append(f"--speculative-draft-model-path {wanted.model}")
-    if wanted.kind == "ngram":
-        parts.append(f"--speculative-num-draft-tokens {wanted.gamma}")
-    else:
-        steps = f"--speculative-num-steps {wanted.gamma} --speculative-eagle-topk 1"
-        parts.append(f"{steps} --speculative-num-draft-tokens {wanted.gamma + 1}")
-    if wanted.kind in ("eagle", "eagle3") and len(wanted.schedule) > 1:
-        file = {str(part.first): {"candidate_steps": [part.gamma]} for part in wanted.schedule}
-        parts.append(f"--speculative-adaptive --speculative-adaptive-config FILE  # FILE holds {json.dumps(file)}")
-    return " ".join(parts)
+    settings = shlex.join(_speculation(wanted))
+    if wanted.kind not in ("eagle", "eagle3") or len(wanted.schedule) < 2:
+        return settings
+    file = {str(part.first): {"candidate_steps": [part.gamma]} for part in wanted.schedule}
+    return f"{settings} --speculative-adaptive --speculative-adaptive-config FILE  # FILE holds {json.dumps(file)}"
 
 
 PROGRAM = Program(

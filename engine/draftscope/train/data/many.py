@@ -137,7 +137,7 @@ class AnswerRows(LeanLlama):
         query, key, value = self._projected(layer, x, cos, sin)
         cache.keys.index_copy_(0, cache.columns, key.flatten(0, 1))
         cache.values.index_copy_(0, cache.columns, value.flatten(0, 1))
-        return layer.out(cache.attend(cache, query, key, value).flatten(2))
+        return F.linear(cache.attend(cache, query, key, value).flatten(2), layer.out)
 
     def _attend_prompt(self, cache: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:  # noqa: ARG002
         query, key, value = (part.transpose(1, 2) for part in (query, key, value))
