@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from draftscope.base import costs
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
-from draftscope.decode import calibrate, load
+from draftscope.decode import acceptance, calibrate, load
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import choose_threads
 from draftscope.decode.pair import NamedHead
@@ -61,9 +61,11 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def little_is_copied() -> Iterator[None]:
-    """Benchmarks and calibrations copy half a gigabyte again and again to measure how fast this machine does that."""
+def little_is_measured() -> Iterator[None]:
+    """Benchmarks and calibrations copy half a gigabyte again and again to measure how fast this machine does that, and
+    Sequoia's tree is chosen by what was accepted of long texts."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(acceptance, "TOKENS", 8)
         patch.setattr(limit, "SMALLEST_COPY", 1 << 22)
         patch.setitem(calibrate.COPIED, "cpu", 1 << 22)
         yield

@@ -25,7 +25,8 @@ from tests.support import mutations
 from tests.support.contracts import SMALL, examples
 from tests.support.distribution import distribution_test
 
-SAMPLES = 4000
+SAMPLES = 2000  # each mutation below is seen in as many, with p < 1e-9
+MORE = [SAMPLES, pytest.param(4000, marks=pytest.mark.slow)]
 TOGETHER = 1000  # samples decoded in one batch: tiny models spend most of a round outside their forwards
 LOSSLESS = {name: {"drafter": name, **options} for name, options in examples(SMALL, typed="bcd||bd||acd").items()} | {
     "token": {"drafter": "draft", "rule": "token", "gamma": 3},
@@ -67,19 +68,21 @@ def distribution(engine: DecodingEngine, samples: int = SAMPLES, length: int = 4
     return distribution_test(engine, "abcab", Settings.of(**settings), length, samples, TOGETHER)
 
 
+@pytest.mark.parametrize("samples", MORE)
 @pytest.mark.parametrize("name", LOSSLESS)
-def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, name: str) -> None:
-    finding = distribution(tiny, **LOSSLESS[name])
+def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, name: str, samples: int) -> None:
+    finding = distribution(tiny, samples, **LOSSLESS[name])
     assert finding.passed, finding.detail
 
 
-def test_rows_whose_lengths_are_chosen_together_keep_their_distribution(tiny: DecodingEngine) -> None:
+@pytest.mark.parametrize("samples", MORE)
+def test_rows_whose_lengths_are_chosen_together_keep_their_distribution(tiny: DecodingEngine, samples: int) -> None:
     """By cost each row's draft depends on what 31 others drew; its output must not."""
     settings = Settings.of(**LOSSLESS["length by cost"], temperature=1.0, seed=5)
     prompt = tiny.encode("abcab")
     expected = exact_joint(tiny, prompt, Sampling.of(settings), 4)
-    observed = along(sampled_joint(tiny, prompt, settings, 4, SAMPLES, batch=32, whole=True), expected)
-    assert chi_square(observed, expected, SAMPLES)[2] >= FALSE_ALARM
+    observed = along(sampled_joint(tiny, prompt, settings, 4, samples, batch=32, whole=True), expected)
+    assert chi_square(observed, expected, samples)[2] >= FALSE_ALARM
 
 
 @pytest.mark.parametrize("name", ["draft", "sampled-tree", "lookahead", "mtp-tree"])
@@ -98,12 +101,10 @@ def test_a_sequence_that_ends_with_its_outcome_wrote_what_a_whole_one_writes(
     assert decoded < sum(rows) - decoded
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["draft", "token", "sampled-tree", "topk-tree", "eagle3", "medusa", "block-tree"],
-)
-def test_the_joint_distribution_is_the_warped_targets(tiny: DecodingEngine, name: str) -> None:
-    finding = distribution(tiny, **LOSSLESS[name], **WARPED)
+@pytest.mark.parametrize("samples", MORE)
+@pytest.mark.parametrize("name", ["draft", "token", "sampled-tree", "topk-tree", "eagle3", "medusa", "block-tree"])
+def test_the_joint_distribution_is_the_warped_targets(tiny: DecodingEngine, name: str, samples: int) -> None:
+    finding = distribution(tiny, samples, **LOSSLESS[name], **WARPED)
     assert finding.passed, finding.detail
 
 
@@ -134,7 +135,7 @@ def test_disjoint_supports_accept_nothing_and_write_the_targets_distribution(tin
     )
     target.bar, draft.bar = (4,), (0, 1, 2, 3)
     parted = DecodingEngine(target, draft, tiny.tokenizer)
-    finding = distribution(parted, 2000, **LOSSLESS[name])
+    finding = distribution(parted, **LOSSLESS[name])
     assert finding.passed, finding.detail
     run = parted.decode("abcab", max_new_tokens=20, temperature=1.0, **LOSSLESS[name])
     assert run.metrics.num_draft_tokens > 0
@@ -157,13 +158,13 @@ def test_wrong_drafts_of_a_chain_are_caught(
     tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, broken: Mutate, rule: str
 ) -> None:
     broken(monkeypatch)
-    assert caught(distribution(tiny, 2000, drafter="draft", rule=rule, gamma=3))
+    assert caught(distribution(tiny, drafter="draft", rule=rule, gamma=3))
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
 def test_q_before_the_warpers_is_caught(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
     mutations.unwarped_q(monkeypatch)
-    assert caught(distribution(tiny, 2000, drafter="draft", rule=rule, gamma=3, temperature=0.5))
+    assert caught(distribution(tiny, drafter="draft", rule=rule, gamma=3, temperature=0.5))
 
 
 @pytest.mark.parametrize("broken", [mutations.last_from_p, mutations.shared_uniform])
@@ -171,7 +172,7 @@ def test_wrong_verification_of_a_chain_is_caught(
     tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, broken: Mutate
 ) -> None:
     broken(monkeypatch)
-    assert caught(distribution(tiny, 2000, drafter="draft", rule="token", gamma=3))
+    assert caught(distribution(tiny, drafter="draft", rule="token", gamma=3))
 
 
 @pytest.mark.parametrize(
@@ -186,12 +187,12 @@ def test_a_broken_sampled_tree_is_caught(
     tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, broken: Mutate, shape: tuple[int, ...]
 ) -> None:
     broken(monkeypatch)
-    assert caught(distribution(tiny, 2000, drafter="sampled-tree", shape=shape))
+    assert caught(distribution(tiny, drafter="sampled-tree", shape=shape))
 
 
 def test_a_token_dropped_after_it_was_drawn_is_caught(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     mutations.token_dropped(monkeypatch)
-    assert caught(distribution(tiny, 2000, drafter="medusa", gamma=3, draft_length="confidence", rule="token"))
+    assert caught(distribution(tiny, drafter="medusa", gamma=3, draft_length="confidence", rule="token"))
 
 
 @pytest.mark.parametrize("name", ["draft", "sampled-tree"])

@@ -171,7 +171,7 @@ def test_shared_tokens_have_the_same_bytes() -> None:
     ids=["SLEM", "SLEM, warped", "TLI", "TLI, token", "TLI, warped"],
 )
 def test_the_joint_distribution_is_the_targets(parted: DecodingEngine, settings: dict[str, Any]) -> None:
-    finding = distribution(parted, 2000, **settings)
+    finding = distribution(parted, **settings)
     assert finding.passed, finding.detail
 
 
@@ -351,7 +351,7 @@ def test_a_continuation_treated_as_drawn_is_caught(parted: DecodingEngine, monke
         return replace(right(p, tree, uniforms), accepted=count, path=torch.where(nodes < count[:, None], nodes, -1))
 
     monkeypatch.setattr(target_pass, "verify_tree", trusting)
-    assert caught(distribution(parted, 2000, **SLEM))
+    assert caught(distribution(parted, **SLEM))
 
 
 # Loading.

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.decode import acceptance, target_pass
+from draftscope.decode import target_pass
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.forward import graphs
 from draftscope.verify.uniforms import Streams
@@ -38,11 +38,6 @@ def card() -> Iterator[Card]:
         pytest.skip(why)
     with cards.card() as made:
         yield made
-
-
-@pytest.fixture(autouse=True)
-def little_is_measured_for_sequoias_tree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceptance, "TOKENS", 8)
 
 
 @pytest.fixture(scope="module")
