@@ -79,7 +79,7 @@ def test_a_measurement_that_nobody_waits_for_is_given_up_and_one_that_fails_can_
 
 def test_what_sequoia_chooses_by_is_measured_in_steps(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was measured before the run's first event, in one piece: 55 s in which nobody else got a token."""
-    monkeypatch.setattr(calibrate, "TOGETHER", {1: 24})
+    monkeypatch.setattr(calibrate, "TOGETHER", {1: 6})
     monkeypatch.setattr(calibrate, "REPEATS", 1)
     monkeypatch.setattr(calibrate, "BATCHES", (1, 2))
     monkeypatch.setattr(costs, "load_saved", lambda _: None)

@@ -17,6 +17,7 @@ from draftscope.drafters.policy.sequoia import best_shape, best_tree
 from draftscope.drafters.settings import Settings
 from draftscope.models.probe import probed
 from tests.conftest import byte_tokenizer, random_llama
+from tests.decode.test_distribution import MORE
 from tests.support.distribution import distribution_test
 
 
@@ -72,15 +73,16 @@ def test_expensive_rows_and_levels_shape_the_tree() -> None:
 UNEVEN = ((3,), (2, 0, 1), (0, 2, 1))
 
 
+@pytest.mark.parametrize("samples", MORE)
 @pytest.mark.parametrize("drafter", ["sequoia", "eagle3-sequoia"])
 def test_uneven_trees_write_the_targets_distribution(
-    tiny: DecodingEngine, drafter: str, monkeypatch: pytest.MonkeyPatch
+    tiny: DecodingEngine, drafter: str, samples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(DecodingEngine, "_best_tree", lambda self, info, settings: UNEVEN)
     chosen = Settings.of(drafter=drafter, temperature=1.0, seed=5)
-    finding = distribution_test(tiny, "abcab", chosen, 4, 4000)
+    finding = distribution_test(tiny, "abcab", chosen, 4, samples)
     assert finding.passed, finding.detail
-    run = tiny.decode("abcab", drafter, temperature=1.0, max_new_tokens=300)
+    run = tiny.decode("abcab", drafter, temperature=1.0, max_new_tokens=100)
     parents = {tuple(node.parent for node in event.nodes) for event in run.round_events[:-4]}
     assert parents == {(-1, -1, -1, 0, 0, 2, 4, 4, 5)}
     assert any(event.accepted == 3 for event in run.round_events)

@@ -18,7 +18,9 @@ import pytest
 from draftscope.decode import target_pass
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.forward import graphs
+from draftscope.models.probe import probed
 from draftscope.verify.uniforms import Streams
+from tests.conftest import random_llama
 from tests.decode.test_loop import DRAFTERS
 from tests.support import card as cards
 from tests.support.card import Card
@@ -44,6 +46,11 @@ def card() -> Iterator[Card]:
 def here() -> DecodingEngine:
     """The same models on the CPU."""
     return small_pair()
+
+
+def test_a_card_is_probed_as_the_cpu_is(card: Card) -> None:
+    model = probed(random_llama(4, 258, layers=1, hidden=16).to("cuda"), "byte-draft")
+    assert model.trees and card.wrong == []
 
 
 def rehearse(card: Card, here: DecodingEngine, prompts: list[list[int]], settings: dict[str, Any]) -> None:
@@ -97,7 +104,7 @@ def test_every_round_waits_copies_and_launches_no_more_than_the_table_allows(dra
 
 # Mutants: the rehearsal must notice each.
 
-CHAIN = {"drafter": "draft", "gamma": 3, **SAMPLED, "max_new_tokens": 10, "seed": 3}
+CHAIN = {"drafter": "draft", "gamma": 3, **SAMPLED, "max_new_tokens": 6, "seed": 3}
 
 
 def a_tensor_stays_on_the_host(patch: pytest.MonkeyPatch) -> None:
