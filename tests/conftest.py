@@ -71,6 +71,15 @@ def little_is_measured() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def little_calibrated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A calibration of few forwards and rounds, in a cache of its own."""
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    known = {"BATCHES": (1, 2), "WIDTHS": (1, 2, 5), "GAMMAS": (1, 3), "REPEATS": 1, "WARM": 1}
+    for name, value in {**known, "TOGETHER": {1: 6, 2: 3}}.items():
+        monkeypatch.setattr(calibrate, name, value)
+
+
 class NobodyElse:
     """A stopwatch of other processes that has seen none: whatever else runs beside the tests changes no result."""
 

@@ -105,16 +105,7 @@ def test_a_folder_that_cannot_be_written_loses_nothing_else(monkeypatch: pytest.
     assert costs.save(made_calibration()) is None
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A calibration of few forwards and rounds, in a cache of its own."""
-    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    known = {"BATCHES": (1, 2), "WIDTHS": (1, 2, 5), "GAMMAS": (1, 3), "REPEATS": 1, "WARM": 1}
-    for name, value in {**known, "TOGETHER": {1: 6, 2: 3}}.items():
-        monkeypatch.setattr(calibrate, name, value)
-
-
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("little_calibrated")
 def test_of_one_text_only_batches_of_one_are_measured(pair: DecodingEngine) -> None:
     heard: list[Progress] = []
     found = last(calibrate.calibration_of(pair, heard.append, ["hybrid"], one_text=True))
@@ -128,7 +119,7 @@ def test_of_one_text_only_batches_of_one_are_measured(pair: DecodingEngine) -> N
     assert last(calibrate.calibration_of(pair, heard.append, ["ngram"], one_text=True)) == whole
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("little_calibrated")
 def test_measuring_a_pair_and_finding_it_again(pair: DecodingEngine) -> None:
     heard: list[Progress] = []
     first = last(calibrate.calibration_of(pair, heard.append, ["suffix-tree"]))

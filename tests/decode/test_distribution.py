@@ -18,9 +18,8 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Session
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM, Finding
-from draftscope.measure.joint import along, chi_square, exact_joint, sampled_joint
+from draftscope.measure.joint import sampled_joint
 from draftscope.models.model import Model
-from draftscope.verify.sampling import Sampling
 from tests.support import mutations
 from tests.support.contracts import SMALL, examples
 from tests.support.distribution import distribution_test
@@ -63,9 +62,11 @@ LOSSLESS = {name: {"drafter": name, **options} for name, options in examples(SMA
 WARPED = {"temperature": 0.7, "top_k": 4, "top_p": 0.9, "min_p": 0.02}
 
 
-def distribution(engine: DecodingEngine, samples: int = SAMPLES, length: int = 4, **settings: object) -> Finding:
-    settings = {"temperature": 1.0, "seed": 5, **settings}
-    return distribution_test(engine, "abcab", Settings.of(**settings), length, samples, TOGETHER)
+def distribution(
+    engine: DecodingEngine, samples: int = SAMPLES, length: int = 4, batch: int = TOGETHER, **settings: object
+) -> Finding:
+    chosen = Settings.of(**{"temperature": 1.0, "seed": 5, **settings})
+    return distribution_test(engine, "abcab", chosen, length, samples, batch, whole=batch < TOGETHER)
 
 
 @pytest.mark.parametrize("samples", MORE)
@@ -78,11 +79,8 @@ def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, name: str, 
 @pytest.mark.parametrize("samples", MORE)
 def test_rows_whose_lengths_are_chosen_together_keep_their_distribution(tiny: DecodingEngine, samples: int) -> None:
     """By cost each row's draft depends on what 31 others drew; its output must not."""
-    settings = Settings.of(**LOSSLESS["length by cost"], temperature=1.0, seed=5)
-    prompt = tiny.encode("abcab")
-    expected = exact_joint(tiny, prompt, Sampling.of(settings), 4)
-    observed = along(sampled_joint(tiny, prompt, settings, 4, samples, batch=32, whole=True), expected)
-    assert chi_square(observed, expected, samples)[2] >= FALSE_ALARM
+    finding = distribution(tiny, samples, batch=32, **LOSSLESS["length by cost"])
+    assert finding.passed, finding.detail
 
 
 @pytest.mark.parametrize("name", ["draft", "sampled-tree", "lookahead", "mtp-tree"])

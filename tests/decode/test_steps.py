@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -127,14 +126,12 @@ def test_a_tokenizer_that_panics_in_a_run_ends_that_run_with_a_sentence(
         list(steps_of(pair, RunJob(id="r1", prompt="abc", lanes={"plain": Settings.of(drafter="plain")})))
 
 
+@pytest.mark.usefixtures("little_calibrated")
 @pytest.mark.parametrize("kind", [RunJob, partial(CompareJob, repeats=1)], ids=["run", "compare"])
 def test_what_is_measured_before_a_run_is_said_with_its_share_and_the_time_left(
-    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: Callable[..., RunJob | CompareJob]
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, kind: Callable[..., RunJob | CompareJob]
 ) -> None:
     """The page said "starting" for 20 s while the costs of a round were measured, which `hybrid` chooses by."""
-    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    for name, value in {"WIDTHS": (1, 2, 5), "GAMMAS": (1, 3), "REPEATS": 1, "TOGETHER": {1: 6}}.items():
-        monkeypatch.setattr(calibrate, name, value)
     monkeypatch.setattr(progress, "MIN_SECONDS", 0.0)
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
     lanes = {"speculative": Settings.of(drafter="hybrid", max_new_tokens=8)}

@@ -23,14 +23,13 @@ from draftscope.drafters.policy.policies import POLICIES, Policy
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM
 from draftscope.measure.greedy import TESTS, GreedyTest
-from draftscope.measure.joint import chi_square, exact_joint, sampled_joint
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, PolicyNote
-from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import DraftTree, Topology, full
 from draftscope.verify.uniforms import Uniforms
 from draftscope.verify.verify import verify_block, verify_greedy, verify_tree
 from tests.decode.test_loop import PROMPT
+from tests.support.distribution import distribution_test
 
 ARMS = ("plain", "draft:1", "draft:3", "sampled-tree:2x1")
 MIXED = ("draft:3", "topk-tree:2x2", "ngram:3", "suffix-tree", "lookahead", "cascade:3", "early-exit:2", "eagle3:2",
@@ -333,12 +332,10 @@ def distance(engine: DecodingEngine, samples: int, batch: int, length: int = 3, 
     """p of the chi-square test of the joint distribution. Sequences of a batch share their arms, and are
     independent. One alone ends with its outcome, which no later round changes."""
     chosen = Settings.of(**{"drafter": "bandit", "arms": ARMS, "temperature": 1.0, "seed": 5, **settings})
-    prompt = engine.encode("abcab", length + 2)
-    expected = exact_joint(engine, prompt, Sampling.of(chosen), length)
-    observed = sampled_joint(engine, prompt, chosen, length, samples, batch, whole=batch > 1)
-    return chi_square(observed, expected, samples)[2]
+    return distribution_test(engine, "abcab", chosen, length, samples, batch, whole=batch > 1).p_value
 
 
+@pytest.mark.usefixtures("steady")
 @pytest.mark.parametrize(("policy", "rule"), zip(POLICIES, cycle(["block", "token"])))
 def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, policy: str, rule: str) -> None:
     """Of two arms the third round has one that the policy chose."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftscope.base.steps import last
-from draftscope.decode import calibrate
 from draftscope.decode.acceptance import by_rank
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.policy.sequoia import best_shape, best_tree
@@ -120,12 +118,9 @@ def test_a_tree_that_never_pays_is_not_drafted(tiny: DecodingEngine) -> None:
 
 
 @pytest.mark.slow
-def test_a_short_context_is_measured_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("little_calibrated")
+def test_a_short_context_is_measured_within() -> None:
     """It was refused with a sentence about a prompt that nobody had written."""
-    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    monkeypatch.setattr(calibrate, "TOGETHER", {1: 24})
-    monkeypatch.setattr(calibrate, "REPEATS", 1)
-    monkeypatch.setattr(calibrate, "BATCHES", (1, 2))
     target, draft = random_llama(1, 258), random_llama(2, 258, layers=1, hidden=16)
     for model in (target, draft):
         model.config.max_position_embeddings = 96

@@ -168,18 +168,13 @@ def test_distances_of_equal_and_of_different_distributions() -> None:
 
 
 @every_rule
-def test_a_lossy_run_is_marked_as_not_exact(pair: DecodingEngine, rule: str) -> None:
-    assert not pair.decode("ab", rule=rule, temperature=1.0, max_new_tokens=4).events[0].exact
-    assert pair.decode("ab", "ngram", rule=rule, temperature=1.0, max_new_tokens=4).events[0].exact
-
-
-@every_rule
 @pytest.mark.parametrize("drafter", ["plain", "ngram", "sampled-tree", "topk-tree"])
 def test_a_drafter_without_a_choice_of_rule_stays_exact(tiny: DecodingEngine, rule: str, drafter: str) -> None:
     """This includes a sampled tree whose shape is a chain."""
-    common = {"temperature": 1.0, "max_new_tokens": 60, "seed": 4, "shape": (1, 1), "record": False}
+    common = {"temperature": 1.0, "max_new_tokens": 30, "seed": 4, "shape": (1, 1), "record": False}
     want = tiny.decode("abcab", drafter, rule="token", **common).token_ids
-    assert tiny.decode("abcab", drafter, rule=rule, **common).token_ids == want
+    run = tiny.decode("abcab", drafter, rule=rule, **common)
+    assert run.token_ids == want and run.start.exact
 
 
 def test_lossy_rules_accept_more_the_more_lenient_they_are(pair: DecodingEngine) -> None:
