@@ -10,9 +10,6 @@ import pytest
 
 from draftscope.base.settings import LOSSY
 from draftscope.decode.engine import DecodingEngine
-from draftscope.drafters.settings import Settings
-from draftscope.measure import check as checks
-from draftscope.measure.check import checked
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, RunStart
 
@@ -32,15 +29,6 @@ def test_a_lossy_rule_is_exact_at_zero_and_only_there(pair: DecodingEngine, draf
     assert pair.decode("ab", max_new_tokens=24, **own).token_ids == plain
     assert start(pair, **own).exact
     assert not start(pair, temperature=0.01, **own).exact
-
-
-def test_a_check_of_a_lossy_rule_stays_lossy(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its distribution is tested at temperature 1, whatever the shown run had."""
-    monkeypatch.setattr(checks, "TESTS", ())  # those that compare greedy texts
-    settings = Settings.of(drafter="draft", rule="typical", temperature=0.0)
-    *_, last = checked(pair, settings, samples=64)
-    assert not last.exact
-    assert "lossy by design" in last.verdict
 
 
 def test_rounds_with_the_notes_of_old_are_read_and_others_are_not(pair: DecodingEngine) -> None:

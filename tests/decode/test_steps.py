@@ -15,7 +15,6 @@ from draftscope.base import costs, progress
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Cancelled, Steps, Together, last, mapped, said, stoppable
-from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine.answers import Answer
@@ -76,12 +75,9 @@ def test_a_measurement_that_nobody_waits_for_is_given_up_and_one_that_fails_can_
             last(broken.steps())
 
 
-def test_what_sequoia_chooses_by_is_measured_in_steps(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("little_calibrated")
+def test_what_sequoia_chooses_by_is_measured_in_steps(pair: DecodingEngine) -> None:
     """It was measured before the run's first event, in one piece: 55 s in which nobody else got a token."""
-    monkeypatch.setattr(calibrate, "TOGETHER", {1: 6})
-    monkeypatch.setattr(calibrate, "REPEATS", 1)
-    monkeypatch.setattr(calibrate, "BATCHES", (1, 2))
-    monkeypatch.setattr(costs, "load_saved", lambda _: None)
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer)
     pulse, most = engine.target.pulse, 0  # most forwards in one step
     settings = Settings.of(drafter="sequoia", temperature=1.0, max_new_tokens=4)
