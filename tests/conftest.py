@@ -62,8 +62,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def little_is_measured() -> Iterator[None]:
-    """Benchmarks and calibrations copy half a gigabyte again and again to measure how fast this machine does that, and
-    Sequoia's tree is chosen by what was accepted of long texts."""
+    """Benchmarks and calibrations copy half a gigabyte again and again, and Sequoia's tree is chosen by long texts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(acceptance, "TOKENS", 8)
         patch.setattr(limit, "SMALLEST_COPY", 1 << 22)

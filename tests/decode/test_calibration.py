@@ -261,12 +261,10 @@ def test_a_burst_that_no_meter_sees_does_not_count() -> None:
     assert 0.9 <= ms <= 1.0 and 0 < error < 0.2
 
 
+@pytest.mark.usefixtures("little_calibrated")
 def test_what_was_disturbed_is_said_and_not_kept_over_what_was_not(
-    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    for name, value in {"BATCHES": (1,), "WIDTHS": (1, 2), "GAMMAS": (1, 3), "REPEATS": 1, "TOGETHER": {1: 3}}.items():
-        monkeypatch.setattr(calibrate, name, value)
     monkeypatch.setattr("draftscope.decode.row_rounding.CHAINS", (1,))
     monkeypatch.setattr("draftscope.decode.row_rounding.CONTEXTS", (11,))
     quiet = last(calibrate.calibration_of(pair, names=["ngram"]))

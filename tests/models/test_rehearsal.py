@@ -49,8 +49,7 @@ def here() -> DecodingEngine:
 
 
 def test_a_card_is_probed_as_the_cpu_is(card: Card) -> None:
-    model = probed(random_llama(4, 258, layers=1, hidden=16).to("cuda"), "byte-draft")
-    assert model.trees and card.wrong == []
+    assert probed(random_llama(4, 258, layers=1, hidden=16).to("cuda"), "byte-draft").trees and card.wrong == []
 
 
 def rehearse(card: Card, here: DecodingEngine, prompts: list[list[int]], settings: dict[str, Any]) -> None:

@@ -22,16 +22,17 @@ from tests.conftest import byte_tokenizer, made_calibration, random_heads, rando
 from tests.support import card as cards
 from tests.support.card import Card
 
-VOCABULARY = 258
+VOCABULARY, TREES = 258, Capabilities(trees=True)
 COUNTED = ("read", "copy", "synchronise", "event", "launch", "replay", "capture")
 TABLE = Path(__file__).with_name("card_rounds.json")  # by drafter, the most of each that a round may take
 
 
 def small_pair(device: str = "cpu", graphs: bool = False) -> DecodingEngine:
     """The pair of `conftest` on a device; the same weights every time. What they can do is not probed again."""
-    target = _of(random_llama(3, VOCABULARY).to(device), "byte-target")
-    draft = _of(random_llama(4, VOCABULARY, layers=1, hidden=16).to(device), "byte-draft")
-    made = random_heads(_of(random_llama(3, VOCABULARY), "byte-target"), tuple(range(0, VOCABULARY, 2)))
+    target = Model(random_llama(3, VOCABULARY).to(device), "byte-target", capabilities=TREES)
+    draft = Model(random_llama(4, VOCABULARY, layers=1, hidden=16).to(device), "byte-draft", capabilities=TREES)
+    here = Model(random_llama(3, VOCABULARY), "byte-target", capabilities=TREES)
+    made = random_heads(here, tuple(range(0, VOCABULARY, 2)))
     heads = {kind: _moved(head, target, device) for kind, head in made.items()}
     engine = DecodingEngine(target, draft, byte_tokenizer(), heads)
     engine.calibration = made_calibration()
@@ -39,10 +40,6 @@ def small_pair(device: str = "cpu", graphs: bool = False) -> DecodingEngine:
         for each in (target, draft, *(head.network for head in heads.values())):
             each.record_graphs()
     return engine
-
-
-def _of(network: Any, name: str) -> Model:
-    return Model(network, name, capabilities=Capabilities(trees=True))
 
 
 def _moved(head: NamedHead, target: Any, device: str) -> NamedHead:
