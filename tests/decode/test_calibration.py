@@ -105,16 +105,7 @@ def test_a_folder_that_cannot_be_written_loses_nothing_else(monkeypatch: pytest.
     assert costs.save(made_calibration()) is None
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A calibration of few forwards and rounds, in a cache of its own."""
-    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    known = {"BATCHES": (1, 2), "WIDTHS": (1, 2, 5), "GAMMAS": (1, 3), "REPEATS": 1, "WARM": 1}
-    for name, value in {**known, "TOGETHER": {1: 6, 2: 3}}.items():
-        monkeypatch.setattr(calibrate, name, value)
-
-
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("little_calibrated")
 def test_of_one_text_only_batches_of_one_are_measured(pair: DecodingEngine) -> None:
     heard: list[Progress] = []
     found = last(calibrate.calibration_of(pair, heard.append, ["hybrid"], one_text=True))
@@ -128,7 +119,7 @@ def test_of_one_text_only_batches_of_one_are_measured(pair: DecodingEngine) -> N
     assert last(calibrate.calibration_of(pair, heard.append, ["ngram"], one_text=True)) == whole
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("little_calibrated")
 def test_measuring_a_pair_and_finding_it_again(pair: DecodingEngine) -> None:
     heard: list[Progress] = []
     first = last(calibrate.calibration_of(pair, heard.append, ["suffix-tree"]))
@@ -270,12 +261,10 @@ def test_a_burst_that_no_meter_sees_does_not_count() -> None:
     assert 0.9 <= ms <= 1.0 and 0 < error < 0.2
 
 
+@pytest.mark.usefixtures("little_calibrated")
 def test_what_was_disturbed_is_said_and_not_kept_over_what_was_not(
-    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    for name, value in {"BATCHES": (1,), "WIDTHS": (1, 2), "GAMMAS": (1, 3), "REPEATS": 1, "TOGETHER": {1: 3}}.items():
-        monkeypatch.setattr(calibrate, name, value)
     monkeypatch.setattr("draftscope.decode.row_rounding.CHAINS", (1,))
     monkeypatch.setattr("draftscope.decode.row_rounding.CONTEXTS", (11,))
     quiet = last(calibrate.calibration_of(pair, names=["ngram"]))

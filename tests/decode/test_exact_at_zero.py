@@ -10,8 +10,6 @@ import pytest
 
 from draftscope.base.settings import LOSSY
 from draftscope.decode.engine import DecodingEngine
-from draftscope.drafters.settings import Settings
-from draftscope.measure.check import checked
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, RunStart
 
@@ -26,19 +24,11 @@ def start(engine: DecodingEngine, **settings: Any) -> RunStart:
     ("drafter", "rule"), [*product(["draft"], LOSSY), *zip(("eagle3", "early-exit", "bandit"), LOSSY, strict=True)]
 )
 def test_a_lossy_rule_is_exact_at_zero_and_only_there(pair: DecodingEngine, drafter: str, rule: str) -> None:
-    plain = pair.decode("ab", "plain", max_new_tokens=48).token_ids
+    plain = pair.decode("ab", "plain", max_new_tokens=24).token_ids
     own = {"drafter": drafter, "rule": rule, "lenience": 0.05, "agreement": 200}
-    assert pair.decode("ab", max_new_tokens=48, **own).token_ids == plain
+    assert pair.decode("ab", max_new_tokens=24, **own).token_ids == plain
     assert start(pair, **own).exact
     assert not start(pair, temperature=0.01, **own).exact
-
-
-def test_a_check_of_a_lossy_rule_stays_lossy(pair: DecodingEngine) -> None:
-    """Its distribution is tested at temperature 1, whatever the shown run had."""
-    settings = Settings.of(drafter="draft", rule="typical", temperature=0.0)
-    *_, last = checked(pair, settings, samples=64)
-    assert not last.exact
-    assert "lossy by design" in last.verdict
 
 
 def test_rounds_with_the_notes_of_old_are_read_and_others_are_not(pair: DecodingEngine) -> None:

@@ -40,7 +40,7 @@ LENGTHS = ("fixed", "cost", "confidence", "heuristic", "specdec++", "adaedl")
 
 
 def decode(engine: DecodingEngine, drafter: str, **settings: object):
-    return engine.decode(PROMPT, drafter, **{**DRAFTERS[drafter], "max_new_tokens": 40, **settings})
+    return engine.decode(PROMPT, drafter, **{**DRAFTERS[drafter], "max_new_tokens": 24, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def twin_text(twin: DecodingEngine) -> list[int]:
 def generated(pair: DecodingEngine) -> list[int]:
     """What transformers writes at temperature 0."""
     prompt = torch.tensor([pair.encode(PROMPT)])
-    config = GenerationConfig(max_new_tokens=40, do_sample=False, eos_token_id=0, pad_token_id=1)
+    config = GenerationConfig(max_new_tokens=24, do_sample=False, eos_token_id=0, pad_token_id=1)
     written = pair.target.network.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
     tokens: list[int] = written[0, prompt.shape[1] :].tolist()
     return tokens
@@ -114,7 +114,7 @@ def ending(pair: DecodingEngine) -> DecodingEngine:
 
 
 RAGGED = ("a", "hello there", "abcabcabcabcabc", "zz top")
-COMMON = {"max_new_tokens": 30, "seed": 11}
+COMMON = {"max_new_tokens": 20, "seed": 11}
 
 
 def written_alone(engine: DecodingEngine, settings: Settings) -> list[list[int]]:

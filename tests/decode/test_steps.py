@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +15,6 @@ from draftscope.base import costs, progress
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Cancelled, Steps, Together, last, mapped, said, stoppable
-from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine.answers import Answer
@@ -77,12 +75,9 @@ def test_a_measurement_that_nobody_waits_for_is_given_up_and_one_that_fails_can_
             last(broken.steps())
 
 
-def test_what_sequoia_chooses_by_is_measured_in_steps(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("little_calibrated")
+def test_what_sequoia_chooses_by_is_measured_in_steps(pair: DecodingEngine) -> None:
     """It was measured before the run's first event, in one piece: 55 s in which nobody else got a token."""
-    monkeypatch.setattr(calibrate, "TOGETHER", {1: 24})
-    monkeypatch.setattr(calibrate, "REPEATS", 1)
-    monkeypatch.setattr(calibrate, "BATCHES", (1, 2))
-    monkeypatch.setattr(costs, "load_saved", lambda _: None)
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer)
     pulse, most = engine.target.pulse, 0  # most forwards in one step
     settings = Settings.of(drafter="sequoia", temperature=1.0, max_new_tokens=4)
@@ -127,14 +122,12 @@ def test_a_tokenizer_that_panics_in_a_run_ends_that_run_with_a_sentence(
         list(steps_of(pair, RunJob(id="r1", prompt="abc", lanes={"plain": Settings.of(drafter="plain")})))
 
 
+@pytest.mark.usefixtures("little_calibrated")
 @pytest.mark.parametrize("kind", [RunJob, partial(CompareJob, repeats=1)], ids=["run", "compare"])
 def test_what_is_measured_before_a_run_is_said_with_its_share_and_the_time_left(
-    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: Callable[..., RunJob | CompareJob]
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, kind: Callable[..., RunJob | CompareJob]
 ) -> None:
     """The page said "starting" for 20 s while the costs of a round were measured, which `hybrid` chooses by."""
-    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    for name, value in {"WIDTHS": (1, 2, 5), "GAMMAS": (1, 3), "REPEATS": 1, "TOGETHER": {1: 6}}.items():
-        monkeypatch.setattr(calibrate, name, value)
     monkeypatch.setattr(progress, "MIN_SECONDS", 0.0)
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
     lanes = {"speculative": Settings.of(drafter="hybrid", max_new_tokens=8)}

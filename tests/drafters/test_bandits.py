@@ -23,14 +23,13 @@ from draftscope.drafters.policy.policies import POLICIES, Policy
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM
 from draftscope.measure.greedy import TESTS, GreedyTest
-from draftscope.measure.joint import chi_square, exact_joint, sampled_joint
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, PolicyNote
-from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import DraftTree, Topology, full
 from draftscope.verify.uniforms import Uniforms
 from draftscope.verify.verify import verify_block, verify_greedy, verify_tree
 from tests.decode.test_loop import PROMPT
+from tests.support.distribution import distribution_test
 
 ARMS = ("plain", "draft:1", "draft:3", "sampled-tree:2x1")
 MIXED = ("draft:3", "topk-tree:2x2", "ngram:3", "suffix-tree", "lookahead", "cascade:3", "early-exit:2", "eagle3:2",
@@ -333,15 +332,14 @@ def distance(engine: DecodingEngine, samples: int, batch: int, length: int = 3, 
     """p of the chi-square test of the joint distribution. Sequences of a batch share their arms, and are
     independent. One alone ends with its outcome, which no later round changes."""
     chosen = Settings.of(**{"drafter": "bandit", "arms": ARMS, "temperature": 1.0, "seed": 5, **settings})
-    prompt = engine.encode("abcab", length + 2)
-    expected = exact_joint(engine, prompt, Sampling.of(chosen), length)
-    observed = sampled_joint(engine, prompt, chosen, length, samples, batch, whole=batch > 1)
-    return chi_square(observed, expected, samples)[2]
+    return distribution_test(engine, "abcab", chosen, length, samples, batch, whole=batch > 1).p_value
 
 
+@pytest.mark.usefixtures("steady")
 @pytest.mark.parametrize(("policy", "rule"), zip(POLICIES, cycle(["block", "token"])))
 def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, policy: str, rule: str) -> None:
-    assert distance(tiny, 1600, 32, 4, policy=policy, rule=rule) > FALSE_ALARM
+    """Of two arms the third round has one that the policy chose."""
+    assert distance(tiny, 1600, 32, 4, policy=policy, rule=rule, arms=ARMS[1:3]) > FALSE_ALARM
 
 
 def test_one_text_at_a_time_has_the_distribution_too(tiny: DecodingEngine) -> None:
@@ -369,9 +367,9 @@ def test_arms_drawn_with_the_uniforms_that_verify_are_caught(
     """A choice must not depend on the draws of its own round."""
     monkeypatch.setitem(POLICIES, "ucb", Lot)
     arms = ("plain", "draft:1")
-    assert distance(tiny, 500, 1, 2, arms=arms) > FALSE_ALARM
+    assert distance(tiny, 350, 1, 2, arms=arms) > FALSE_ALARM
     monkeypatch.setattr(bandit, "TIER", 0)
-    assert distance(tiny, 500, 1, 2, arms=arms) < FALSE_ALARM
+    assert distance(tiny, 350, 1, 2, arms=arms) < FALSE_ALARM
 
 
 def test_an_arm_chosen_after_its_draft_was_seen_is_caught(
@@ -492,7 +490,7 @@ def test_arms_share_the_draft_models_cache(pair: DecodingEngine) -> None:
 def test_the_checks_of_a_pair_hold(pair: DecodingEngine, drafter: str) -> None:
     """Except the distribution, which is tested above. A run that depends on the clock need not repeat its seed."""
     for test in TESTS:
-        finding = last(test(GreedyTest(pair, drafter)))
+        finding = last(test(GreedyTest(pair, drafter, tokens=24)))
         assert finding.passed, finding.detail
 
 

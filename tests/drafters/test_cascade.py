@@ -99,7 +99,7 @@ def test_a_model_below_the_middle_one_leaves_its_distribution_alone(
 def test_the_joint_distribution_of_three_and_four_tiers_is_the_targets(
     tiny3: DecodingEngine, settings: dict[str, Any]
 ) -> None:
-    finding = distribution(tiny3, 2000, **settings)
+    finding = distribution(tiny3, **settings)
     assert finding.passed, finding.detail
 
 
@@ -191,7 +191,7 @@ def test_uniforms_shared_by_both_tiers_are_caught(
     tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
     monkeypatch.setattr(cascade, "TIER", 0)
-    assert caught(distribution(tiny, 2000, **LOSSLESS["cascade"] | {"rule": rule}))
+    assert caught(distribution(tiny, **LOSSLESS["cascade"] | {"rule": rule}))
 
 
 @pytest.mark.parametrize("rule", ["block", "token"])
@@ -201,7 +201,7 @@ def test_uniforms_used_again_in_the_next_round_are_caught(
     """Keyed only by the place in the draft, like noise keyed by position."""
     right = tiers.Tier._uniforms
     monkeypatch.setattr(tiers.Tier, "_uniforms", lambda self, index: right(self, index % self._most))
-    assert caught(distribution(tiny, 2000, **LOSSLESS["cascade"] | {"rule": rule}))
+    assert caught(distribution(tiny, **LOSSLESS["cascade"] | {"rule": rule}))
 
 
 # Other mutations.
@@ -218,7 +218,7 @@ def test_guesses_without_verification_are_caught(
         return replace(right(p, tree, uniforms), accepted=(~tree.never_accepted).sum(-1))
 
     monkeypatch.setattr(tiers, rule, trusting)
-    assert caught(distribution(tiny3, 2000, **settings))
+    assert caught(distribution(tiny3, **settings))
 
 
 def test_a_token_that_the_middle_model_never_read_is_seen(

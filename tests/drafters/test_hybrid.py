@@ -17,9 +17,8 @@ from draftscope.drafters.length import MAX_RETRY_AFTER, Rate
 from draftscope.drafters.mixed_length import MixedChain, MixedCosts
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM
-from draftscope.measure.joint import along, chi_square, exact_joint, sampled_joint
-from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import DraftTree
+from tests.support.distribution import distribution_test
 
 MOST = 4
 
@@ -117,20 +116,17 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return seen
 
 
-LENGTH = 5
-SETTINGS: dict[str, Any] = {"drafter": "hybrid", "gamma": 3, "temperature": 1.0, "seed": 5}
+def p_value(engine: DecodingEngine, samples: int = 2000, batch: int = 1000, **more: Any) -> float:
+    settings = Settings.of(drafter="hybrid", gamma=3, temperature=1.0, seed=5, **more)
+    return distribution_test(engine, "abcabdabca", settings, 5, samples, batch, whole=True).p_value
 
 
-def p_value(engine: DecodingEngine, samples: int = 6000, batch: int = 1000, **more: Any) -> float:
-    settings, prompt = Settings.of(**SETTINGS | more), engine.encode("abcabdabca")
-    expected = exact_joint(engine, prompt, Sampling.of(settings), LENGTH)
-    observed = along(sampled_joint(engine, prompt, settings, LENGTH, samples, batch=batch, whole=True), expected)
-    return chi_square(observed, expected, samples)[2]
+MORE = ((1500, 4, "block"), (1500, 1, "block"), (6000, 1000, "token"))
 
 
 @pytest.mark.parametrize(
     ("samples", "batch", "rule"),
-    [(1500, 4, "block"), pytest.param(1500, 1, "block", marks=pytest.mark.slow), (6000, 1000, "token")],
+    [(800, 4, "block"), (2000, 1000, "token"), *(pytest.param(*each, marks=pytest.mark.slow) for each in MORE)],
 )
 def test_the_joint_distribution_is_the_targets_whatever_the_sources(
     tiny: DecodingEngine, sources: Counter[str], samples: int, batch: int, rule: str
@@ -149,7 +145,7 @@ def test_a_dropped_guess_is_seen(tiny: DecodingEngine, monkeypatch: pytest.Monke
         right(self, found[0][0] if found else token, q)
 
     monkeypatch.setattr(MixedChain, "guessed", guessed)
-    assert p_value(Cheap.of(tiny), samples=2000) < FALSE_ALARM**2
+    assert p_value(Cheap.of(tiny)) < FALSE_ALARM**2
 
 
 def test_a_copy_that_passes_for_a_guess_is_seen(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,4 +160,4 @@ def test_a_copy_that_passes_for_a_guess_is_seen(tiny: DecodingEngine, monkeypatc
         return tree
 
     monkeypatch.setattr(HybridDrafter, "_tree", drawn)
-    assert p_value(Cheap.of(tiny), samples=2000) < FALSE_ALARM**2
+    assert p_value(Cheap.of(tiny)) < FALSE_ALARM**2

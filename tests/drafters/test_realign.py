@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerFast
 import draftscope
 from draftscope import DraftscopeError
 from draftscope.base import text
+from draftscope.base.steps import last
 from draftscope.decode import target_pass
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import TextDraftModel
@@ -171,7 +172,7 @@ def test_shared_tokens_have_the_same_bytes() -> None:
     ids=["SLEM", "SLEM, warped", "TLI", "TLI, token", "TLI, warped"],
 )
 def test_the_joint_distribution_is_the_targets(parted: DecodingEngine, settings: dict[str, Any]) -> None:
-    finding = distribution(parted, 2000, **settings)
+    finding = distribution(parted, **settings)
     assert finding.passed, finding.detail
 
 
@@ -187,8 +188,7 @@ def test_greedy_tokens_are_plains(parted: DecodingEngine, bytes_parted: Decoding
     assert accepted > 5
     prompts = [parted.encode(prompt) for prompt in ("abcabcab", "d")]
     session = parted.start_batch(prompts, Settings.of(drafter=drafter, max_new_tokens=30), (0, 1), ends=False)
-    for _ in session.steps():
-        pass
+    last(session.steps())
     alone = [parted.decode(prompt, "plain", max_new_tokens=30).token_ids for prompt in ("abcabcab", "d")]
     assert [transcript.tokens for transcript in session.transcripts] == alone
 
@@ -247,8 +247,7 @@ def check_reading(engine: DecodingEngine, drafter: str, monkeypatch: pytest.Monk
         watching.setattr(realigned.RealignedDraft, "read", read)
         prompts = [engine.encode(prompt) for prompt in ("abcabcabcab", "a")]
         settings = Settings.of(drafter=drafter, gamma=4, temperature=1.0, max_new_tokens=40, seed=2)
-        for _ in engine.start_batch(prompts, settings, (0, 1), ends=False).steps():
-            pass
+        last(engine.start_batch(prompts, settings, (0, 1), ends=False).steps())
     return held
 
 
@@ -351,7 +350,7 @@ def test_a_continuation_treated_as_drawn_is_caught(parted: DecodingEngine, monke
         return replace(right(p, tree, uniforms), accepted=count, path=torch.where(nodes < count[:, None], nodes, -1))
 
     monkeypatch.setattr(target_pass, "verify_tree", trusting)
-    assert caught(distribution(parted, 2000, **SLEM))
+    assert caught(distribution(parted, **SLEM))
 
 
 # Loading.

@@ -12,13 +12,13 @@ from transformers import Mamba2Config, Mamba2ForCausalLM
 
 import draftscope
 from draftscope import DraftscopeError
+from draftscope.base.steps import last
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import kept_memory
 from draftscope.measure.findings import FALSE_ALARM
-from draftscope.measure.joint import along, chi_square, expected_joint, sampled_joint
 from draftscope.models.cache.state import LayerState, StateCache
 from draftscope.models.forward import mamba
 from draftscope.models.forward.mamba import READ, ancestors
@@ -28,6 +28,7 @@ from draftscope.trace.events import DraftState
 from draftscope.train.students.shapes import build, mamba2
 from draftscope.verify.tree import full
 from tests.models.test_cache import CLOSE, fresh, path_to
+from tests.support.distribution import distribution_test
 from tests.support.models import byte_tokenizer, letters, random_llama
 
 PROMPT = "The quick brown fox"
@@ -181,22 +182,19 @@ def test_a_state_cannot_be_truncated() -> None:
 # Decoding.
 
 
-def check_distribution(engine: DecodingEngine, name: str, samples: int = 2000) -> float:
+def p_value(engine: DecodingEngine, name: str) -> float:
     settings = Settings.of(**{"drafter": name, "temperature": 1.0, "seed": 5} | SHAPES[name])
-    prompt = engine.encode("abcab")
-    expected = expected_joint(engine, prompt, settings, 4)
-    observed = along(sampled_joint(engine, prompt, settings, 4, samples, batch=256), expected)
-    return chi_square(observed, expected, samples)[2]
+    return distribution_test(engine, "abcab", settings, 4, samples=2000).p_value
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_joint_distribution_is_the_targets(tiny_mamba: DecodingEngine, name: str) -> None:
-    assert check_distribution(tiny_mamba, name) > FALSE_ALARM
+    assert p_value(tiny_mamba, name) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_recurrent_target_writes_its_own_distribution(stateful: DecodingEngine, name: str) -> None:
-    assert check_distribution(stateful, name) > FALSE_ALARM
+    assert p_value(stateful, name) > FALSE_ALARM
 
 
 def test_a_state_that_keeps_rejected_tokens_is_caught(
@@ -209,7 +207,7 @@ def test_a_state_that_keeps_rejected_tokens_is_caught(
         right(self, rows, torch.full_like(count, rows.shape[1]))
 
     monkeypatch.setattr(LayerState, "fold", careless)
-    assert check_distribution(stateful, "draft") < FALSE_ALARM
+    assert p_value(stateful, "draft") < FALSE_ALARM
 
 
 def test_a_draft_that_is_the_target_is_always_accepted(stateful: DecodingEngine) -> None:
@@ -239,12 +237,10 @@ def test_a_ragged_batch_writes_what_each_text_writes_alone(
     for engine, temperature in ((stateful, 1.0), (bytes_mamba, 0.0)):
         settings = Settings.of(drafter=drafter, shape=(2, 2), temperature=temperature, max_new_tokens=20, seed=3)
         together = engine.start_batch(prompts, settings, (0, 1, 2), ends=False)
-        for _ in together.steps():
-            pass
+        last(together.steps())
         for b, prompt in enumerate(prompts):
             alone = engine.start_batch([prompt], settings, (b,), ends=False)
-            for _ in alone.steps():
-                pass
+            last(alone.steps())
             assert together.transcripts[b].tokens == alone.transcripts[0].tokens
 
 
@@ -265,12 +261,10 @@ def test_a_bandit_plays_a_recurrent_draft_that_has_to_catch_up(
     settings = Settings.of(drafter="bandit", arms=arms, policy="exp3", max_new_tokens=40)
     prompts = [pair.encode(text) for text in ("a", "abcabcabcabc", "zz top")]
     together = bytes_mamba.start_batch(prompts, settings, (0, 1, 2), ends=False)
-    for _ in together.steps():
-        pass
+    last(together.steps())
     for b, prompt in enumerate(prompts):
         plain = pair.start_batch([prompt], Settings.of(drafter="plain", max_new_tokens=40), (b,), ends=False)
-        for _ in plain.steps():
-            pass
+        last(plain.steps())
         assert together.transcripts[b].tokens == plain.transcripts[0].tokens
 
 

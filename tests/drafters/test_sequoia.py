@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftscope.base.steps import last
-from draftscope.decode import calibrate
 from draftscope.decode.acceptance import by_rank
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.policy.sequoia import best_shape, best_tree
 from draftscope.drafters.settings import Settings
 from draftscope.models.probe import probed
+from tests.decode.test_distribution import MORE
 from tests.support.distribution import distribution_test
 from tests.support.models import byte_tokenizer, random_llama
 
@@ -72,15 +71,16 @@ def test_expensive_rows_and_levels_shape_the_tree() -> None:
 UNEVEN = ((3,), (2, 0, 1), (0, 2, 1))
 
 
+@pytest.mark.parametrize("samples", MORE)
 @pytest.mark.parametrize("drafter", ["sequoia", "eagle3-sequoia"])
 def test_uneven_trees_write_the_targets_distribution(
-    tiny: DecodingEngine, drafter: str, monkeypatch: pytest.MonkeyPatch
+    tiny: DecodingEngine, drafter: str, samples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(DecodingEngine, "_best_tree", lambda self, info, settings: UNEVEN)
     chosen = Settings.of(drafter=drafter, temperature=1.0, seed=5)
-    finding = distribution_test(tiny, "abcab", chosen, 4, 4000)
+    finding = distribution_test(tiny, "abcab", chosen, 4, samples)
     assert finding.passed, finding.detail
-    run = tiny.decode("abcab", drafter, temperature=1.0, max_new_tokens=300)
+    run = tiny.decode("abcab", drafter, temperature=1.0, max_new_tokens=100)
     parents = {tuple(node.parent for node in event.nodes) for event in run.round_events[:-4]}
     assert parents == {(-1, -1, -1, 0, 0, 2, 4, 4, 5)}
     assert any(event.accepted == 3 for event in run.round_events)
@@ -118,12 +118,9 @@ def test_a_tree_that_never_pays_is_not_drafted(tiny: DecodingEngine) -> None:
 
 
 @pytest.mark.slow
-def test_a_short_context_is_measured_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("little_calibrated")
+def test_a_short_context_is_measured_within() -> None:
     """It was refused with a sentence about a prompt that nobody had written."""
-    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    monkeypatch.setattr(calibrate, "TOGETHER", {1: 24})
-    monkeypatch.setattr(calibrate, "REPEATS", 1)
-    monkeypatch.setattr(calibrate, "BATCHES", (1, 2))
     target, draft = random_llama(1, 258), random_llama(2, 258, layers=1, hidden=16)
     for model in (target, draft):
         model.config.max_position_embeddings = 96

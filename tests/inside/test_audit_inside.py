@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -15,6 +16,7 @@ from draftscope_app.cli.main import main
 from tests.inside.made_up import Fault, recording
 
 TOKENS = 200
+recorded = cache(recording)
 
 
 @contextmanager
@@ -22,7 +24,7 @@ def serving(
     fault: Fault = "none", why: str = "", installed: bool = True, other_text: bool = False, lost: int = 0
 ) -> Iterator[str]:
     """With `lost` steps, the third round of every five is missing."""
-    rounds = recording(1, 150, fault)
+    rounds = recorded(1, 150, fault)
     written = [token for each in rounds for token in each.written][:TOKENS]
     if lost:
         rounds = [each for each in rounds[:60] if each.number % 5 != 2]

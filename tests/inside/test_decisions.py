@@ -49,10 +49,9 @@ def test_a_clean_recording_is_acquitted_and_every_tensor_seen(temperature: float
 def test_a_false_alarm_is_as_rare_as_it_is_said() -> None:
     """200 clean recordings: none is convicted at 1e-6, and at 5% no more than chance allows (1e-4)."""
     clean = [recording(seed, 12) for seed in range(CLEAN)]
-    alarms = {chance: sum(any(each.fault for each in examine(rounds, chance)) for rounds in clean)
-              for chance in (FALSE_ALARM, CHANCE)}  # fmt: skip
-    assert alarms[FALSE_ALARM] == 0
-    assert stats.binom.sf(alarms[CHANCE] - 1, CLEAN, CHANCE) > 1e-4
+    alarms = [rounds for rounds in clean if any(each.fault for each in examine(rounds, CHANCE))]
+    assert stats.binom.sf(len(alarms) - 1, CLEAN, CHANCE) > 1e-4
+    assert not any(each.fault for rounds in alarms for each in examine(rounds, FALSE_ALARM))
 
 
 @pytest.mark.parametrize("scale", [2.0**-24, np.float32(4.6566127342e-10)], ids=["a grid of 24 bits", "Triton's"])

@@ -26,7 +26,7 @@ from draftscope.models.probe import probed
 from tests.support.models import byte_tokenizer, random_llama
 
 TEXTS = {"story": [Prompt("story", "Once"), Prompt("story", "There was")], "code": [Prompt("code", "def f(")]}
-SMALL = BenchPlan(gammas=(2,), temperatures=(0.0,), tokens=8, repeats=2)
+SMALL = BenchPlan(gammas=(2,), temperatures=(0.0,), tokens=5, repeats=2)
 
 
 class Scripted(System):
@@ -115,7 +115,7 @@ def test_a_system_that_writes_too_little_is_left_out() -> None:
     log: list[tuple[str, str, int]] = []
     bench = Bench(SMALL, [Scripted("plain", log, counting), Scripted("short", log, short)], [case_of("x")])
     assert {run.label.name for run in bench.runs()} == {"plain"}
-    assert "wrote [7] tokens instead of 1 times 8" in bench.notes[0]
+    assert f"wrote [{SMALL.tokens - 1}] tokens instead of 1 times {SMALL.tokens}" in bench.notes[0]
 
 
 def test_a_deadline_ends_the_repeats_between_two_cases(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,19 +189,19 @@ def test_our_rows_say_what_only_our_rounds_tell(report: BenchReport) -> None:
     ours, peer = row(report, "draft, gamma 2"), row(report, "transformers-generate")
     assert ours.mean_acceptance_length is not None
     assert 1 <= ours.mean_acceptance_length <= 3
-    assert len(ours.ms_per_token) == 8
+    assert len(ours.ms_per_token) == SMALL.tokens
     assert ours.predicted_ratio is not None
     assert (peer.mean_acceptance_length, peer.predicted_ratio, peer.cache_bytes) == (None, None, None)
 
 
 def test_the_cache_is_counted_in_every_model_that_takes_part(report: BenchReport) -> None:
-    slots = len("There was") + 8
+    slots = len("There was") + SMALL.tokens
     target, draft = 2 * 2 * 2 * 8 * 4, 2 * 1 * 2 * 4 * 4  # keys and values, layers, KV heads, width, bytes
     assert {row.cache_bytes for row in report.rows if row.name == "plain" and row.kind == "story"} <= {
-        (len("Once") + 8) * target,
+        (len("Once") + SMALL.tokens) * target,
         slots * target,
     }
-    assert row(report, "draft, gamma 2", "code").cache_bytes == (len("def f(") + 8) * (target + draft)
+    assert row(report, "draft, gamma 2", "code").cache_bytes == (len("def f(") + SMALL.tokens) * (target + draft)
 
 
 def test_plain_decoding_is_set_beside_the_memory_limit(report: BenchReport, pair: DecodingEngine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +37,20 @@ def shipped() -> Iterator[DecodingEngine]:
         yield engine
 
 
+@pytest.fixture(scope="module")
+def plains(shipped: DecodingEngine) -> GreedyTest:
+    """What plain writes and how the target rounds, before a test adds rounding or a wrong rule."""
+    case = GreedyTest(shipped, "plain", prompts=PROMPTS)
+    assert case.plain and case.rounding.bound > 0
+    return case
+
+
+def case_of(plains: GreedyTest, drafter: str) -> GreedyTest:
+    case = copy(plains)
+    object.__setattr__(case, "drafter", drafter)
+    return case
+
+
 def rounded(monkeypatch: pytest.MonkeyPatch, engine: DecodingEngine, most: float) -> None:
     """Forwards of several rows get logits that are off by up to `most`, as another order of summation might."""
     right, dice = engine.target.run, torch.Generator().manual_seed(0)
@@ -62,11 +77,9 @@ def test_logits_in_fp32_are_those_of_an_fp32_copy_and_leave_the_model_alone(ship
 @pytest.mark.parametrize("test", GREEDY)
 @pytest.mark.parametrize("drafter", ["sampled-tree", "draft"])
 def test_rounding_is_a_tie_and_no_difference(
-    shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch, drafter: str, test: Any
+    shipped: DecodingEngine, plains: GreedyTest, monkeypatch: pytest.MonkeyPatch, drafter: str, test: Any
 ) -> None:
-    bench = GreedyTest(shipped, drafter, prompts=PROMPTS)
-    assert bench.rounding.bound > 0  # measured and written before any rounding is added
-    assert bench.plain
+    bench = case_of(plains, drafter)
     rounded(monkeypatch, shipped, most=bench.rounding.bound / 4)
     finding: Finding = last(test(bench, 8) if test is greedy.end_inside_a_block else test(bench))
     assert finding.passed, finding.detail
@@ -107,12 +120,10 @@ def test_a_tie_is_counted_and_said(shipped: DecodingEngine, monkeypatch: pytest.
 
 @pytest.mark.parametrize("drafter", ["sampled-tree", "draft", "ngram"])
 def test_a_wrong_greedy_rule_is_caught_in_16_bits(
-    shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch, drafter: str
+    plains: GreedyTest, monkeypatch: pytest.MonkeyPatch, drafter: str
 ) -> None:
-    bench = GreedyTest(shipped, drafter, prompts=PROMPTS)
-    assert bench.plain
     wrong_greedy(monkeypatch)
-    finding = last(greedy.greedy_identity(bench))
+    finding = last(greedy.greedy_identity(case_of(plains, drafter)))
     assert not finding.passed
     assert "trails the target's best" in finding.detail
 

@@ -5,6 +5,7 @@ Prompts are longer than the sliding windows.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.verify.tree import Topology, full, topology
 from tests.models.test_cache import CLOSE, fresh, path_to
-from tests.programs.architectures import CASES, WINDOW, Case, network, table, takes
+from tests.programs.architectures import CASES, WINDOW, network, table, takes
 from tests.support.distribution import distribution_test
 from tests.support.models import letters
 
@@ -36,6 +37,12 @@ SUPPORTED = [
     *((name, torch.bfloat16) for name in ("Llama, SmolLM2", "Qwen3")),
 ]
 assert len(PROMPT) > 2 * WINDOW
+
+
+@cache
+def model_of(name: str, seed: int = 0, vocabulary: int = 48) -> Model:
+    """A random model of the architecture; probed once, since no test changes it."""
+    return probed(network(NAMES[name], seed, vocab_size=vocabulary), name)
 
 
 @pytest.mark.parametrize(("name", "dtype"), SUPPORTED)
@@ -96,7 +103,7 @@ def assert_tree_is_paths(
 @pytest.mark.parametrize("name", TREES)
 def test_tree_logits_equal_path_logits_before_and_after_a_rollback(name: str) -> None:
     """Two texts of different lengths: a tree each, then a path of different length kept in each, then another tree."""
-    model = probed(network(NAMES[name]), name)
+    model = model_of(name)
     texts = prompts()
     form = topology([[-1, 0, -1, 2, 3, 4], [-1, -1, -1, 0, 3, 4]])
     tokens = torch.randint(2, 48, (2, 2, form.nodes + 1), generator=torch.Generator().manual_seed(1))
@@ -114,7 +121,7 @@ def test_tree_logits_equal_path_logits_before_and_after_a_rollback(name: str) ->
 @pytest.mark.parametrize("name", TREES)
 def test_a_tree_read_level_by_level_has_the_same_logits(name: str) -> None:
     """As a draft model reads it: earlier levels are open rows, whose positions matter for a sliding window."""
-    model = probed(network(NAMES[name]), name)
+    model = model_of(name)
     form, text = full((2, 2, 2)), prompts()[0]
     tokens = torch.randint(2, 48, (1, form.nodes + 1), generator=torch.Generator().manual_seed(2))
     cache = model.cache(1, 48)
@@ -133,7 +140,7 @@ def test_a_window_that_counts_slots_is_caught(monkeypatch: pytest.MonkeyPatch, n
     def slots(table: SlotTable) -> torch.Tensor:
         return torch.arange(table.view).repeat(len(table.length), 1)
 
-    model = probed(network(NAMES[name]), name)
+    model = model_of(name)
     monkeypatch.setattr(SlotTable, "positions", slots)
     form, text = full((2, 2)), prompts()[0]
     tokens = torch.arange(2, 9)[None]
@@ -147,11 +154,10 @@ def test_a_window_that_counts_slots_is_caught(monkeypatch: pytest.MonkeyPatch, n
 
 
 def pair(
-    case: Case, vocabulary: int = 48, draft_vocabulary: int | None = None, tokens: int | None = None
+    name: str, vocabulary: int = 48, draft_vocabulary: int | None = None, tokens: int | None = None
 ) -> DecodingEngine:
     """A random target and a random draft of the architecture, with a tokenizer of letters."""
-    target = probed(network(case, 1, vocab_size=vocabulary), "target")
-    draft = probed(network(case, 2, vocab_size=draft_vocabulary or vocabulary), "draft")
+    target, draft = model_of(name, 0, vocabulary), model_of(name, 1, draft_vocabulary or vocabulary)
     engine = DecodingEngine(target, draft, letters(tokens or vocabulary))
     engine.eos = frozenset()
     return engine
@@ -159,21 +165,20 @@ def pair(
 
 @pytest.mark.parametrize("name", TREES + CHAINS)
 def test_greedy_decoding_equals_transformers(name: str) -> None:
-    engine = pair(NAMES[name])
+    engine = pair(name)
     prompt = torch.tensor([engine.encode(PROMPT)])
-    config = GenerationConfig(max_new_tokens=16, do_sample=False, eos_token_id=None, pad_token_id=1)
+    config = GenerationConfig(max_new_tokens=10, do_sample=False, eos_token_id=None, pad_token_id=1)
     engine.target.network.generation_config.eos_token_id = None
     expected = engine.target.network.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
-    drafters = ["draft", "topk-tree"] if name in TREES else ["draft"]
-    for drafter in drafters:
-        run = engine.decode(PROMPT, drafter, gamma=3, shape=(2, 2), max_new_tokens=16, record=False)
+    for drafter in ["draft", "topk-tree"] if name in TREES else ["draft"]:
+        run = engine.decode(PROMPT, drafter, gamma=3, shape=(2, 2), max_new_tokens=10, record=False)
         assert run.token_ids == expected[0, prompt.shape[1] :].tolist()
 
 
 @pytest.mark.parametrize("name", ["Gemma 2", "Gemma 3", "Mistral", "GPT-2", "Qwen3-MoE"])
 def test_output_follows_the_target_distribution(name: str) -> None:
     """Trees of two levels after a prompt longer than the window; every fifth token is drawn in a third round."""
-    engine = pair(NAMES[name], vocabulary=5)
+    engine = pair(name, vocabulary=5)
     settings = Settings.of(drafter="sampled-tree", shape=(2, 2), temperature=2.0, seed=3)
     finding = distribution_test(engine, "abcdeabcdeabc", settings, length=3, samples=1500)
     assert finding.passed, finding.detail
@@ -182,7 +187,7 @@ def test_output_follows_the_target_distribution(name: str) -> None:
 @pytest.mark.parametrize(("target", "draft"), [(7, 5), (5, 7)])
 def test_padded_embeddings_do_not_change_the_distribution(target: int, draft: int) -> None:
     """Qwen2.5 pads its 0.5B and its 7B differently: here a tokenizer of 5 tokens and embeddings of different sizes."""
-    engine = pair(NAMES["Qwen3"], target, draft, tokens=5)
+    engine = pair("Qwen3", target, draft, tokens=5)
     for drafter in ("draft", "sampled-tree"):
         settings = Settings.of(drafter=drafter, gamma=2, shape=(2, 2), temperature=2.0, seed=4)
         finding = distribution_test(engine, "abcdeabc", settings, length=3, samples=1500)
@@ -194,16 +199,16 @@ def test_padded_embeddings_do_not_change_the_distribution(target: int, draft: in
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_tree_drafters_are_refused_for_models_with_only_chains(name: str) -> None:
-    engine = pair(NAMES[name])
+    engine = pair(name)
     offered = {info.name: info for info in engine.drafters()}
     assert offered["draft"].available and not offered["sampled-tree"].available
-    assert offered["topk-tree"].why_not == "'target' takes no trees"
+    assert offered["topk-tree"].why_not == f"'{name}' takes no trees"
     with pytest.raises(DraftscopeError, match="Instead of 'topk-tree' choose 'draft'"):
         engine.decode(PROMPT, "topk-tree")
 
 
 def test_batches_of_unequal_texts_are_refused_for_models_with_only_chains() -> None:
-    model = probed(network(NAMES["Bloom"]), "bloom")
+    model = model_of("Bloom")
     cache = model.cache(2, 16)
     model.read(cache, [[2, 3, 4], [5]])
     with pytest.raises(DraftscopeError, match="one text at a time"):
@@ -211,7 +216,7 @@ def test_batches_of_unequal_texts_are_refused_for_models_with_only_chains() -> N
 
 
 def test_checks_decode_models_with_only_chains_one_text_at_a_time() -> None:
-    engine = pair(NAMES["Bloom"], vocabulary=5)
+    engine = pair("Bloom", vocabulary=5)
     settings = Settings.of(drafter="draft", gamma=2, temperature=1.0)
     assert sampled_joint(engine, engine.encode("abcde"), settings, 2, samples=6).total() == 6
 

@@ -67,7 +67,7 @@ def test_in_16_bits_the_text_is_read_by_flash_attention(kernels: Counter[str], w
     with card() as there:
         logits = _logits("cuda", with_graphs, there)
         assert there.wrong == []
-    assert kernels["_flash"] > 0 and kernels["_efficient"] > kernels["_flash"]
+    assert kernels["_flash"] == kernels["_efficient"] > 0  # the text, and the masked rows
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention, "DEVICES", {"cpu"})
         expected = _logits("cpu", False, None)

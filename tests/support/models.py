@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from draftscope.base import costs
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
-from draftscope.decode import calibrate, load
+from draftscope.decode import acceptance, calibrate, load
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import choose_threads
 from draftscope.decode.pair import NamedHead
@@ -69,6 +69,7 @@ def quick_and_undisturbed() -> Iterator[None]:
         # Half a gigabyte would be copied again and again to measure how fast this machine does that.
         patch.setattr(limit, "SMALLEST_COPY", 1 << 22)
         patch.setitem(calibrate.COPIED, "cpu", 1 << 22)
+        patch.setattr(acceptance, "TOKENS", 8)  # Sequoia's tree is chosen by long texts
         # Costs that are measured here are believed.
         patch.setattr(calibrate, "OtherCores", NobodyElse)
         patch.setattr(costs, "impossible", lambda *_: [])
@@ -77,6 +78,15 @@ def quick_and_undisturbed() -> Iterator[None]:
         # Each client of httpx would read all certificates, which takes longer than most of what it asks for.
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
         yield
+
+
+@pytest.fixture
+def little_calibrated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A calibration of few forwards and rounds, in a cache of its own."""
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    known = {"BATCHES": (1, 2), "WIDTHS": (1, 2, 5), "GAMMAS": (1, 3), "REPEATS": 1, "WARM": 1}
+    for name, value in {**known, "TOGETHER": {1: 6, 2: 3}}.items():
+        monkeypatch.setattr(calibrate, name, value)
 
 
 def random_llama(seed: int, vocabulary: int, layers: int = 2, hidden: int = 32, sharp: float = 4.0) -> LlamaForCausalLM:

@@ -15,22 +15,24 @@ import numpy as np
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.drafters.settings import Settings
+from draftscope.models.counter import Capabilities
 from draftscope.models.heads import SharedWeights
-from draftscope.models.probe import probed
+from draftscope.models.model import Model
 from tests.support import card as cards
 from tests.support.card import Card
 from tests.support.models import byte_tokenizer, made_calibration, random_heads, random_llama
 
-VOCABULARY = 258
+VOCABULARY, TREES = 258, Capabilities(trees=True)
 COUNTED = ("read", "copy", "synchronise", "event", "launch", "replay", "capture")
 TABLE = Path(__file__).with_name("card_rounds.json")  # by drafter, the most of each that a round may take
 
 
 def small_pair(device: str = "cpu", graphs: bool = False) -> DecodingEngine:
-    """The pair of `conftest` on a device; the same weights every time."""
-    target = probed(random_llama(3, VOCABULARY).to(device), "byte-target")
-    draft = probed(random_llama(4, VOCABULARY, layers=1, hidden=16).to(device), "byte-draft")
-    made = random_heads(probed(random_llama(3, VOCABULARY), "byte-target"), tuple(range(0, VOCABULARY, 2)))
+    """The pair of `conftest` on a device; the same weights every time. What they can do is not probed again."""
+    target = Model(random_llama(3, VOCABULARY).to(device), "byte-target", capabilities=TREES)
+    draft = Model(random_llama(4, VOCABULARY, layers=1, hidden=16).to(device), "byte-draft", capabilities=TREES)
+    here = Model(random_llama(3, VOCABULARY), "byte-target", capabilities=TREES)
+    made = random_heads(here, tuple(range(0, VOCABULARY, 2)))
     heads = {kind: _moved(head, target, device) for kind, head in made.items()}
     engine = DecodingEngine(target, draft, byte_tokenizer(), heads)
     engine.calibration = made_calibration()

@@ -86,7 +86,12 @@ def texts(place: Path) -> Texts:
 
 
 @pytest.fixture(scope="module")
-def target(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def target() -> Any:
+    return build(TINY, seed=0).eval()
+
+
+@pytest.fixture(scope="module")
+def trained(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A target that is worth imitating."""
     model = build(TINY, seed=0)
     place = tmp_path_factory.mktemp("target") / "state"
@@ -134,8 +139,8 @@ def loss(one: Distillation, texts: Texts) -> float:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Mismatch dtype")
 @pytest.mark.parametrize("member", DRAFTERS, ids=by_name)
-def test_every_drafter_reduces_its_loss(member: Member, target: Any, texts: Texts, tmp_path: Path) -> None:
-    one = lesson_for(target, fresh(member, target, texts))
+def test_every_drafter_reduces_its_loss(member: Member, trained: Any, texts: Texts, tmp_path: Path) -> None:
+    one = lesson_for(trained, fresh(member, trained, texts))
     before = loss(one, texts)
     assert train(one, texts, tmp_path, 8, ticking())
     assert loss(one, texts) < 0.99 * before
