@@ -15,7 +15,7 @@ from draftscope.models.native.tiles import mix, tile
 ZERO = np.float32(0.0)
 
 _mix1, _mix2, _mix3, _mix4 = mix(1), mix(2), mix(3), mix(4)
-_single = tile(1)
+_single = tile(1, 1)
 
 
 @njit(nogil=True)
@@ -100,7 +100,7 @@ def attended(query, keys, values, width, seen, count, leading, scores, out):  # 
     step, chosen = 2 * width, indices(seen)
     product(query, 0, keys + chosen[0] * step, width, 1, scores, 0, 0, leading)
     for i in range(leading, count):
-        _single(1, query, 0, keys + chosen[i] * step, step, width, scores + 4 * i, 0)
+        _single(query, 0, keys + chosen[i] * step, step, width, scores + 4 * i, 0)
     total = _softmax(scores, count)
     at = 0
     while at < width:

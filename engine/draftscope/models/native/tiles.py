@@ -49,51 +49,44 @@ def long_vectors() -> bool:
     return has("avx512f")
 
 
-def tile(*widths: int) -> Any:
-    """A function that writes the dot products of one to `len(widths)` split rows and `widths[rows - 1]` bfloat16 rows.
+def tile(rows: int, outputs: int) -> Any:
+    """A function that writes the dot products of `rows` split rows and `outputs` bfloat16 rows.
 
-    Its arguments: number of split rows; their address, their distance in bytes; address of the bfloat16 rows, their
-    distance; length, a multiple of `BLOCK`; address of the float32 results, the distance of one input row's results
-    from the next's.
+    Its arguments: address of the split rows, their distance in bytes; address of the bfloat16 rows, their distance;
+    length, a multiple of `BLOCK`; address of the float32 results, the distance of one input row's results from the
+    next's.
     """
 
     @intrinsic
-    def dots(_context, rows, x, x_step, w, w_step, length, out, out_step):  # type: ignore[no-untyped-def]
+    def dots(_context, x, x_step, w, w_step, length, out, out_step):  # type: ignore[no-untyped-def]
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            rows, *others = arguments
-            for count, outputs in enumerate(widths, 1):
-                with builder.if_then(builder.icmp_signed("==", rows, i64(count))):
-                    _multiply(builder, count, outputs, others)
+            x, x_step, w, w_step, length, out, out_step = arguments
+            sums = [[accumulator(builder) for _ in range(outputs)] for _ in range(rows)]
+            ahead = builder.mul(w_step, i64(AHEAD))
+            with cgutils.for_range(builder, builder.udiv(length, i64(BLOCK))) as loop:
+                at = plus(builder, w, builder.mul(loop.index, i64(2 * BLOCK)))
+                weights = []
+                for o in range(outputs):
+                    row = plus(builder, at, builder.mul(w_step, i64(o)))
+                    weights.append(_widened(builder, row))
+                    prefetch(builder, plus(builder, row, ahead))
+                at = plus(builder, x, builder.mul(loop.index, i64(4 * BLOCK)))
+                for r in range(rows):
+                    row = plus(builder, at, builder.mul(x_step, i64(r)))
+                    for half in range(2):
+                        values = load(builder, plus(builder, row, i64(half * 4 * LANES)), VECTOR)
+                        for o in range(outputs):
+                            add_product(builder, sums[r][o], values, weights[o][half])
+            totals = _totals(builder, [builder.load(cell) for row in sums for cell in row])
+            for place, total in enumerate(totals):
+                row = plus(builder, out, builder.mul(out_step, i64(place // outputs)))
+                at = plus(builder, row, i64(4 * (place % outputs)))
+                builder.store(total, pointer(builder, at, FLOAT), align=4)
             return context.get_dummy_value()
 
-        return types.void(*[ADDRESS] * 8), generate
+        return types.void(*[ADDRESS] * 7), generate
 
     return dots
-
-
-def _multiply(builder: Any, rows: int, outputs: int, arguments: Any) -> None:
-    x, x_step, w, w_step, length, out, out_step = arguments
-    sums = [[accumulator(builder) for _ in range(outputs)] for _ in range(rows)]
-    ahead = builder.mul(w_step, i64(AHEAD))
-    with cgutils.for_range(builder, builder.udiv(length, i64(BLOCK))) as loop:
-        at = plus(builder, w, builder.mul(loop.index, i64(2 * BLOCK)))
-        weights = []
-        for o in range(outputs):
-            row = plus(builder, at, builder.mul(w_step, i64(o)))
-            weights.append(_widened(builder, row))
-            prefetch(builder, plus(builder, row, ahead))
-        at = plus(builder, x, builder.mul(loop.index, i64(4 * BLOCK)))
-        for r in range(rows):
-            row = plus(builder, at, builder.mul(x_step, i64(r)))
-            for half in range(2):
-                values = load(builder, plus(builder, row, i64(half * 4 * LANES)), VECTOR)
-                for o in range(outputs):
-                    add_product(builder, sums[r][o], values, weights[o][half])
-    totals = _totals(builder, [builder.load(cell) for row in sums for cell in row])
-    for place, total in enumerate(totals):
-        row = plus(builder, out, builder.mul(out_step, i64(place // outputs)))
-        at = plus(builder, row, i64(4 * (place % outputs)))
-        builder.store(total, pointer(builder, at, FLOAT), align=4)
 
 
 def mix(blocks: int) -> Any:
