@@ -325,7 +325,7 @@ def test_a_chat_model_is_asked_questions_unless_prompts_are_given(
 
     instead_of_loading(monkeypatch, pair)
     monkeypatch.setattr("draftscope.advise.advise.advise", stop)
-    monkeypatch.setattr("draftscope_app.engine.opening.chats", lambda engine: engine is pair)
+    monkeypatch.setattr("draftscope_app.cli.plans.chats", lambda engine: engine is pair)
     own = tmp_path / "own.jsonl"
     own.write_text('{"prompt": "mine", "kind": "code"}\n', encoding="utf-8")
     for arguments in (("--kind", "code"), ("--prompts", own)):

@@ -28,5 +28,5 @@ def test_it_is_given_back_after_runs_but_not_after_every_one() -> None:
     trimmer = Trimmer(lambda: now, lambda: times.append(now))
     for _ in range(100):
         now += TRIM_S / 4
-        trimmer.run_is_over()
+        trimmer.trim()
     assert times == [TRIM_S * number for number in range(1, 26)]

@@ -212,4 +212,4 @@ class _Worker:
         running.state = "done"
         self._pipe.send(update)
         running.work.end()
-        self._trimmer.run_is_over()
+        self._trimmer.trim()

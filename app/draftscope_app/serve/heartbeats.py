@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from draftscope_app.engine.memory import Trimmer
 from draftscope_app.engine.sessions import Visitors
 
 HEARTBEAT = "/gradio_api/heartbeat/"
@@ -34,9 +35,11 @@ class NoHeartbeats:
 
 def routes(visitors: Visitors) -> list[Route]:
     """`/left`, to which a page posts the token of its tab when it is closed, reloaded or left."""
+    trimmer = Trimmer()
 
     async def left(request: Request) -> Response:
         visitors.left_tab((await request.body()).decode("ascii", "replace"))
+        trimmer.trim()
         return Response(status_code=204)
 
     return [Route("/left", left, methods=["POST"])]
