@@ -15,8 +15,10 @@ from draftscope_app.engine.config import Environment, Limits
 from draftscope_app.engine.jobs import AnyJob, AuditJob, DrafterChoice, EngineStatus, InsideJob, LoadJob, RaceJob
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import controls, page
-from draftscope_app.page.servers import KnownServers, PageValues, listed
-from draftscope_app.page.tasks.servers import AuditRequest, LoadRequest, ServersRequest, race_job
+from draftscope_app.page.servers import KnownServers, PageValues, ServersRequest, listed
+from draftscope_app.page.tasks import race
+from draftscope_app.page.tasks.audit import AuditRequest
+from draftscope_app.page.tasks.load import LoadRequest
 from tests.inside.server import recorded_by
 
 LISTED = (("plain", "http://gpu:8000"), ("fast", "http://127.0.0.1:8001/v1"))
@@ -97,7 +99,7 @@ def test_on_ones_own_machine_loopback_and_listed_addresses_are_added() -> None:
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(sent: Any) -> None:
     values = PageValues(KnownServers(LISTED), controls.defaults(), None, 512)
-    for read in (race_job, lambda sent, page: AuditRequest.of(sent).job(page), lambda sent, page: LoadRequest.of(sent)):
+    for read in (race.job, lambda sent, page: AuditRequest.of(sent).job(page), lambda sent, page: LoadRequest.of(sent)):
         with pytest.raises(DraftscopeError, match="cannot be read"):
             read(sent, values)
 
@@ -108,7 +110,7 @@ REQUESTS: dict[str, type[ServersRequest]] = {"audit": AuditRequest, "load": Load
 def job(sent: Any, values: PageValues) -> AnyJob:
     """As the page's listeners make it."""
     kind = REQUESTS.get(sent["kind"])
-    return kind.of(sent).job(values) if kind else race_job(sent, values)
+    return kind.of(sent).job(values) if kind else race.job(sent, values)
 
 
 def test_a_request_becomes_a_job_with_the_pages_settings() -> None:

@@ -24,12 +24,13 @@ from draftscope_app.page.listeners.engine import EngineListeners
 from draftscope_app.page.listeners.files import FileListeners
 from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.runs.feed import recording
-from draftscope_app.page.servers import KnownServers
+from draftscope_app.page.servers import KnownServers, ServersRequest
 from draftscope_app.page.shared import Shared
 from draftscope_app.page.tasks import check, compare
 from draftscope_app.page.tasks.advise import AdviceListeners
+from draftscope_app.page.tasks.audit import AuditRequest
 from draftscope_app.page.tasks.experiment import ExperimentListeners
-from draftscope_app.page.tasks.servers import AuditRequest, LoadRequest, ServersRequest
+from draftscope_app.page.tasks.load import LoadRequest
 from draftscope_app.page.tasks.task import InstrumentTask, TaskListeners, Values
 
 UPLOADS_S = 3600  # how long an uploaded file is kept, and how often old ones are deleted

@@ -5,9 +5,12 @@ A page sends names, never addresses, except to add one. Only loopback and listed
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic import Field
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.drafters.settings import Settings
@@ -15,8 +18,8 @@ from draftscope.servers.addresses import named, permitted
 from draftscope.servers.inside.recording import recorded
 from draftscope.servers.programs.registry import asked_programs, titles
 from draftscope.servers.wire import Wire, WireLimits
-from draftscope_app.engine.admission import refuse_long
-from draftscope_app.engine.jobs import DrafterChoice
+from draftscope_app.engine.admission import PageRequest, refuse_long
+from draftscope_app.engine.jobs import AnyJob, DrafterChoice
 from draftscope_app.engine.work import POINT_S
 from draftscope_app.page.controls import LANE, Controls, lanes
 
@@ -116,3 +119,19 @@ class PageValues:
     def chosen(self) -> Settings:
         """Of the drafter that is chosen, which may be none."""
         return lanes(self.controls, self.drafter, self.max_tokens).get(LANE, self.plain)
+
+
+class ServersRequest(PageRequest, ABC):
+    """What the Servers view asks for, of servers by their names."""
+
+    names: list[str] = Field(min_length=1, max_length=MOST)
+
+    @abstractmethod
+    def job(self, page: PageValues) -> AnyJob:
+        """With the page's prompt and sampling settings. May raise `DraftscopeError`."""
+
+    def urls(self, page: PageValues) -> dict[str, str]:
+        """By name; a `DraftscopeError` where a server is named twice."""
+        if len(set(self.names)) < len(self.names):
+            raise DraftscopeError("A server can take part once; choose different ones.")
+        return page.known.urls(self.names)

@@ -17,7 +17,7 @@ from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs import forks
 from draftscope_app.page.runs.feed import note, rest, stream
 from draftscope_app.page.shared import PRIVATE, Shared
-from draftscope_app.page.tasks.servers import race_job
+from draftscope_app.page.tasks import race
 from draftscope_app.page.tasks.task import sent_by
 
 SOLO_REPEATS = 3  # whole runs of each lane after a race
@@ -76,7 +76,7 @@ class RunListeners:
 
         def job() -> AnyJob:
             controls = self.widgets.read(values, shared.admission.limits.max_text)
-            return race_job(sent_by(event), shared.page_values(controls))
+            return race.job(sent_by(event), shared.page_values(controls))
 
         async for text in self._begun(request, job):
             yield text

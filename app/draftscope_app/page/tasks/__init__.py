@@ -1,1 +1,1 @@
-"""What a visitor has measured: the jobs of tasks, and how they are shown."""
+"""What a visitor has measured: a file for each task, with its job and how it is shown."""
