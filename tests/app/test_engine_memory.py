@@ -1,11 +1,18 @@
-"""The engine process keeps no memory that is free."""
+"""Neither the engine process nor the page's keeps memory that is free."""
 
 from __future__ import annotations
 
 import gc
 from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from draftscope_app.engine.memory import TRIM_S, Trimmer, give_back
+from draftscope_app.engine.sessions import Visitors
+from draftscope_app.serve import heartbeats
 
 
 def resident_mb() -> float:
@@ -30,3 +37,10 @@ def test_it_is_given_back_after_runs_but_not_after_every_one() -> None:
         now += TRIM_S / 4
         trimmer.trim()
     assert times == [TRIM_S * number for number in range(1, 26)]
+
+
+def test_it_is_given_back_when_a_page_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    trimmer = Mock(Trimmer)
+    monkeypatch.setattr(heartbeats, "Trimmer", lambda: trimmer)
+    TestClient(Starlette(routes=heartbeats.routes(Visitors()))).post("/left", content="0" * 32)
+    trimmer.trim.assert_called_once_with()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from draftscope.servers.adapter import ServerError
+from draftscope.servers.adapter import Request, ServerError
 from draftscope.servers.audit.pairs import Compared, compared, min_accuracy, pairs_sentence
 from draftscope.servers.audit.plan import Plan
 from tests.servers.tabular import TabularServer, argmax_drafts, plain, token_rule
@@ -33,6 +33,14 @@ def test_equal_servers_are_not_told_apart() -> None:
         assert state.ended == "samples", pairs_sentence(state)
         totals.append(state.total)
     assert max(totals) < math.log(10) + 3
+
+
+def test_no_two_texts_have_a_seed_in_common() -> None:
+    """With equal seeds equal servers might write equal texts, which says nothing."""
+    asked: list[Request] = []
+    server = TabularServer(seed_of=lambda request: asked.append(request) or request.seed)  # type: ignore[func-returns-value]
+    last(server, server, replace(PLAN, samples=24))
+    assert len(asked) == len({request.seed for request in asked}) == 48
 
 
 @pytest.mark.parametrize(
