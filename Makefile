@@ -8,7 +8,7 @@ JAVASCRIPT := tests/javascript
 MODULES := $(JAVASCRIPT)/node_modules
 CARDS := app/draftscope_app/doors
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(CARDS) $(JAVASCRIPT)
-PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument '!**/vendor' '$(CARDS)/**/*.{js,css}' $(JAVASCRIPT)
+PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument '!**/vendor' '!**/*.md' '$(CARDS)/**/*.{js,css}' $(JAVASCRIPT)
 
 .PHONY: run test test-all lint types javascript style house programs format bench attack gpu space-test servers-test interop inside clean
 

@@ -9,7 +9,7 @@ const ROOMS = ["base", "draw", "run", "round", "decision", "proof", "servers", "
 const ROOT = "assets/instrument";
 const VENDOR = "vendor"; // as others wrote it, imported by all
 
-for (const name of readdirSync(ROOT))
+for (const { name } of readdirSync(ROOT, { withFileTypes: true }).filter((entry) => entry.isDirectory()))
   if (![...ROOMS, VENDOR].includes(name))
     throw new Error(`${ROOT}/${name} is in no room; name it in ROOMS, in its place.`);
 
