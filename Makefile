@@ -42,7 +42,7 @@ style:
 	$(BIN)/ruff format --check engine app tests
 	$(BIN)/lint-imports
 
-# Lines, modules, and names that say nothing: none may grow unnoticed. SAVE=1 saves the figures of the working tree.
+# Lines by door, which may grow, and names that say nothing, which may not. SAVE=1 saves the names of the working tree.
 house: $(READY) $(MODULES)/.ready
 	$(BIN)/python -m tests.programs.house $(if $(SAVE),--save)
 
