@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from draftscope.base.errors import DraftscopeError
@@ -139,16 +139,24 @@ def is_gguf(path: Path) -> bool:
 
 
 def sha256(path: Path) -> str:
-    """Of the file, or of all its parts together. Raises DraftscopeError if one cannot be read."""
+    """Of the file, or of all its parts together; read once in a process as long as they stay as they are. Raises
+    DraftscopeError if one cannot be read."""
+    parts = parts_of(path)
+    try:
+        stats = [part.stat() for part in parts]
+        return _sha256(tuple(parts), tuple((stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in stats))
+    except FileNotFoundError:
+        raise DraftscopeError(f"There is no file '{path}'; check the path.") from None
+    except OSError as error:
+        raise DraftscopeError(f"'{path}' cannot be read ({error.strerror}); check the path.") from None
+
+
+@lru_cache(maxsize=32)
+def _sha256(parts: tuple[Path, ...], _as_they_are: tuple[tuple[int, int, int], ...]) -> str:
     sha = hashlib.sha256()
-    for part in parts_of(path):
-        try:
-            with part.open("rb") as file:
-                hashlib.file_digest(file, lambda: sha)
-        except FileNotFoundError:
-            raise DraftscopeError(f"There is no file '{part}'; check the path.") from None
-        except OSError as error:
-            raise DraftscopeError(f"'{part}' cannot be read ({error.strerror}); check the path.") from None
+    for part in parts:
+        with part.open("rb") as file:
+            hashlib.file_digest(file, lambda: sha)
     return sha.hexdigest()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from math import prod
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -59,5 +58,5 @@ class StoredTensor(NamedTuple):
 def _dequantized(raw: Tensor, kind: str) -> Tensor:
     from gguf import GGMLQuantizationType, quants
 
-    with np.errstate(all="ignore"), warnings.catch_warnings():
+    with np.errstate(all="ignore"):
         return torch.from_numpy(quants.dequantize(raw.numpy(), GGMLQuantizationType[kind]))

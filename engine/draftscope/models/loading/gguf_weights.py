@@ -53,7 +53,7 @@ class StoredWeight(NamedTuple):
 
     def raw(self) -> Tensor:
         """uint8 [rows, bytes of a row]: blocks of ggml's type `kind`, with the rows in transformers' order. Mapped from
-        the file, or a copy where rows change places. It must not be written to."""
+        the file, or a copy where rows change places, and not lessened. It must not be written to."""
         return self._in_order(self.tensor.raw())
 
     def widened(self, dtype: torch.dtype) -> Tensor:
