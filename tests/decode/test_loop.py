@@ -396,7 +396,7 @@ def test_any_setting_writes_plains_greedy_tokens(
         ({"temperature": -1}, "temperature = -1: should be greater than or equal to 0."),
         ({"colour": 1}, "There is no setting 'colour'"),
         ({"stop": ("",)}, "holds an empty string"),
-        ({"max_new_tokens": 600}, "the models' context holds 512; ask for at most 493 new tokens"),
+        ({"max_new_tokens": 600}, "the target's context holds 512; ask for at most 493 new tokens"),
     ],
 )
 def test_bad_settings_are_one_sentence(pair: DecodingEngine, settings: dict[str, object], sentence: str) -> None:

@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
-from tokenizers import pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
     Gemma2Config,
     Gemma3TextConfig,
     LlamaConfig,
-    LlamaTokenizer,
     Qwen2Config,
     Qwen3Config,
 )
@@ -27,21 +25,13 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 import draftscope
 from draftscope import DraftscopeError
 from draftscope.measure.bench.report import machine
-from draftscope.models.files.gguf_file import inspected
 from draftscope.models.loading import converted as converting
-from draftscope.models.loading.checkpoints import CheckpointOptions, end_of_text, find, load_model, load_tokenizer
+from draftscope.models.loading.checkpoints import find
 from draftscope.models.loading.converted import converted
-from draftscope.models.model import Model
 from draftscope_app.engine.opening import introduced
 from tests.support import gguf_files
+from tests.support.gguf_models import HOW, SHAPE, TOKENIZER, loaded, logits, made, refused
 
-HOW = CheckpointOptions(torch.float32, torch.device("cpu"))
-TOKENIZER = gguf_files.tokenizer_with_merges()
-SHAPE: dict[str, Any] = {
-    "vocab_size": len(TOKENIZER), "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 16384, "initializer_range": 0.3,
-    "bos_token_id": 0, "eos_token_id": 0,
-}  # fmt: skip
 GEMMA = {"head_dim": 256, "sliding_window": 16}
 SCALED = {
     "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -64,16 +54,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "draftscope" / "models"
 
 
-def made(config: Any, seed: int = 0) -> Any:
-    """A random network whose norms are no ones."""
-    torch.manual_seed(seed)
-    network = AutoModelForCausalLM.from_config(config).eval()
-    for name, weight in network.named_parameters():
-        if "norm" in name:
-            weight.data.normal_(0.0 if "gemma" in config.model_type else 1.0, 0.3)
-    return network
-
-
 def rotary_factors(config: Any) -> dict[str, torch.Tensor]:
     """What llama.cpp's converter computes from Llama 3.1's settings."""
     scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config, torch.device("cpu"))
@@ -84,23 +64,6 @@ def rotary_factors(config: Any) -> dict[str, torch.Tensor]:
 @pytest.fixture
 def llama(tmp_path: Path) -> Path:
     return gguf_files.write(tmp_path / "small.gguf", made(CONFIGS["Llama"]), TOKENIZER)
-
-
-def loaded(path: Path) -> Model:
-    return load_model(find(path, HOW), HOW)
-
-
-def logits(network: Any) -> torch.Tensor:
-    tokens = torch.randint(3, 280, (2, 40), generator=torch.Generator().manual_seed(1))
-    with torch.inference_mode():
-        return network(input_ids=tokens).logits  # type: ignore[no-any-return]
-
-
-def refused(path: Path | str) -> str:
-    with pytest.raises(DraftscopeError) as error:
-        find(path, HOW)
-    assert str(error.value).count(". ") == 0 and str(error.value).endswith(".")  # one sentence
-    return str(error.value)
 
 
 # The model in a file.
@@ -132,40 +95,6 @@ def test_half_precision_is_kept(tmp_path: Path) -> None:
     assert stored.dtype == torch.float16
 
 
-@pytest.mark.parametrize("digits", [False, True])
-def test_a_file_splits_text_as_its_tokenizer_does(digits: bool, tmp_path: Path) -> None:
-    """SmolLM's files: transformers ignores that they split digits, so '\\n\\n1' would become other tokens."""
-    theirs = gguf_files.tokenizer_with_merges()
-    if digits:
-        theirs.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-        )
-    path = gguf_files.write(tmp_path / "a.gguf", made(CONFIGS["Llama"]), theirs, pre="smollm" if digits else "gpt-2")
-    ours = load_tokenizer(find(path, HOW))
-    for text in ("the cat,\n\n1. the hat  22\n\n3", "<user>the others<e>", " naïve 😀"):
-        assert ours(text).input_ids == theirs(text).input_ids
-        assert ours.decode(ours(text).input_ids) == text
-    message = [{"role": "user", "content": "the cat"}]
-    assert ours.apply_chat_template(message, tokenize=False, add_generation_prompt=True) == "<user>the cat<assistant>"
-
-
-def test_a_sentencepiece_file_has_its_merges_and_its_begin_of_text(tmp_path: Path) -> None:
-    merges = [("▁", "t"), ("h", "e"), ("▁t", "he"), ("a", "t"), ("▁", "c"), ("▁c", "at")]
-    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
-    tokens += [*("".join(pair) for pair in merges), "▁", *"abcdefghijklmnopqrstuvwxyz,.0123456789"]
-    theirs = LlamaTokenizer(vocab={token: index for index, token in enumerate(tokens)}, merges=merges)
-    config = LlamaConfig(**SHAPE | {"vocab_size": len(tokens), "bos_token_id": 1, "eos_token_id": 2})
-    ours = load_tokenizer(find(gguf_files.write(tmp_path / "a.gguf", made(config), theirs), HOW))
-    for text in ("the cat and 12 é", "  the\n cat</s>"):
-        assert ours(text).input_ids == [1, *theirs(text).input_ids]
-
-
-def test_every_token_that_ends_a_turn_is_an_end(tmp_path: Path) -> None:
-    more = {"tokenizer.ggml.eot_token_id": 2}
-    path = gguf_files.write(tmp_path / "a.gguf", made(CONFIGS["Llama"]), TOKENIZER, more=more)
-    assert end_of_text(loaded(path), TOKENIZER) == {0, 2}
-
-
 def test_files_are_target_and_draft_and_every_result_says_their_weights(tmp_path: Path) -> None:
     network = made(CONFIGS["Llama"])
     target = gguf_files.write(tmp_path / "big.gguf", network, TOKENIZER, Kind.Q8_0)
@@ -184,6 +113,13 @@ def test_files_are_target_and_draft_and_every_result_says_their_weights(tmp_path
 
 
 # Converted once.
+
+
+def test_a_large_file_becomes_several_that_are_the_same_model(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(converting, "PART", 100_000)
+    model = loaded(llama)
+    torch.testing.assert_close(logits(model.network), logits(made(CONFIGS["Llama"])))
+    assert len(list(converted(llama).glob("*.safetensors"))) > 2 and model.digest
 
 
 def test_a_file_is_converted_once_by_its_content(llama: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,21 +141,22 @@ def test_an_interrupted_conversion_is_done_again(llama: Path, cache: Path, monke
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(converting, "network_of", interrupted)
+    monkeypatch.setattr(converting, "save_file", interrupted)
     with pytest.raises(KeyboardInterrupt):
         converted(llama)
-    assert not [path for path in cache.iterdir() if path.is_dir() and path.suffix != ".part"]
+    assert not [path for path in cache.iterdir() if path.is_dir()]
     monkeypatch.undo()
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(cache.parents[1]))
     assert loaded(llama).parameters == made(CONFIGS["Llama"]).num_parameters()
 
 
 def test_two_that_convert_the_same_file_wait_for_each_other(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[Path] = []
-    monkeypatch.setattr(converting, "inspected", lambda path: counted.append(path) or inspected(path))
+    counted: list[Any] = []
+    save_file = converting.save_file
+    monkeypatch.setattr(converting, "save_file", lambda *given: counted.append(given) or save_file(*given))
     with ThreadPoolExecutor(2) as threads:
         folders = [each.result() for each in [threads.submit(converted, llama) for _ in range(2)]]
-    assert folders[0] == folders[1] and counted == [llama]
+    assert folders[0] == folders[1] and len(counted) == 1
     assert AutoTokenizer.from_pretrained(folders[0]).chat_template == gguf_files.CHAT
 
 
@@ -259,15 +196,15 @@ REFUSED: dict[str, tuple[Write, str]] = {
     ),
     "parts": (
         lambda path, network: gguf_files.write(path, network, TOKENIZER, more={"split.count": 3}),
-        "is one of 3 parts; merge them with 'llama-gguf-split --merge'.",
+        "is one of 3 parts, and its name does not say so; call the first 'a-00001-of-00003.gguf', the others alike.",
     ),
     "layers": (
         lambda path, network: gguf_files.write(path, network, TOKENIZER, layers=10**9),
         "is damaged or incomplete (it claims 1,000,000,000 layers and holds ",
     ),
     "scaling": (
-        lambda path, network: gguf_files.write(path, network, TOKENIZER, more={"llama.rope.scaling.type": "yarn"}),
-        "scales its rotary angles ('yarn'), which is not read from GGUF files",
+        lambda path, network: gguf_files.write(path, network, TOKENIZER, more={"llama.rope.scaling.type": "longrope"}),
+        "scales its rotary angles ('longrope'), which is not read from GGUF files",
     ),
     "other scaling": (
         lambda path, network: gguf_files.write(
@@ -287,7 +224,7 @@ REFUSED: dict[str, tuple[Write, str]] = {
 def test_what_would_become_another_model_is_refused(name: str, tmp_path: Path, cache: Path) -> None:
     write, sentence = REFUSED[name]
     assert sentence in refused(write(tmp_path / "a.gguf", made(CONFIGS["Llama"])))
-    assert not [path for path in cache.iterdir() if path.is_dir() and path.suffix != ".part"]
+    assert not cache.exists()
 
 
 def test_a_gemma_whose_attention_is_scaled_otherwise_is_refused(tmp_path: Path) -> None:
@@ -309,15 +246,6 @@ def test_a_cache_that_cannot_hold_it_is_named(llama: Path, cache: Path, monkeypa
     usage = shutil.disk_usage(llama)._replace(free=1)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     assert "has 0.0 GB free, and converting takes 0.3 GB; set DRAFTSCOPE_CACHE to a folder" in refused(llama)
-
-
-def test_ways_to_split_text_that_transformers_knows_are_read(tmp_path: Path) -> None:
-    """Llama 3's: up to three digits are a word, and a word that is a token needs no merges."""
-    network = made(CONFIGS["Llama"])
-    ours = load_tokenizer(find(gguf_files.write(tmp_path / "a.gguf", network, TOKENIZER, pre="llama-bpe"), HOW))
-    pieces = [piece for piece, _ in ours.backend_tokenizer.pre_tokenizer.pre_tokenize_str("in 12345")]
-    assert pieces == ["in", "Ġ", "123", "45"]
-    assert ours.backend_tokenizer.model.ignore_merges
 
 
 def test_what_an_older_version_converted_is_converted_again(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:

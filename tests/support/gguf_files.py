@@ -14,6 +14,12 @@ from torch import Tensor
 from transformers import LlamaTokenizer, PreTrainedTokenizerFast
 
 KINDS = gguf.GGMLQuantizationType
+ADDING = {
+    str: gguf.GGUFWriter.add_string,
+    bool: gguf.GGUFWriter.add_bool,
+    int: gguf.GGUFWriter.add_uint32,
+    float: gguf.GGUFWriter.add_float32,
+}
 CHAT = (
     "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -30,28 +36,29 @@ def write(
     more: dict[str, Any] | None = None,
     tensors: dict[str, Tensor] | None = None,
     layers: int | None = None,
+    in_part: int = 0,
 ) -> Path:
     """`network` as a GGUF file whose matrices have the type `kind`. `more` are numbers and texts of the metadata,
-    `tensors` are written beside the network's own, and `layers` is what the file claims instead of the truth."""
+    `tensors` are written beside the network's own, `layers` is what the file claims instead of the truth. With
+    `in_part` tensors in a part, it becomes several files; returns the first."""
     config = network.config
     name = architecture or config.model_type.removesuffix("_text")
-    file = gguf.GGUFWriter(str(path), name)
+    file = gguf.GGUFWriter(str(path), name, split_max_tensors=in_part)
     _write_shape(file, config, config.num_hidden_layers if layers is None else layers)
     if isinstance(tokenizer, LlamaTokenizer):
         _write_sentencepiece(file, tokenizer)
     elif tokenizer is not None:
         _write_tokenizer(file, tokenizer, pre)
     for key, value in (more or {}).items():
-        (file.add_string if isinstance(value, str) else file.add_uint32)(key, value)
+        ADDING[type(value)](file, key, value)
     for tensor, weight in (stored(network) | (tensors or {})).items():
         own = kind if weight.ndim > 1 else KINDS.F32
-        values = weight.detach().float().numpy()
-        file.add_tensor(tensor, gguf.quants.quantize(values, own), raw_dtype=own)
+        file.add_tensor(tensor, quantized(weight, own), raw_dtype=own)
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()
     file.close()
-    return path
+    return next(path.parent.glob(f"{path.stem}-00001-of-*.gguf")) if in_part else path
 
 
 def stored(network: Any) -> dict[str, Tensor]:
@@ -92,6 +99,17 @@ def tokenizer_with_merges() -> PreTrainedTokenizerFast:
     )  # fmt: skip
 
 
+def quantized(weight: Tensor, kind: gguf.GGMLQuantizationType) -> Any:
+    """In blocks of this type; of one that the package `gguf` only reads, made-up blocks."""
+    values = weight.detach().float().numpy()
+    try:
+        return gguf.quants.quantize(values, kind)
+    except NotImplementedError:
+        count, size = gguf.GGML_QUANT_SIZES[kind]
+        shape = (len(values), values.shape[1] // count * size)
+        return np.random.default_rng(0).integers(0, 60, shape, np.uint8)  # every float16 among them is below 1
+
+
 def dequantized(weight: Tensor, kind: gguf.GGMLQuantizationType) -> Tensor:
     """What a reader gets back."""
     values = np.ascontiguousarray(weight.detach().float().numpy())
@@ -111,8 +129,13 @@ def _write_shape(file: gguf.GGUFWriter, config: Any, layers: int) -> None:
     file.add_rope_dimension_count(width)
     file.add_layer_norm_rms_eps(config.rms_norm_eps)
     file.add_vocab_size(config.vocab_size)
-    theta = config.rope_parameters.get("rope_theta") or config.rope_parameters["full_attention"]["rope_theta"]
-    file.add_rope_freq_base(theta)
+    rotary = config.rope_parameters.get("full_attention") or config.rope_parameters
+    file.add_rope_freq_base(rotary["rope_theta"])
+    if rotary["rope_type"] in ("linear", "yarn"):
+        file.add_rope_scaling_type(gguf.RopeScalingType(rotary["rope_type"]))
+        file.add_rope_scaling_factor(rotary["factor"])
+    if "original_max_position_embeddings" in rotary:
+        file.add_rope_scaling_orig_ctx_len(rotary["original_max_position_embeddings"])
     if getattr(config, "sliding_window", None):
         file.add_sliding_window(config.sliding_window)
 
@@ -123,7 +146,8 @@ def _write_tokenizer(file: gguf.GGUFWriter, tokenizer: Any, pre: str) -> None:
     special = set(tokenizer.all_special_ids)
     merges = [" ".join(pair) for pair in _merges(tokenizer)]
     file.add_tokenizer_model("gpt2")
-    file.add_tokenizer_pre(pre)
+    if pre:
+        file.add_tokenizer_pre(pre)
     file.add_token_list([token for token, _ in vocabulary])
     file.add_token_types([3 if index in special else 1 for _, index in vocabulary])
     file.add_token_merges(merges)

@@ -199,7 +199,7 @@ class DecodingEngine(LoadedPair):
     def _encoded(self, prompt: AnyPrompt, settings: Settings, given: Sequence[int] = ()) -> EncodedPrompt:
         """The prompt's tokens and those `given` after it. Raises `DraftscopeError` if they do not fit the models."""
         most = len(given) + settings.max_new_tokens
-        rendered, tokens = read_prompt(self, prompt, most, Chat.of(settings))
+        rendered, tokens = read_prompt(self, prompt, most, Chat.of(settings), settings.drafter)
         return EncodedPrompt(prompt_text(self, prompt), rendered, [*tokens, *given])
 
     def _batches(

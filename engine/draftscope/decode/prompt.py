@@ -6,10 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
+from draftscope import drafters
+from draftscope.base.costs import PLAIN
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.decode.pair import LoadedPair
+from draftscope.drafters.model import cascade
 from draftscope.models.files.tokenizer_file import without_panic
 from draftscope.models.loading.chat import Chat, ChatMessage, is_chat
+from draftscope.models.model import Model
 
 LONGEST_TOKEN = 64  # characters; a longer prompt for each token of the context cannot fit
 
@@ -17,19 +21,29 @@ AnyPrompt = str | Sequence[ChatMessage] | Sequence[int]  # a text, the messages 
 KINDS = "a text, a list of messages {'role': ..., 'content': ...}, or a list of token ids"
 
 
-def read_prompt(pair: LoadedPair, prompt: AnyPrompt, max_new_tokens: int, chat: Chat) -> tuple[str, list[int]]:
+def read_prompt(
+    pair: LoadedPair, prompt: AnyPrompt, max_new_tokens: int, chat: Chat, drafter: str = PLAIN
+) -> tuple[str, list[int]]:
     """The prompt in its chat template (empty if the model has none or the prompt is raw), and its tokens.
 
     Token ids are read as they are. Raises `DraftscopeError` for an empty prompt, one that is no prompt, or one that is
-    too long for the models together with its answer.
+    too long, together with its answer, for the target or for a model that `drafter` cannot do without.
     """
-    room = min(model.context for model in pair.models)
+    readers = _readers(pair, drafter)
+    room = min(model.context for model in readers)
     rendered, tokens = "", _token_ids(prompt)
     if tokens is None:
         rendered, tokens = _tokenized(pair, _text_or_chat(prompt, room), chat)
     _refuse_tokens(pair, tokens)
-    _refuse_length(pair, len(tokens), max_new_tokens, room)
+    _refuse_length(readers, len(tokens), max_new_tokens)
     return rendered, tokens
+
+
+def _readers(pair: LoadedPair, drafter: str) -> list[Model]:
+    """The target, and the draft models that a drafter cannot do without."""
+    info = drafters.find(drafter)
+    drafts = pair.models[1:] if info is cascade.INFO else pair.models[1:2]
+    return [pair.target, *(drafts if info.needs_draft else [])]
 
 
 def prompt_text(pair: LoadedPair, prompt: AnyPrompt) -> str:
@@ -101,15 +115,20 @@ def _refuse_tokens(pair: LoadedPair, tokens: list[int]) -> None:
             )
 
 
-def _refuse_length(pair: LoadedPair, tokens: int, more: int, room: int) -> None:
-    if tokens + more > room:
-        most = room - tokens
+def _refuse_length(readers: list[Model], tokens: int, more: int) -> None:
+    target, *_ = readers
+    shortest = min(readers, key=lambda model: model.context)  # the target, if several are
+    if tokens + more > shortest.context:
+        most = shortest.context - tokens
         remedy = f"ask for at most {most} new tokens or shorten it" if most > 0 else "shorten it"
+        whose = "the target's"
+        if shortest is not target:
+            whose, remedy = f"the draft's ('{shortest.name}')", f"{remedy}, or choose 'ngram', which needs no draft"
         raise DraftscopeError(
-            f"The prompt has {tokens:,} tokens and {more:,} more were asked for, "
-            f"but the models' context holds {room:,}; {remedy}."
+            f"The prompt has {tokens:,} tokens and {more:,} more were asked for, but {whose} context holds "
+            f"{shortest.context:,}; {remedy}."
         )
-    for model in pair.models:
+    for model in readers:
         if model.rope_switch_length and tokens - 1 <= model.rope_switch_length < tokens + more:
             raise DraftscopeError(
                 f"'{model.name}' changes its rotary factors at {model.rope_switch_length:,} tokens, and {tokens:,} "

