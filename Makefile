@@ -10,7 +10,7 @@ CARDS := app/draftscope_app/doors
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(CARDS) $(JAVASCRIPT)
 PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument '!**/vendor' '!**/*.md' '$(CARDS)/**/*.{js,css}' $(JAVASCRIPT)
 
-.PHONY: run test test-all lint types javascript style house programs format bench attack gpu space-test servers-test interop inside clean
+.PHONY: run test test-all test-core test-decide test-servers test-learn test-changed lint types javascript style house programs format bench attack gpu space-test servers-test interop inside clean
 
 # Opens on SmolLM2, which it downloads once; on the embedded pair where it cannot, or with TARGET=embedded.
 run: $(READY)
@@ -26,6 +26,23 @@ test: lint
 
 test-all: lint
 	$(PYTEST) -m "not real_servers"
+
+# A door's tests, and the core's with those of `measure`, by themselves; and those of what changed since main.
+CORE := tests/decode tests/drafters tests/measure tests/models tests/trace tests/verify tests/app tests/instrument
+test-core: programs
+	$(PYTEST) -m "not slow and not real_servers and not browser" $(CORE)
+
+test-decide: programs
+	$(PYTEST) -m "not slow and not real_servers and not browser" tests/advise tests/claims tests/forecast
+
+test-servers: programs
+	$(PYTEST) -m "not slow and not real_servers and not browser" tests/servers tests/inside
+
+test-learn: programs
+	$(PYTEST) -m "not slow and not real_servers and not browser" tests/classroom
+
+test-changed: programs
+	$(PYTEST) -m "not slow and not real_servers" $$(git diff --name-only main -- tests | grep -E 'test_\w+\.py$$')
 
 lint: $(READY) $(MODULES)/.ready
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target types javascript style house programs

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from draftscope.drafters.registry import OWN
 from draftscope.measure.bench.rows import BenchRow
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import main
+from draftscope_app.doors.door import commands, tasks
 from tests.support.generated import ROOT, TABLES, shown
 
 OURS = (
@@ -32,6 +34,8 @@ OURS = (
     "engine/METRICS.md",
     "engine/inside/README.md",
     "app/README.md",
+    *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("app/draftscope_app/**/README.md"))),
+    "assets/instrument/README.md",
     "app/DEPLOY.md",
     "app/CLASS.md",
     "assets/models/README.md",
@@ -188,17 +192,41 @@ def test_every_field_of_a_benchmarks_row_is_explained() -> None:
     assert sorted(explained) == sorted(field.name for field in fields(BenchRow))
 
 
-@pytest.mark.parametrize(("file", "package"), [("engine/README.md", "draftscope"), ("app/README.md", "draftscope_app")])
-def test_every_room_is_listed_in_the_order_that_imports_keep(file: str, package: str) -> None:
-    listed = re.findall(r"^\| \[(\w+)\]", section(file, "Rooms, bottom to top"), re.MULTILINE)
-    contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
-    (layers,) = (each["layers"] for each in contracts if each["type"] == "layers" and each["containers"] == [package])
+def test_every_room_of_the_engine_is_listed_in_the_order_that_imports_keep() -> None:
+    listed = re.findall(r"^\| \[(\w+)\]", section("engine/README.md", "Rooms, bottom to top"), re.MULTILINE)
+    (layers,) = (each["layers"] for each in contracts() if each.get("containers") == ["draftscope"])
     floors = [set(re.findall(r"\w+", layer)) for layer in reversed(layers)]
     assert len(listed) == len(set(listed))
     for floor in floors:
         assert set(listed[: len(floor)]) == floor
         listed = listed[len(floor) :]
     assert listed == []
+
+
+def test_every_room_of_the_app_is_listed_in_the_order_that_imports_keep() -> None:
+    listed = re.findall(r"^\| \[(\w+)\]", section("app/README.md", "Rooms, bottom to top"), re.MULTILINE)
+    (layers,) = (each["layers"] for each in contracts() if each["type"] == "layers" and "containers" not in each)
+    named = [re.findall(r"draftscope_app\.(\w+)", layer) for layer in layers]
+    rooms = [path.name for path in (ROOT / "app/draftscope_app").iterdir() if (path / "__init__.py").exists()]
+    assert sorted(listed) == sorted(rooms)
+    for higher, lower in pairwise(listed[::-1]):
+        assert first(higher, named) <= first(lower, named), f"{higher} is listed above {lower}"
+
+
+def contracts() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    return found
+
+
+def first(room: str, floors: list[list[str]]) -> int:
+    """The highest floor on which something of the room stands."""
+    return next(place for place, names in enumerate(floors) if room in names)
+
+
+def test_every_task_is_listed_with_its_folder() -> None:
+    listed = re.findall(r"\]\(draftscope_app/((?:doors/\w+|lab)/\w+)/README\.md\)", text("app/README.md"))
+    there = [folder.package for folder in (*tasks(), *(folder for _, folder in commands().values()))]
+    assert sorted(listed) == sorted({"/".join(package.split(".")[1:]) for package in there})
 
 
 def test_the_readmes_snippet_runs(
