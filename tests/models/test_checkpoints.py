@@ -16,13 +16,14 @@ import httpx
 import pytest
 import torch
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import BertConfig, GenerationConfig, T5Config
 
 import draftscope
 from draftscope import DraftscopeError
 from draftscope.decode import load
 from draftscope.models.files import hub, memory
+from draftscope.models.files.finite import not_finite
 from draftscope.models.heads.head_files import read as read_head
 from draftscope.models.loading.checkpoints import (
     CheckpointOptions,
@@ -81,6 +82,36 @@ def test_a_checkpoint_that_lacks_weights_is_refused(tmp_path: Path) -> None:
     random_llama(1, 258).model.save_pretrained(tmp_path)
     byte_tokenizer().save_pretrained(tmp_path)
     assert "lacks 1 weights, for example 'lm_head.weight', which would be random" in refused(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["target", "draft"])
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), 1e39])
+def test_a_checkpoint_with_weights_that_are_no_numbers_is_refused(part: str, value: float, tmp_path: Path) -> None:
+    """Also one that has a number in the file and none in the dtype in which it is loaded."""
+    for name in ("target", "draft"):
+        random_llama(1, 258).save_pretrained(tmp_path / name)
+        byte_tokenizer().save_pretrained(tmp_path / name)
+    file, name = tmp_path / part / "model.safetensors", "model.layers.1.mlp.down_proj.weight"
+    tensors = load_file(file)
+    tensors[name] = tensors[name].double() if value == 1e39 else tensors[name]
+    tensors[name][3, 7] = value
+    save_file(tensors, file, metadata={"format": "pt"})
+    said = refused(tmp_path / "target", tmp_path / "draft", dtype="float32")
+    assert (
+        f"'{tmp_path / part}' has NaN or infinity in its weight '{name}' in float32; download or write it again."
+        in said
+    )
+
+
+def test_large_weights_are_numbers(tmp_path: Path) -> None:
+    """Their sum is none in float16."""
+    large = torch.full((300, 300), 60000.0, dtype=torch.float16)
+    assert not not_finite([("large", large), ("levels", torch.ones(2, dtype=torch.int8))])
+    large[7, 7] = torch.inf
+    said = not_finite([("small", torch.ones(3)), ("large", large)])
+    assert said.startswith("has NaN or infinity in its weight 'large' in float16; ") and said.endswith(
+        "dtype 'float32'."
+    )
 
 
 def test_a_recurrent_checkpoint_is_refused_by_its_configuration(tmp_path: Path) -> None:

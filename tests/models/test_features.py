@@ -13,7 +13,7 @@ from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.settings import Settings
 from draftscope.verify.tree import DraftTree
 
-LAYERS = (0, 1, 2)  # the embeddings, the state between the two layers, and the output of the final norm
+LAYERS = (0, 1, 2, 3)  # the embeddings, the state between the two layers, the final norm's output, and its input
 
 
 class Reader(Drafter):
@@ -41,8 +41,11 @@ class Reader(Drafter):
 
 
 def from_scratch(engine: DecodingEngine, text: list[int]) -> Tensor:
+    inputs: list[Tensor] = []
+    hook = engine.target.network.model.norm.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
     states = engine.target.network(input_ids=torch.tensor([text]), use_cache=False, output_hidden_states=True)
-    return torch.cat([states.hidden_states[i] for i in LAYERS], -1)[0]
+    hook.remove()
+    return torch.cat([*states.hidden_states, *inputs], -1)[0]
 
 
 @pytest.mark.parametrize("lean", [True, False])

@@ -20,6 +20,8 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRot
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.pair import NamedHead
 from draftscope.models.cache.masks import Reach, attention_mask
 from draftscope.models.cache.slots import SlotCache
 from draftscope.models.files import hub
@@ -50,7 +52,7 @@ from draftscope.models.heads import (
 from draftscope.models.heads.layer import DecoderLayer, Rotary
 from draftscope.models.probe import probed
 from draftscope.verify.tree import topology
-from tests.support.models import random_llama
+from tests.support.models import letters, random_llama
 
 V, H, LAYERS = 50, 32, 8
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
@@ -582,8 +584,75 @@ def test_hidden_states_are_numbered_in_two_ways(tmp_path: Path) -> None:
     ids = "eagle_aux_hidden_state_layer_ids"
     inputs = as_speculators(eagle3(), tmp_path, **{ids: [1, 4, 6]})
     assert load_head("eagle3", inputs, LENDER).layers == (1, 4, 6)
-    outputs = as_speculators(eagle3(), tmp_path, eagle_config={ids: [0, 3, 5]})
-    assert load_head("eagle3", outputs, LENDER).layers == (1, 4, 6)
+    for outputs in ({"eagle_config": {ids: [0, 3, 5]}}, {"target_layer_ids": [0, 3, 5]}):
+        assert load_head("eagle3", as_speculators(eagle3(), tmp_path, **outputs), LENDER).layers == (1, 4, 6)
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_the_last_layer_s_number_is_what_it_returns_before_the_norm(nested: bool, tmp_path: Path) -> None:
+    """As gpt-oss heads were published: inside `eagle_config`, where other ids are outputs, of which there is none."""
+    last = {"eagle_aux_hidden_state_layer_ids": [2, 4, LAYERS]}
+    folder = as_speculators(eagle3(), tmp_path, **{"eagle_config": last} if nested else last)
+    head = load_head("eagle3", folder, LENDER)
+    assert isinstance(head, Eagle3) and head.config.layers == (2, 4, LAYERS)
+    assert_equal(load_head("eagle3", written(head, tmp_path / "again"), LENDER), head)
+    text, returned = random_text(1, 7), []
+    hook = NETWORK.model.layers[-1].register_forward_hook(lambda _, __, output: returned.append(output))
+    expected = NETWORK(input_ids=text, output_hidden_states=True).hidden_states
+    hook.remove()
+    model = probed(NETWORK, "target")
+    captured = model.read(model.cache(1, 32), text.tolist(), head.layers)
+    close(captured, torch.cat([expected[2], expected[4], returned[0]], -1))
+    assert_drafts("eagle3", head)
+
+
+def assert_drafts(kind: str, head: Head) -> None:
+    engine = DecodingEngine(probed(NETWORK, "target"), None, letters(V), {kind: NamedHead(head, "head")})
+    plain = engine.decode("abc", "plain", max_new_tokens=16)
+    for drafter in (kind, f"{kind}-tree"):
+        run = engine.decode("abc", drafter, max_new_tokens=16)
+        assert run.token_ids == plain.token_ids and run.metrics.num_draft_tokens > 0
+
+
+@pytest.mark.parametrize("shape", ["without fc", "with fc", "with its embedding"])
+def test_a_head_that_fuses_nothing_reads_the_last_hidden_state(shape: str, tmp_path: Path) -> None:
+    """`use_aux_hidden_state: false`, as heads of gpt-oss were published: servers skip an `fc` that is there."""
+    whole = eagle3(own_weights=OwnWeights(embedding=shape == "with its embedding", lm_head=True))
+
+    def without(tensors: dict[str, Tensor]) -> None:
+        if shape != "with fc":
+            tensors.pop("fc.weight")
+
+    config = {"use_aux_hidden_state": False, "eagle_aux_hidden_state_layer_ids": []}
+    folder = rewritten(written(whole, tmp_path), put(eagle_config=config), without)
+    head = load_head("eagle3", folder, LENDER)
+    assert isinstance(head, Eagle3) and head.layers == (LAYERS,) and head.config.layers is None
+    assert_equal(load_head("eagle3", written(head, tmp_path / "again"), LENDER), head)
+    text = random_text(1, 6)
+    embeds, read = head.embed(text[:, 1:]), states(head, text)[:, :-1]
+    positions = torch.arange(5)[None]
+    with torch.no_grad():
+        out = whole.midlayer(embeds, read, Rotary(SHAPE)(positions, torch.float32), None, None)
+        logits, following = head(text[:, 1:], head.fuse(read), positions)
+    close(following, out)
+    close(logits, F.linear(whole.norm(out), whole.output))
+    assert_drafts("eagle3", head)
+
+
+@pytest.mark.parametrize("kind", [*RECURRENT, "medusa", "block", "dspark"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e39])
+def test_weights_that_are_not_finite_are_refused(kind: str, value: float, tmp_path: Path) -> None:
+    """A head with one NaN drafted nothing without a word, or kept its threads waiting for ever. Also one that is a
+    number in the file and none in the target's dtype."""
+
+    def broken(tensors: dict[str, Tensor]) -> None:
+        name = sorted(name for name, tensor in tensors.items() if tensor.is_floating_point())[-1]
+        tensors[name] = tensors[name].double() if value == 1e39 else tensors[name]
+        tensors[name].view(-1)[-1] = value
+
+    folder = rewritten(written(heads()[kind], tmp_path), tensors=broken)
+    with pytest.raises(DraftscopeError, match=r"has NaN or infinity in its weight '[\w.]+' in float32; download or"):
+        load_head(kind, folder, LENDER)
 
 
 def test_a_block_head_as_speculators_publishes_it(tmp_path: Path) -> None:
@@ -656,7 +725,13 @@ NONE: Callable[[Any], object] = lambda _: None  # noqa: E731
         ("eagle3", put(draft_vocab_size=7), NONE, "drafts 7 of the target's 50 tokens but does not contain 'd2t'"),
         ("eagle3", put(draft_vocab_size="many"), NONE, "'draft_vocab_size': \"many\" in its config.json; a positive"),
         ("eagle3", put(num_hidden_layers=2), NONE, "has 2 layers; only EAGLE-3 heads of one layer"),
-        ("eagle3", put(eagle_config={"use_aux_hidden_state": False}), NONE, "does not read fused hidden states"),
+        ("eagle3", put(eagle_config="none"), NONE, "has no section 'eagle_config'"),
+        (
+            "eagle3",
+            put(eagle_config={"use_aux_hidden_state": False}),
+            put_tensor("fc_norm.0.weight", torch.ones(H)),
+            "example 'fc_norm.0.weight': a variant",
+        ),
         ("eagle3", put(model_type="gemma3"), NONE, "layers of type 'gemma3'"),
         ("eagle3", put(hidden_act="gelu"), NONE, "the activation 'gelu'"),
         ("eagle3", put(rope_scaling={"rope_type": "dynamic", "factor": 2.0}), NONE, "rotary embedding .*dynamic"),
@@ -669,9 +744,14 @@ NONE: Callable[[Any], object] = lambda _: None  # noqa: E731
         ("medusa", NONE, lambda tensors: tensors.clear() or tensors.update(a=torch.zeros(1)), "no Medusa heads"),
         ("medusa", NONE, drop("1.2.weight"), "lacks 1 weights, for example 'lm_heads.1.weight'"),
         ("mtp", put(num_nextn_predict_layers=2), NONE, "has 2 layers; only MTP heads of one layer"),
-        ("mtp", lambda config: config.pop("transformer_layer_config"), NONE, "has no 'transformer_layer_config'"),
+        (
+            "mtp",
+            lambda config: config.pop("transformer_layer_config"),
+            NONE,
+            "has no section 'transformer_layer_config'",
+        ),
         ("mtp", lambda config: config.pop("speculators_model_type"), NONE, "is not a speculators folder"),
-        ("block", lambda config: config.pop("dflash_config"), NONE, "has no 'dflash_config'"),
+        ("block", lambda config: config.pop("dflash_config"), NONE, "has no section 'dflash_config'"),
         ("block", put(dflash_config={"mask_token_id": 99, "target_layer_ids": [1, 4]}), NONE, "the mask token 99"),
         ("block", put(dflash_config={"mask_token_id": 1}), NONE, "does not list the hidden states it reads"),
         ("dspark", put(markov_head_type="gated"), NONE, "a Markov head of type 'gated'"),

@@ -12,11 +12,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from draftscope.models.heads.eagle import AUX
-from draftscope.models.heads.head import SharedWeights
-from draftscope.models.heads.head_files import read
-from draftscope.models.heads.inspected import inspect, kind_of_files
+from draftscope.decode.engine import DecodingEngine
+from draftscope.models.heads import Eagle3, SharedWeights, load_head
+from draftscope.models.heads.head_files import Defect, read
+from draftscope.models.heads.inspected import compared, inspect, kind_of_files, misread, stated_ids
+from draftscope.models.heads.layer_ids import AUX, OUTPUTS, LayerIds
 from draftscope.models.loading import embedded
+from draftscope_app.cli.commands import inspect as command
 from tests.support.command import command_line
 
 Tensors = dict[str, Tensor]
@@ -84,6 +86,10 @@ DEFECTS: dict[str, tuple[str, Change, str]] = {  # what was done -> name of the 
     "layer ids inside eagle_config": (
         "layer ids off by one", lambda _, config: config.update({"eagle_config": {AUX: config.pop(AUX)}}), "vLLM",
     ),
+    "layer ids as DeepSpec writes them": (
+        "layer ids that servers do not read", says(target_layer_ids=[0, 3, 5], **{AUX: None}), "vLLM",
+    ),
+    "two lists of layer ids": ("layer ids disagree", says(eagle_config={AUX: [2, 4, 5]}), "SGLang"),
     "layers of a larger target": ("layers that are not there", says(**{AUX: [2, 16, 29]}), "here"),
     "a norm that was never loaded": ("never trained", put("norm.weight", torch.ones_like), "vLLM"),
     "zeros": ("never trained", put("fc.weight", torch.zeros_like), "here"),
@@ -128,4 +134,68 @@ def test_the_command_says_who_serves_a_head_wrongly_and_how_well_it_drafts(
     (tmp_path / "config.json").write_text((HOME / "config.json").read_text())
     wrong = inspect_head(tmp_path)
     assert wrong.code == 1 and "Served wrongly by: vLLM, SGLang, llama.cpp, here." in wrong.out
+    assert "tokens a round" not in wrong.out
     assert inspect_head(embedded.home("draft")).code == 2
+
+
+TRAINED, BEFORE, AFTER = [2, 4, 5], [1, 3, 4], [3, 5, 6]  # inputs of layers: those of the embedded head, and others
+
+
+@pytest.mark.parametrize(
+    ("config", "read", "other"),
+    [
+        ({AUX: BEFORE}, BEFORE, TRAINED),
+        ({"eagle_config": {AUX: BEFORE}}, TRAINED, None),  # the default
+        ({"eagle_config": {AUX: TRAINED}}, AFTER, TRAINED),
+        ({"target_layer_ids": BEFORE}, TRAINED, None),
+        ({"target_layer_ids": [0, 2, 3]}, BEFORE, [0, 2, 3]),
+        ({"eagle_config": {AUX: [2, 4, 8]}}, [2, 4, 8], None),
+        ({AUX: [2, 4, 8]}, [2, 4, 8], None),
+        ({"eagle_config": {"use_aux_hidden_state": False, AUX: BEFORE}}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_layer_ids_are_tried_in_both_numberings(
+    config: Config, read: list[int] | None, other: list[int] | None, tmp_path: Path
+) -> None:
+    whole = json.loads((HOME / "config.json").read_text())
+    del whole[AUX]
+    (tmp_path / "config.json").write_text(json.dumps(whole | config))
+    save_file(load_file(HOME / "model.safetensors"), tmp_path / "model.safetensors")
+    ids = stated_ids("eagle3", tmp_path, shared())
+    assert (ids and list(ids.layers)) == (read if other else None) and (ids and list(ids.other or ())) == other
+    if read is None:
+        return
+    head = load_head("eagle3", tmp_path, shared())
+    assert isinstance(head, Eagle3) and list(head.config.layers or ()) == read
+
+
+def test_the_better_numbering_is_believed_where_it_is_better_beyond_chance() -> None:
+    few, many, same = [(10, 10 + i % 3) for i in range(20)], [(10, 12 + i % 4) for i in range(20)], [(10, 11)] * 20
+    nested = LayerIds(f"eagle_config.{AUX}", tuple(TRAINED), OUTPUTS, tuple(AFTER), tuple(TRAINED))
+    off = Defect("layer ids off by one", "outputs here", ("vLLM", "llama.cpp"), drafts=True)
+    assert misread([off], nested, many, few) == misread([off], nested, few, few) == [off]
+    assert misread([off], nested, few, [(10, 10 + i % 2 * 3) for i in range(20)]) == [off]
+    (wrong,) = misread([off], nested, few, many)
+    assert wrong.served_wrongly == ("SGLang", "here")
+    assert f'write "{AUX}": [2, 4, 5], "eagle_config": {{"{AUX}": [1, 3, 4]}}' in wrong.sentence
+    said = compared(nested, few, many)
+    assert "2.09 tokens a round as outputs of layers, as they are read here, and 2.35 as inputs" in said
+    assert "beyond chance (20 texts)." in said and "which differ by chance" in compared(nested, same, same)
+
+
+def test_the_command_measures_both_numberings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def drafted(engine: DecodingEngine, kind: str, tokens: int) -> list[tuple[int, int]]:
+        better = list(engine.heads[kind].network.layers) == TRAINED
+        return [(tokens, tokens + better + i % 2) for i in range(command.PROMPTS)]
+
+    monkeypatch.setattr(command, "_drafted", drafted)
+    config = json.loads((HOME / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {AUX: BEFORE}))
+    save_file(load_file(HOME / "model.safetensors"), tmp_path / "model.safetensors")
+    said = command_line(capsys, "inspect", "--target", "embedded", "--threads", "1")(tmp_path)
+    assert said.code == 1 and f"'{AUX}' {BEFORE} are read as inputs of layers, and it drafts better" in said.out
+    assert f'write "{AUX}": {TRAINED}, "eagle_config"' in said.out and "as expected" in said.out
+    assert "Served wrongly by: vLLM, llama.cpp, here." in said.out and "a difference beyond chance" in said.out

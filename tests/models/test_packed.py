@@ -46,7 +46,7 @@ def multiplied(x: Tensor, weight: PackedWeight, threads: int = 1) -> Tensor:
     a = np.zeros(at.M_ARGUMENTS, dtype=np.int64)
     a[at.M_ROWS], a[at.M_LENGTH], a[at.M_OUTPUTS], a[at.M_X] = *x.shape, outputs, rows.data_ptr()
     a[at.M_WEIGHT], a[at.M_SPLIT], a[at.M_PRODUCT] = weight.address, split.data_ptr(), product.data_ptr()
-    programs().run(programs().multiply, a.ctypes.data, threads, 0)
+    programs().run(programs().multiply, a, at.M_TEAM, threads)
     return product
 
 

@@ -46,7 +46,7 @@ def products(decoder: Decoder) -> Callable[[], Parts]:
         spent = dict.fromkeys((name for name, _ in calls), 0.0)
         for name, (arguments, _) in calls:
             began = perf_counter()
-            call(program, arguments.ctypes.data, threads, 0)
+            call(program, arguments, at.M_TEAM, threads)
             spent[name] += perf_counter() - began
         return spent
 
@@ -69,7 +69,7 @@ def _timed_program() -> Iterator[list[float]]:
     spent: list[float] = []
     own = programs()
 
-    def timed(*given: int) -> None:
+    def timed(*given: Any) -> None:
         began = perf_counter()
         own.run(*given)
         spent.append(perf_counter() - began)

@@ -163,6 +163,7 @@ def random_heads(target: Model, selection: tuple[int, ...]) -> dict[str, NamedHe
     shape = HeadShape(hidden, heads=4, key_value_heads=2, head_width=8, mlp=48, rope=rope, positions=512)
     layers, own = (0, 1, target.layers), OwnWeights(lm_head=True, vocabulary=len(selection))
     eagle3 = Eagle3(Eagle3Config(shape, layers, own), shared)
+    eagle3.layers = layers  # the last one after the final norm: its drafts are then accepted now and then
     assert eagle3.d2t is not None
     eagle3.d2t.copy_(torch.tensor(selection) - torch.arange(len(selection)))
     made: dict[str, Head] = {

@@ -25,7 +25,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from draftscope.base.errors import DisturbedError, DraftscopeError, PluginWarning, cut
+from draftscope.base.errors import DisturbedError, DraftscopeError, GenerationWarning, PluginWarning, cut
 from draftscope_app.cli import terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.doors.door import Command, commands
@@ -136,7 +136,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         app(prog_name=PROGRAM)  # answers the shell and ends the process
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("default", PluginWarning)
+            for shown in (PluginWarning, GenerationWarning):
+                warnings.simplefilter("default", shown)
             warnings.showwarning = _warn
             code = _run(_with_given_drafters(list(sys.argv[1:] if argv is None else argv)))
         sys.stdout.flush()
@@ -161,8 +162,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _warn(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-    """A drafter that was left out is a sentence; other warnings are shown as Python shows them."""
-    if issubclass(category, PluginWarning):
+    """Those about drafters and models are a sentence; other warnings are shown as Python shows them."""
+    if issubclass(category, PluginWarning | GenerationWarning):
         terminal.print_note(cut(str(message)))
     else:
         SHOW_WARNING(message, category, *where, **more)

@@ -100,7 +100,8 @@ def introduced(engine: DecodingEngine, seconds: float, place: str = "") -> str:
     sizes = " + ".join(_sized(model) for model in engine.models)
     if engine.foreign is not None:
         sizes += f" + {_sized(engine.foreign.model)}, drafting through text"
-    return f"{sizes}, loaded in {seconds:.1f} s on {place or _place(engine)}"
+    more = f"; not applied: {', '.join(engine.not_applied)} of its generation_config" if engine.not_applied else ""
+    return f"{sizes}, loaded in {seconds:.1f} s on {place or _place(engine)}{more}"
 
 
 def chats(engine: DecodingEngine) -> bool:

@@ -3,6 +3,8 @@
 import { counted, formatMs } from "../base/format.js";
 import { titleOf } from "./titles.js";
 
+const GUESSES = 100; // of them not one is accepted
+
 /** `state` is what `stateAt(lane, now)` says. */
 export function footText(lane, state, now) {
   const all = lane.start ? lane.start.prompt_tokens - 1 : 0;
@@ -19,6 +21,8 @@ export function footText(lane, state, now) {
   else if (lane.end.reason === "stop") parts.push("ended at a stop string");
   else if (lane.end.reason === "cancelled" && fork) parts.push("stopped");
   if (fork) parts.push("its clock starts at 0 at the fork");
+  const unhelpful = unhelpfulWords(lane, now);
+  if (unhelpful) parts.push(unhelpful);
   if (state.spent)
     parts.push(
       lane.prefill
@@ -26,6 +30,21 @@ export function footText(lane, state, now) {
         : `${formatMs(state.spent)}, the prompt read in the first`,
     );
   return parts.join(" · ");
+}
+
+/** Where a draft model or a head drafts at random: none of its first guesses is accepted. As `trace/unhelpful.py`. */
+function unhelpfulWords(lane, now) {
+  const { models = [], synthetic } = lane.start || {};
+  const head = models.some((m) => m.role === "head");
+  if (synthetic || !(head || models.some((m) => m.role === "draft"))) return "";
+  let drafted = 0;
+  for (const round of lane.rounds) {
+    if (round.end > now || round.accepted) return "";
+    drafted += round.drafted;
+    if (drafted >= GUESSES)
+      return `none of the first ${drafted} guesses was accepted: ${head ? "ask draftscope inspect about the head" : "choose another draft model"}`;
+  }
+  return "";
 }
 
 /** A server's lane: what was seen from here. */

@@ -20,7 +20,9 @@ export function provenance(start) {
       `${m.role}${m.name === m.role || OWN.test(m.name) ? "" : ` ${m.name}`} (${m.layers} × ${m.hidden}, ${size(m.parameters)}${m.weights ? `, ${m.weights}` : ""})`,
   );
   const cpu = /^cpu$/i.test(start.device) ? `CPU, ${counted(start.threads, "thread")}` : start.device;
-  return [...models, `${cpu}, ${start.dtype}`, samplingWords(start.settings || {}), `seed ${start.seed}`].join(" · ");
+  const left = start.not_applied ? [`not applied, of its generation_config: ${start.not_applied}`] : [];
+  const said = [`${cpu}, ${start.dtype}`, samplingWords(start.settings || {}), `seed ${start.seed}`];
+  return [...models, ...said, ...left].join(" · ");
 }
 
 /** Servers of other programs: what was asked of them, and what their times are. */

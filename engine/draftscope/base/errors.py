@@ -27,6 +27,10 @@ class PluginWarning(UserWarning):
     """A drafter of another package was left out, and why."""
 
 
+class GenerationWarning(UserWarning):
+    """The target's generation_config states what no run here applies: transformers' `generate` writes other texts."""
+
+
 class UnreadWarning(UserWarning):
     """A setting that no drafter of the call reads."""
 

@@ -9,11 +9,12 @@ from functools import wraps
 from inspect import signature
 from pathlib import Path
 from typing import ParamSpec, TypeVar
+from warnings import warn
 
 import torch
 
 from draftscope import drafters
-from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.base.errors import DraftscopeError, GenerationWarning, quoted
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.settings import refuse_unknown_arguments
 from draftscope.base.usable_cores import usable_cores
@@ -207,6 +208,13 @@ def _make_ready(engine: DecodingEngine, settings: LoadSettings) -> None:
         engine.threads = choose_threads(engine.target, max(1, usable_cores() - settings.spare_cores))
     engine.compiled = sorted({model.not_native for model in engine.models} - {""})
     _warm_up(engine)
+    if engine.not_applied:
+        warn(
+            f"'{engine.target.name}' has {', '.join(engine.not_applied)} in its generation_config, which transformers' "
+            "generate applies and no run here does, so that their texts differ.",
+            GenerationWarning,
+            stacklevel=2,
+        )
 
 
 def choose_threads(target: Model, most: int) -> ThreadChoice:

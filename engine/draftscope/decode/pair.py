@@ -12,6 +12,7 @@ from draftscope.drafters import TextDraftModel
 from draftscope.models.counter import ForwardCounter
 from draftscope.models.heads import Head
 from draftscope.models.loading.checkpoints import end_of_text, other_tokens
+from draftscope.models.loading.generation import not_applied
 from draftscope.models.model import Model
 
 THROUGH_TEXT = "slem"  # the drafter that replaces 'draft' if the draft model has another tokenizer
@@ -49,6 +50,7 @@ class LoadedPair:
         self.foreign = foreign
         self.pieces = Pieces(tokenizer)
         self.eos = end_of_text(target, tokenizer)
+        self.not_applied = not_applied(target.network)  # settings of its generation_config, with their values
         self.usual: str | None = None  # the drafter that measured fastest with these models, where that is known
 
     def __repr__(self) -> str:

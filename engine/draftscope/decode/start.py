@@ -52,6 +52,7 @@ def run_start(
         rule=info.rule_of(settings).name,
         seed=settings.seed,
         settings=recorded(info, settings),
+        not_applied=", ".join(pair.not_applied) or None,
         prompt=prompt.prompt,
         rendered=prompt.rendered,
         prompt_tokens=len(prompt.tokens),

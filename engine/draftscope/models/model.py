@@ -7,6 +7,7 @@ drafter has a faster path than the other.
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from enum import Enum
 from typing import Any
@@ -34,7 +35,7 @@ from draftscope.models.forward.lean import covers as is_lean
 from draftscope.models.forward.mamba import READ, Mamba2
 from draftscope.models.forward.mamba import covers as is_mamba2
 from draftscope.models.forward.native import NativeDecoder
-from draftscope.models.forward.truncated import truncated
+from draftscope.models.forward.truncated import final_residual, truncated
 from draftscope.models.native.available import programs, why_not
 from draftscope.models.native.linear import accelerate
 
@@ -273,8 +274,8 @@ class Model:
     ) -> tuple[Tensor, Tensor | None]:
         """`forward`, with the hidden states [B, T, len(layers) x hidden] of the same forward that a drafter reads.
 
-        Layer i is the input of decoder layer i; the number of layers is the output of the final norm. None if `layers`
-        is empty.
+        Layer i is the input of decoder layer i; the number of layers is the output of the final norm, and one more its
+        input. None if `layers` is empty.
         """
         self.counter.add([tokens.shape[1]])
         self.pulse.add(tokens.numel())
@@ -295,20 +296,22 @@ class Model:
                 mask = with_common(mask, known.columns)
             if self.emulated is not None:
                 self.emulated.begin_write(cache, mask)
-            out = self.run(
-                input_ids=tokens,
-                position_ids=positions,
-                attention_mask=mask,
-                past_key_values=cache,
-                use_cache=True,
-                logits_to_keep=1 if last_only else 0,
-                output_hidden_states=bool(layers),
-                **more,
-            )
+            with self._noting_residual(layers) as residual:
+                out = self.run(
+                    input_ids=tokens,
+                    position_ids=positions,
+                    attention_mask=mask,
+                    past_key_values=cache,
+                    use_cache=True,
+                    logits_to_keep=1 if last_only else 0,
+                    output_hidden_states=bool(layers),
+                    **more,
+                )
             logits = (out.logits[:, -rows:] if more else out.logits).to(self.device)
             if not layers:
                 return (logits,)
-            return logits, torch.cat([out.hidden_states[i][:, -rows:].to(self.device) for i in layers], -1)
+            states = [*out.hidden_states, *residual]
+            return logits, torch.cat([states[i][:, -rows:].to(self.device) for i in layers], -1)
 
         if self.graphs is not None and isinstance(mask, Tensor):
             key = layers, last_only, known and known.columns
@@ -316,6 +319,12 @@ class Model:
         else:
             outputs = call(tokens, positions, mask)
         return outputs[0], outputs[1] if layers else None
+
+    def _noting_residual(self, layers: tuple[int, ...]) -> AbstractContextManager[list[Tensor]]:
+        """What a forward inside adds to its hidden states: the input of the final norm, where transformers' network
+        runs and a drafter reads it."""
+        own = isinstance(self.run, LeanLlama | NativeDecoder | Mamba2)
+        return nullcontext([]) if own or self.layers + 1 not in layers else final_residual(self.network)
 
     @torch.inference_mode()
     def loop(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...], widths: list[int]) -> Outputs:

@@ -242,6 +242,7 @@ class RunStart(Event):
     settings: Annotated[
         dict[str, int | float | str | bool | Listed[int] | Listed[float] | Listed[str] | None], BeforeValidator(_few)
     ]
+    not_applied: str | None = None  # settings of the target's generation_config that transformers' generate applies
     prompt: str
     rendered: str = ""  # the prompt in the model's chat template, if that was used
     prompt_tokens: int

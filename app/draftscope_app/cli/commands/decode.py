@@ -13,6 +13,7 @@ import typer
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps, last, said, stoppable
 from draftscope.trace.result import Result
+from draftscope.trace.unhelpful import unhelpful
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
@@ -82,11 +83,14 @@ def _say_what_is_not_read(drafter: str, chosen: Given) -> None:
 
 
 def _print_result(events: list[AnyEvent], json: bool, lost: DraftscopeError | None) -> int:
-    done = lanes.decoded(Result(tuple(events)))
+    run = Result(tuple(events))
+    done = lanes.decoded(run)
     if json:
         print(lanes.as_json(done))
     else:
         print(lanes.summary(done.metrics), file=sys.stderr)
+    if sentence := unhelpful(run.start, run.round_events):
+        terminal.print_note(sentence)
     if lost is not None:
         raise lost
     return ExitCode.OK

@@ -21,8 +21,10 @@ from draftscope_app.engine.opening import chats
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
     from draftscope.models.heads.head_files import Defect
+    from draftscope.models.heads.inspected import Drafted
 
 PROMPTS, TOKENS, GAMMA = 20, 32, 4  # of the quick look at acceptance
+MORE_TOKENS = 96  # where two numberings are compared, which differ little
 LEAST = 1.1  # tokens a round; below, hardly a draft is accepted: the head drafts at random
 PUBLISHED = (1.3, 5.0)  # tokens a round of published heads at 4 drafts, where its folder says nothing
 
@@ -36,12 +38,20 @@ def inspect(
     """Find out whether a head will be served as it was trained.
 
     Its files are compared with what vLLM, SGLang, llama.cpp and this engine read: tensors, vocabulary map, layer ids,
-    norms and types. A head without defects then drafts for 20 short texts. The exit code is 1 where something is wrong.
+    norms and types. A head without defects then drafts for 20 short texts, in both numberings where layers can be
+    numbered in two ways. The exit code is 1 where something is wrong.
     """
     from draftscope.models.heads.head import SharedWeights
     from draftscope.models.heads.head_files import read
+    from draftscope.models.heads.inspected import (
+        compared,
+        kind_of_files,
+        misread,
+        read_in_the_other,
+        stated_ids,
+        tokens_a_round,
+    )
     from draftscope.models.heads.inspected import inspect as inspect_files
-    from draftscope.models.heads.inspected import kind_of_files
 
     kind, colon, source = head.partition(":")
     if not colon or Path(head).exists():
@@ -49,44 +59,59 @@ def inspect(
         kind = kind_of_files(read(head))
     load, _ = options.models(loading)
     engine = options.load(load)
-    defects = inspect_files(kind, source, SharedWeights.of(engine.target.network))
-    tau = None
-    if not defects:
-        with_head = options.load(replace(load, heads=(f"{kind}:{source}",)))
-        tau = _tokens_a_round(with_head, head_kinds.find(kind).name)
+    shared = SharedWeights.of(engine.target.network)
+    defects = inspect_files(kind, source, shared)
+    here: list[Drafted] = []
+    other: list[Drafted] = []
+    tau = ids = None
+    if all(defect.drafts for defect in defects):
+        with_head, name = options.load(replace(load, heads=(f"{kind}:{source}",))), head_kinds.find(kind).name
+        ids = stated_ids(name, source, shared)
+        tau = tokens_a_round(_drafted(with_head, name, TOKENS))
+        if ids is not None:
+            here = _drafted(with_head, name, MORE_TOKENS)
+            read_in_the_other(with_head.heads[name].network, ids)
+            other = _drafted(with_head, name, MORE_TOKENS)
+            defects = misread(defects, ids, here, other)
     low, high = _expected(Path(source))
     bad = bool(defects) or (tau is not None and tau < min(LEAST, low))
     if json:
         said = {"head": head, "kind": kind, "defects": [asdict(defect) for defect in defects]}
-        print(jsonlib.dumps(said | {"tokens_a_round": tau, "expected": [low, high]}))
+        by_other = tokens_a_round(other) if other else None
+        numbers = {"tokens_a_round": tau, "in_the_other_numbering": by_other, "expected": [low, high]}
+        print(jsonlib.dumps(said | numbers))
     else:
         _print(head, kind, defects, tau, low, high)
+        if ids is not None:
+            print(compared(ids, here, other))
     return ExitCode.FAILED if bad else ExitCode.OK
 
 
 def _print(head: str, kind: str, defects: Sequence[Defect], tau: float | None, low: float, high: float) -> None:
     for defect in defects:
         print(f"{defect.name}: {defect.sentence}. Served wrongly by: {', '.join(defect.served_wrongly)}.")
+    if defects:
+        count = f"{len(defects)} defects; mend them" if len(defects) > 1 else "a defect; mend it"
+        print(f"'{head}' ({kind}) has {count}, and inspect it again.")
+    else:
+        print(f"'{head}' ({kind}): no defect was found in its files.")
     if tau is None:
-        print(f"'{head}' ({kind}) has {len(defects)} defects; mend them, and inspect it again.")
         return
     said = "as expected" if low <= tau <= high else "less than expected" if tau < low else "more than expected"
-    print(f"'{head}' ({kind}): no defect was found in its files.")
     print(f"{PROMPTS} texts, T = 0, {GAMMA} drafts: {tau:.2f} tokens a round, {said} ({low:.2f} to {high:.2f}).")
     if tau < min(LEAST, low):
         terminal.print_note("hardly a draft is accepted: it drafts at random here; compare it with its training code.")
 
 
-def _tokens_a_round(engine: DecodingEngine, kind: str) -> float:
+def _drafted(engine: DecodingEngine, kind: str, tokens: int) -> list[Drafted]:
+    """Rounds and accepted tokens of each text."""
     from draftscope.base.prompts import shipped
 
-    chat = chats(engine)
-    texts = [*shipped(chat), *shipped(not chat)][:PROMPTS]
-    drafts = accepted = 0
-    for defect in texts:
-        metrics = engine.decode(defect.text, drafter=kind, gamma=GAMMA, max_new_tokens=TOKENS, temperature=0.0).metrics
-        drafts, accepted = drafts + metrics.num_drafts, accepted + metrics.num_accepted_tokens
-    return 1 + accepted / max(drafts, 1)
+    chat, counts = chats(engine), []
+    for prompt in [*shipped(chat), *shipped(not chat)][:PROMPTS]:
+        run = engine.decode(prompt.text, drafter=kind, gamma=GAMMA, max_new_tokens=tokens, temperature=0.0)
+        counts.append((run.metrics.num_drafts, run.metrics.num_accepted_tokens))
+    return counts
 
 
 def _expected(folder: Path) -> tuple[float, float]:

@@ -34,7 +34,7 @@ class Output:
     logits: Tensor
     hidden_states: (
         Tensor | tuple[Tensor, ...]
-    )  # by number: the input of each layer and the output of the final norm, if requested
+    )  # by number: the input of each layer, the output of the final norm and its input, if requested
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class LeanLlama:
         if not output_hidden_states:
             return Output(F.linear(self._normed(x[:, -logits_to_keep:], self._norm), self._head), ())
         out = self._normed(x, self._norm)
-        return Output(F.linear(out[:, -logits_to_keep:], self._head), (*inputs, out))
+        return Output(F.linear(out[:, -logits_to_keep:], self._head), (*inputs, out, x))
 
     def _attention(self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, cache: Any) -> Tensor:
         batch, rows, _ = x.shape

@@ -75,7 +75,7 @@ class Mamba2:
             x = residual + _mixed(block.mixer, normed, layer, attention_mask, above, earlier)
         out = self._norm(x[:, -logits_to_keep:] if not output_hidden_states else x)
         logits = self._head(out[:, -logits_to_keep:].to(self._head.weight.dtype)).float()
-        return Output(logits, (*inputs, out) if output_hidden_states else ())
+        return Output(logits, (*inputs, out, x) if output_hidden_states else ())
 
 
 def ancestors(sees: Tensor, kernel: int) -> Tensor:

@@ -108,7 +108,7 @@ class NativeDecoder:
         if logits_to_keep:
             kept = kept.view(batch, rows)[:, -logits_to_keep:].contiguous()
         logits = torch.empty((batch, kept.numel() // batch, len(decoder.head)))
-        states = x.new_empty((len(decoder.layers) + 1, *x.shape)) if output_hidden_states else None
+        states = x.new_empty((len(decoder.layers) + 2, *x.shape)) if output_hidden_states else None
         mask = self._mask(attention_mask)
         positions, slots = position_ids.contiguous(), table.slots.contiguous()
         a = self._fixed.copy()
@@ -120,7 +120,7 @@ class NativeDecoder:
         a[at.LOGIT_ROWS], a[at.LOGITS_OF], a[at.LOGITS] = _address(kept), kept.numel(), _address(logits)
         with crowd.team(torch.get_num_threads(), (int(a[at.WEIGHTS]), batch, rows)) as threads:
             memory = scratch(a, threads)
-            programs().run(programs().forward, a.ctypes.data, threads, 0)
+            programs().run(programs().forward, a, at.TEAM, threads)
             del memory
         return Output(logits, () if states is None else states)
 

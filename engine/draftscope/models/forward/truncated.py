@@ -1,13 +1,17 @@
-"""The first layers of a transformers model, as a model that shares its weights.
+"""The list of a transformers model's layers: its first ones as a model that shares its weights, and what its last one
+returns.
 
-Early exit drafts with it (Draft & Verify 2309.08168, LayerSkip 2404.16710).
+Early exit drafts with the first ones (Draft & Verify 2309.08168, LayerSkip 2404.16710).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from typing import Any
 
+from torch import Tensor
 from torch.nn import Module, ModuleList
 
 from draftscope.base.errors import DraftscopeError
@@ -20,11 +24,7 @@ def truncated(network: Any, count: int) -> Any:
     of layers in its config. Raises DraftscopeError if there is no such list, or if a device map has replaced the
     forward of a module on the path.
     """
-    layers = network.config.get_text_config().num_hidden_layers
-    lists = (
-        path for path, module in network.named_modules() if isinstance(module, ModuleList) and len(module) == layers
-    )
-    *parents, last = next(lists, "").split(".")
+    *parents, last = _path(network).split(".")
     cut = module = _shallow(network, count)
     for name in parents:
         inner = _shallow(getattr(module, name), count)
@@ -37,6 +37,36 @@ def truncated(network: Any, count: int) -> Any:
         )
     setattr(module, last, ModuleList(list(getattr(module, last))[:count]))
     return cut
+
+
+@contextmanager
+def final_residual(network: Any) -> Iterator[list[Tensor]]:
+    """A list to which a forward inside adds what its last layer returns, [B, T, hidden]: the final norm's input.
+
+    Raises DraftscopeError if there is no list of layers.
+    """
+    if not (path := _path(network)):
+        raise DraftscopeError(
+            f"The last layer of {type(network).__name__} is not known, whose output this head reads; choose another "
+            "head."
+        )
+    seen: list[Tensor] = []
+
+    def note(_layer: Module, _inputs: Any, output: Any) -> None:
+        seen.append(output[0] if isinstance(output, tuple) else output)
+
+    hook = network.get_submodule(path)[-1].register_forward_hook(note)
+    try:
+        yield seen
+    finally:
+        hook.remove()
+
+
+def _path(network: Any) -> str:
+    """Where the list of decoder layers is, which is known by its length; empty if there is none."""
+    layers = network.config.get_text_config().num_hidden_layers
+    modules = network.named_modules()
+    return next((path for path, m in modules if isinstance(m, ModuleList) and len(m) == layers), "")
 
 
 def _shallow(module: Module, count: int) -> Any:

@@ -5,9 +5,9 @@ EAGLE-1 (2401.15077) predicts the target's last feature and applies the target's
 trained on its own outputs instead of the target's features, and has its own output weights.
 
 Files are those of SafeAILab and speculators. EAGLE-3: `midlayer.*` or `layers.0.*`, `fc`, `norm`, `lm_head`, `d2t`,
-`t2d`, and `embed_tokens` unless it is the target's. Its hidden states are numbered in two ways:
-`eagle_aux_hidden_state_layer_ids` numbers the inputs of layers, as this engine does; the same name inside
-`eagle_config` numbers their outputs (SGLang, ModelOpt).
+`t2d`, and `embed_tokens` unless it is the target's. `layer_ids.py` says how its hidden states are numbered. Without
+fused states (`use_aux_hidden_state: false`) it reads the output of the target's final norm, as EAGLE-1 does; vLLM and
+SGLang then skip an `fc`, and so does this engine.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from draftscope.models.heads.head import SHARES_ALL, OwnWeights, RecurrentHead, SharedWeights
 from draftscope.models.heads.head_files import Checkpoint, Published
 from draftscope.models.heads.layer import Angles, Attention, DecoderLayer, HeadShape, Mlp
+from draftscope.models.heads.layer_ids import AUX, layer_ids
 from draftscope.models.heads.published import (
     built,
     layer_config,
@@ -36,7 +37,7 @@ from draftscope.models.heads.step import StepParts
 OUTPUT = OwnWeights(lm_head=True)
 ATTENTION = "midlayer.self_attn."
 NAMES = (("model.layers.0.", "midlayer."), ("model.", ""), ("layers.0.", "midlayer."))
-AUX = "eagle_aux_hidden_state_layer_ids"
+FLAGS = ("norm_before_fc", "fc_norm", "norm_output")
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ class Eagle1(RecurrentHead):
 
 @dataclass(frozen=True)
 class Eagle3Config:
-    """`layers` are the target's hidden states that it fuses. The flags are variants of checkpoints, off in the paper.
+    """`layers` are the hidden states that it fuses: inputs of layers; the number of layers is what the last one
+    returns. None: it reads the output of the final norm. The flags are variants of checkpoints, off in the paper.
 
     norm_before_residual: the residual starts after the feature's norm (speculators). norm_before_fc, fc_norm: one norm
     over all fused states, or one for each (EAGLE 3.1). norm_output: the feature for the next step is the normed output
@@ -90,7 +92,7 @@ class Eagle3Config:
     """
 
     shape: HeadShape
-    layers: tuple[int, ...]
+    layers: tuple[int, ...] | None
     own_weights: OwnWeights = OUTPUT
     norm_before_residual: bool = False
     norm_before_fc: bool = False
@@ -102,15 +104,20 @@ class Eagle3(RecurrentHead):
     """Reads the hidden states `config.layers`; the paper's choice for a target of L layers is `default_layers(L)`."""
 
     def __init__(self, config: Eagle3Config, shared: SharedWeights) -> None:
-        super().__init__(shared, config.own_weights, config.shape, config.layers)
+        super().__init__(shared, config.own_weights, config.shape, _states(config.layers, shared))
         self.config = config
-        shape, states = config.shape, len(config.layers)
+        shape, states = config.shape, len(self.layers)
         self.input_norm = nn.RMSNorm(states * shared.hidden, shape.eps) if config.norm_before_fc else None
         norms = [nn.RMSNorm(shared.hidden, shape.eps) for _ in range(states)]
         self.fc_norm = nn.ModuleList(norms) if config.fc_norm else None
-        self.fc = nn.Linear(states * shared.hidden, shape.hidden, bias=False)
+        fuses = config.layers is not None
+        self.fc = nn.Linear(states * shared.hidden, shape.hidden, bias=False) if fuses else None
         self.midlayer = Eagle3Layer(shape, config.norm_before_residual)
         self.norm = nn.RMSNorm(shape.hidden, shape.eps)
+
+    def read_layers(self, layers: tuple[int, ...]) -> None:
+        """From now on it fuses these, as many as before: another reading of its config.json."""
+        self.layers = _states(layers, self.shared)
 
     def fuse(self, states: Tensor) -> Tensor:
         if self.input_norm is not None:
@@ -118,11 +125,11 @@ class Eagle3(RecurrentHead):
         if self.fc_norm is not None:
             parts = states.chunk(len(self.fc_norm), -1)
             states = torch.cat([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1)
-        return self.fc(states)  # type: ignore[no-any-return]
+        return states if self.fc is None else self.fc(states)
 
     def parts(self) -> StepParts:
         layer = self.midlayer
-        fuses = self.input_norm is None and self.shared.hidden == self.config.shape.hidden
+        fuses = self.fc is not None and self.input_norm is None and self.shared.hidden == self.config.shape.hidden
         return StepParts(
             embedded_norm=layer.input_layernorm,
             features_norm=layer.hidden_norm,
@@ -135,7 +142,7 @@ class Eagle3(RecurrentHead):
             output=self.output,
             normed_residual=self.config.norm_before_residual,
             normed_next=self.config.norm_output,
-            state_norms=[None] * len(self.layers) if self.fc_norm is None else list(self.fc_norm),
+            state_norms=list(self.fc_norm or [None] * len(self.layers)),
             state_fusion=self.fc if fuses else None,
         )
 
@@ -194,41 +201,50 @@ def write_eagle1(head: Eagle1, target: str) -> Published:
 def read_eagle3(saved: Checkpoint, shared: SharedWeights) -> tuple[Eagle3, dict[str, Tensor]]:
     speculators = "speculators_model_type" in saved.config
     layer = saved.section("transformer_layer_config") if speculators else saved.config
-    nested = saved.config.get("eagle_config") or {}
+    nested = saved.optional("eagle_config")
     tensors = renamed(saved.tensors, *NAMES)
     shape = shape_of(saved, layer, ATTENTION, tensors)
     same_hidden(saved, saved.config.get("target_hidden_size") or shape.hidden, shared)
-    _refuse(saved, layer, nested)
+    _refuse(saved, layer)
     vocabulary = selected(saved, layer, tensors, shared)
+    layers = _layers(saved, nested, shared)
+    if layers is None:
+        same_hidden(saved, shape.hidden, shared)
+        tensors.pop("fc.weight", None)
     narrower = shape.hidden != shared.hidden
     own_weights = OwnWeights(
         embedding="embed_tokens.weight" in tensors or narrower,
         lm_head="lm_head.weight" in tensors or narrower or vocabulary is not None,
         vocabulary=vocabulary,
     )
-    flags = {key: bool(nested.get(key, saved.config.get(key))) for key in ("norm_before_fc", "fc_norm", "norm_output")}
+    flags = {key: bool(nested.get(key, saved.config.get(key))) for key in FLAGS}
     before = bool(saved.config.get("norm_before_residual"))
-    config = Eagle3Config(shape, _layers(saved, nested, shared), own_weights, norm_before_residual=before, **flags)
+    config = Eagle3Config(shape, layers, own_weights, norm_before_residual=before, **flags)
     return built(Eagle3, config, shared), tensors
 
 
-def _refuse(saved: Checkpoint, layer: dict[str, Any], nested: dict[str, Any]) -> None:
+def _refuse(saved: Checkpoint, layer: dict[str, Any]) -> None:
     if layer.get("num_hidden_layers", 1) != 1:
         raise saved.wrong(f"has {layer['num_hidden_layers']} layers; only EAGLE-3 heads of one layer are supported.")
-    if nested.get("use_aux_hidden_state") is False:
-        raise saved.wrong("does not read fused hidden states ('use_aux_hidden_state': false); choose another head.")
     if "speculators_model_type" in saved.config and "norm_before_residual" not in saved.config:
         raise saved.wrong(
             "has no 'norm_before_residual' in its config.json, and libraries differ in their default; add it."
         )
 
 
-def _layers(saved: Checkpoint, nested: dict[str, Any], shared: SharedWeights) -> tuple[int, ...]:
-    """The hidden states it fuses, in this engine's numbering."""
-    inputs, outputs = saved.indexes(AUX), saved.indexes(AUX, nested)
-    if inputs is None:
-        inputs = default_layers(shared.layers) if outputs is None else tuple(layer + 1 for layer in outputs)
-    return within(saved, inputs, shared)
+def _layers(saved: Checkpoint, nested: dict[str, Any], shared: SharedWeights) -> tuple[int, ...] | None:
+    """The hidden states it fuses, as inputs of layers; None if it fuses none."""
+    if nested.get("use_aux_hidden_state") is False:
+        return None
+    ids = layer_ids(saved, shared)
+    return within(saved, default_layers(shared.layers) if ids is None else ids.layers, shared)
+
+
+def _states(layers: tuple[int, ...] | None, shared: SharedWeights) -> tuple[int, ...]:
+    """The numbers of hidden states for `Head.layers`, in which what the last layer returns comes after its norm."""
+    if layers is None:
+        return (shared.layers,)
+    return tuple(layer + 1 if layer == shared.layers else layer for layer in layers)
 
 
 def write_eagle3(head: Eagle3, target: str) -> Published:
@@ -244,6 +260,8 @@ def write_eagle3(head: Eagle3, target: str) -> Published:
         "fc_norm": ours.fc_norm,
         "norm_output": ours.norm_output,
     }
-    if ours.layers != default_layers(head.shared.layers):  # the default is the same in every engine, the key is not
+    if ours.layers is None:
+        config["eagle_config"] = {"use_aux_hidden_state": False}
+    elif ours.layers != default_layers(head.shared.layers):  # the default is the same in every engine, the key is not
         config[AUX] = list(ours.layers)
     return Published(config, head.state_dict() | marks(head))

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 import torch
 
-from draftscope.models.heads.eagle import AUX, NAMES, default_layers
+from draftscope.models.heads.eagle import NAMES, default_layers
 from draftscope.models.heads.head import SharedWeights
 from draftscope.models.heads.head_files import ALL, Checkpoint, Defect
+from draftscope.models.heads.layer_ids import AUX, DFLASH, OUTPUTS, in_every_engine, layer_ids
 from draftscope.models.heads.published import renamed
 
 NEEDED = (  # of EAGLE-3, besides the embedding and the output weights
@@ -27,7 +28,7 @@ OPTIONAL = ("lm_head.", "embed_tokens.", "fc_norm.", "d2t", ".bias", "q_norm.", 
 def _names(head: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
     tensors = renamed(head.tensors, *NAMES)
     for name in NEEDED:
-        if name not in tensors:
+        if name not in tensors and not (name == "fc.weight" and _reads_one_state(head)):
             yield Defect(
                 "missing tensor", f"'{name}' is missing: it stays random in SGLang, the others refuse the head"
             )
@@ -42,6 +43,10 @@ def _names(head: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
             "(sglang#27908)",
             ("SGLang",) if drafted == shared.vocabulary else ALL,
         )
+
+
+def _reads_one_state(head: Checkpoint) -> bool:
+    return head.optional("eagle_config").get("use_aux_hidden_state") is False
 
 
 def _vocabulary(head: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
@@ -68,29 +73,43 @@ def _vocabulary(head: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
 
 
 def _layer_ids(head: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:
-    top, nested = head.config.get(AUX), (head.config.get("eagle_config") or {}).get(AUX)
-    usual = list(default_layers(shared.layers))
-    if top and list(top) != usual and nested is None:
+    ids = layer_ids(head, shared)
+    if ids is None or _reads_one_state(head):
+        return
+    usual, nested = list(default_layers(shared.layers)), head.optional("eagle_config").get(AUX)
+    if wrong := [layer for layer in ids.layers if not 0 <= layer <= shared.layers]:
+        yield Defect(
+            "layers that are not there", f"it reads the inputs of layers {wrong}; the target has {shared.layers}"
+        )
+    if ids.key == AUX and list(ids.layers) != usual and nested is None:
         yield Defect(
             "layer ids that SGLang does not read",
-            f"'{AUX}' {top} stands beside 'eagle_config': SGLang reads {usual} instead; leave the key out and train on "
-            "these",
+            f"'{AUX}' {list(ids.stated)} stands beside 'eagle_config': SGLang reads {usual} instead; leave the key out "
+            "and train on these",
             ("SGLang",),
+            drafts=True,
         )
-    if nested:
-        plus = [layer + 1 for layer in nested]
-        agrees = top is not None and list(top) == plus
-        if not agrees:
-            yield Defect(
-                "layer ids off by one",
-                f"'eagle_config.{AUX}' {nested} are outputs of layers in SGLang and here (inputs {plus}), inputs in "
-                "vLLM (sglang#23838)",
-                ("vLLM", "llama.cpp"),
-            )
-    read_here = [*(top or [layer + 1 for layer in nested or []])]
-    if wrong := [layer for layer in read_here if not 0 <= layer <= shared.layers]:
-        sentence = f"it reads the inputs of layers {wrong}; the target has {shared.layers}"
-        yield Defect("layers that are not there", sentence)
+    elif ids.key == AUX and nested and list(nested) != [layer - 1 for layer in ids.layers]:
+        yield Defect(
+            "layer ids disagree", f"'{AUX}' {list(ids.stated)} are inputs of layers and 'eagle_config.{AUX}' {nested} "
+            "other layers' outputs; SGLang reads these, the others those", ("SGLang",), drafts=True,
+        )  # fmt: skip
+    elif ids.key == DFLASH and list(ids.layers) != usual:
+        yield Defect(
+            "layer ids that servers do not read",
+            f"'{DFLASH}' {list(ids.stated)} are read here as outputs of layers, as DeepSpec writes them; servers read "
+            f"{usual} instead; write {in_every_engine(ids.layers)}",
+            ("vLLM", "SGLang", "llama.cpp"),
+            drafts=True,
+        )
+    elif ids.key not in (AUX, DFLASH) and ids.numbering == OUTPUTS:
+        yield Defect(
+            "layer ids off by one",
+            f"'{ids.key}' {list(ids.stated)} are outputs of layers in SGLang and here (inputs {list(ids.layers)}), "
+            f"inputs in vLLM (sglang#23838); write {in_every_engine(ids.layers)}",
+            ("vLLM", "llama.cpp"),
+            drafts=True,
+        )
 
 
 def _configuration(head: Checkpoint, shared: SharedWeights) -> Iterator[Defect]:

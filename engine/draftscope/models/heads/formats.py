@@ -18,6 +18,7 @@ from pathlib import Path
 from torch import Tensor
 
 from draftscope.models import head_kinds
+from draftscope.models.files.finite import not_finite
 from draftscope.models.heads.head import Head, SharedWeights
 from draftscope.models.heads.head_files import Checkpoint, read, write
 from draftscope.models.native.linear import accelerate
@@ -83,6 +84,8 @@ def _fill(head: Head, tensors: Tensors, saved: Checkpoint, shared: SharedWeights
             )
     device, dtype = shared.embedding.device, shared.embedding.dtype
     converted = {name: t.to(device, dtype if t.is_floating_point() else t.dtype) for name, t in tensors.items()}
+    if broken := not_finite(converted.items()):
+        raise saved.wrong(broken)
     head.load_state_dict(converted, assign=True)
 
 

@@ -64,7 +64,8 @@ class Head(nn.Module, ABC):
     """A trained head of a target.
 
     `layers` are the target's hidden states it reads (i is the input of decoder layer i; the number of layers is the
-    output of the final norm), `vocabulary` is the width D of its logits, `depth` the number of layers of its cache.
+    output of the final norm, and one more its input), `vocabulary` is the width D of its logits, `depth` the number of
+    layers of its cache.
     """
 
     d2t: Tensor | None  # [D], only if its vocabulary is a subset of the target's

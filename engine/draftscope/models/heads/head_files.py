@@ -47,8 +47,12 @@ class Checkpoint:
         """A nested part of the configuration."""
         value = self.config.get(key)
         if not isinstance(value, dict):
-            raise self.wrong(f"has no '{key}' in its config.json, which describes its layers; choose another head.")
+            raise self.wrong(f"has no section '{key}' in its config.json; choose another head.")
         return value
+
+    def optional(self, key: str) -> dict[str, Any]:
+        """A nested part of the configuration; empty if it is missing."""
+        return self.section(key) if self.config.get(key) is not None else {}
 
     def indexes(self, key: str, section: dict[str, Any] | None = None) -> tuple[int, ...] | None:
         """A list of layer numbers; None if it is missing or empty."""
@@ -62,11 +66,13 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Defect:
-    """`name` of a kind of defect, the sentence, and the engines that serve it wrongly."""
+    """`name` of a kind of defect, the sentence, the engines that serve it wrongly, and whether it drafts here all the
+    same, so that how well can be measured."""
 
     name: str
     sentence: str
     served_wrongly: tuple[str, ...] = ALL
+    drafts: bool = False
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,6 @@ class CompiledStep:
         a[at.LOGITS] = 0 if scores is None else scores.data_ptr()
         with crowd.team(torch.get_num_threads(), (int(a[at.WEIGHTS]), batch, rows, logits)) as threads:
             memory = scratch(a, threads)
-            programs().run(programs().head, a.ctypes.data, threads, 0)
+            programs().run(programs().head, a, at.TEAM, threads)
             del memory
         return scores, following

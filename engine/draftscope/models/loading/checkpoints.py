@@ -24,6 +24,7 @@ from transformers import (
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import reaches
 from draftscope.models.files import contents, hub, memory
+from draftscope.models.files.finite import not_finite
 from draftscope.models.files.gguf_file import was_widened
 from draftscope.models.files.pretrained import loaded
 from draftscope.models.files.tokenizer_file import refuse_tokenizer, without_panic
@@ -84,6 +85,8 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
             f"'{source}' lacks {len(missing)} weights, for example '{missing[0]}', which would be random; choose a "
             "complete checkpoint."
         )
+    if broken := not_finite(network.named_parameters()):
+        raise DraftscopeError(f"'{source}' {broken}")
     if getattr(network, "hf_device_map", None) is None:
         network = network.to(options.device)
     elif "disk" in network.hf_device_map.values():

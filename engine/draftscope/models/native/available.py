@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from draftscope.base.compiling import kept_or_not
 
 
 class Programs(NamedTuple):
-    """Addresses of the programs, what runs one: `run(program, arguments, threads, 0)`, and whether they read weights of
-    4 and 8 bits."""
+    """Addresses of the programs, what runs one (`team.start`), and whether they read weights of 4 and 8 bits."""
 
     forward: int
     multiply: int
     head: int
-    run: Callable[[int, int, int, int], None]
+    run: Callable[[int, Any, int, int], None]
     packs: bool
 
 

@@ -33,6 +33,7 @@ from draftscope.models.native.places import (
     STATE_NORMS,
     STATES_READ,
     STATES_SPLIT,
+    TEAM,
     W_NORM,
     WEIGHTS,
     X,
@@ -50,11 +51,11 @@ def _fuse_states(a, eps, t, n):  # type: ignore[no-untyped-def]
         state = a[JOINED] + 4 * t * hidden
         pieces.widened(a[STATES_READ] + 2 * item * hidden, hidden, state)
         normed_row(state, weights[item % count], 0, hidden, eps, a[STATES_SPLIT] + 4 * item * hidden)
-    barrier()
+    barrier(a[TEAM], t)
     first, last = part(hidden, BLOCK, t, n)
     size = count * hidden
     product(a[STATES_SPLIT], 4 * size, a[STATE_FUSION], size, a[ROWS], a[X], 4 * hidden, first, last)
-    barrier()
+    barrier(a[TEAM], t)
 
 
 @njit(nogil=True)
@@ -105,12 +106,12 @@ def step(a, t, n):  # type: ignore[no-untyped-def]
     if a[FEATURES] == 0:
         _fuse_states(a, eps, t, n)
     _begin(a, eps, t, n)
-    barrier()
+    barrier(a[TEAM], t)
     if a[FUSION] == 0:
         apply(a, 0, w, a[PAIRS], 2 * a[HIDDEN], eps, t, n)
     else:
         _fuse(a, t, n)
-        barrier()
+        barrier(a[TEAM], t)
         apply(a, 0, w, normed(a, w[W_NORM], 0, eps, t, n), a[HIDDEN], eps, t, n)
     _keep(a, eps, t, n)
     if a[LOGITS] != 0:

@@ -36,6 +36,7 @@ from draftscope.models.native.places import (
     PARALLEL,
     ROWS,
     SPLIT,
+    TEAM,
     VOCABULARY,
     W_DOWN,
     W_DOWN_BIAS,
@@ -61,20 +62,20 @@ def apply(a, layer, w, x, length, eps, t, n):  # type: ignore[no-untyped-def]
     joined, mixed = (a[HEADS] + 2 * a[KV_HEADS]) * a[WIDTH], a[HEADS] * a[WIDTH]
     first, last = part(joined, BLOCK, t, n)
     product(x, 4 * length, w[W_QKV], length, a[ROWS], a[JOINED], 4 * joined, first, last)
-    barrier()
+    barrier(a[TEAM], t)
     rotate(a, layer, w, eps, t, n)
-    barrier()
+    barrier(a[TEAM], t)
     attend(a, layer, w, t, n)
-    barrier()
+    barrier(a[TEAM], t)
     if not a[PARALLEL]:
         _add_product(a, a[MIXED], w[W_OUT], mixed, w[W_OUT_BIAS], w[W_OUT_NORM], eps, t, n)
-        barrier()
+        barrier(a[TEAM], t)
     _activate(a, normed(a, w[W_MLP_NORM], w[W_MLP_NORM_BIAS], eps, t, n), w, t, n)
-    barrier()
+    barrier(a[TEAM], t)
     if a[PARALLEL]:
         _add_product(a, a[MIXED], w[W_OUT], mixed, w[W_OUT_BIAS], w[W_OUT_NORM], eps, t, n)
     _add_product(a, a[ACTIVATED], w[W_DOWN], a[MLP], w[W_DOWN_BIAS], w[W_DOWN_NORM], eps, t, n)
-    barrier()
+    barrier(a[TEAM], t)
 
 
 @njit(nogil=True)
@@ -87,7 +88,7 @@ def normed(a, weight, bias, eps, t, n):  # type: ignore[no-untyped-def]
     for row in range(first, last):
         norms.normed_row(a[X] + row * size, weight, bias, a[HIDDEN], eps, out + row * size)
     if not few:
-        barrier()
+        barrier(a[TEAM], t)
     return out
 
 
@@ -101,7 +102,7 @@ def _add_product(a, x, weight, length, bias, norm, eps, t, n):  # type: ignore[n
         for row in range(rows):
             pieces.added(a[JOINED] + 4 * row * hidden, bias, first, last)
     if norm != 0:
-        barrier()  # a norm reads the columns of all threads
+        barrier(a[TEAM], t)  # a norm reads the columns of all threads
     for row in range(rows):
         stream, result = a[X] + 4 * row * hidden, a[JOINED] + 4 * row * hidden
         if norm != 0:
@@ -141,7 +142,7 @@ def logits(a, eps, t, n):  # type: ignore[no-untyped-def]
         stream, out = a[X] + 4 * chosen[row] * hidden, x + 4 * row * hidden
         norms.normed_row(stream, a[NORM], a[NORM_BIAS], hidden, eps, out)
     if not few:
-        barrier()
+        barrier(a[TEAM], t)
     first, last = part(a[VOCABULARY], BLOCK, t, n)
     product(x, 4 * hidden, a[HEAD], hidden, rows, a[LOGITS], 4 * a[VOCABULARY], first, last)
     if a[HEAD_BIAS] != 0:

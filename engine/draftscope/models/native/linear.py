@@ -46,7 +46,7 @@ def _product(x: Tensor, weight: Tensor, exact: bool) -> Tensor:
     a[at.M_OUT] = 0 if out is None else out.data_ptr()
     most = 1 if rows * weight.numel() < SERIAL else torch.get_num_threads()
     with crowd.team(most, (weight.shape, rows)) as threads:
-        programs().run(programs().multiply, a.ctypes.data, threads, 0)
+        programs().run(programs().multiply, a, at.M_TEAM, threads)
     return product if out is None else out
 
 

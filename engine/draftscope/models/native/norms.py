@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
+from draftscope.models.native.activations import unchecked
 from draftscope.models.native.memory import floats, halves, narrow, split_row
 
 ONE, ZERO = np.float32(1.0), np.float32(0.0)
@@ -32,7 +33,7 @@ def normed_narrow(x, weight, bias, width, eps, out):  # type: ignore[no-untyped-
         _rms_normed_narrow(x, weight, width, eps, out)
 
 
-@njit(nogil=True, fastmath=True)
+@unchecked
 def normed(x, weight, width, eps):  # type: ignore[no-untyped-def]
     """Replaces a row by its RMSNorm."""
     row, weights = floats(x), floats(weight)
@@ -41,7 +42,7 @@ def normed(x, weight, width, eps):  # type: ignore[no-untyped-def]
         row[i] = row[i] * scale * weights[i]
 
 
-@njit(nogil=True, fastmath=True)
+@unchecked
 def added_norm(x, more, weight, width, eps, first, last):  # type: ignore[no-untyped-def]
     """x[first:last] += RMSNorm(more)[first:last]."""
     row, other, weights = floats(x), floats(more), floats(weight)
@@ -50,7 +51,7 @@ def added_norm(x, more, weight, width, eps, first, last):  # type: ignore[no-unt
         row[i] += other[i] * scale * weights[i]
 
 
-@njit(nogil=True, fastmath=True)
+@unchecked
 def _scale(x, width, eps):  # type: ignore[no-untyped-def]
     """The factor of RMSNorm for a row."""
     row, total = floats(x), ZERO
@@ -59,7 +60,7 @@ def _scale(x, width, eps):  # type: ignore[no-untyped-def]
     return ONE / np.float32(math.sqrt(total / np.float32(width) + eps))
 
 
-@njit(nogil=True, fastmath=True)
+@unchecked
 def _mean_and_scale(x, width, eps):  # type: ignore[no-untyped-def]
     """What LayerNorm subtracts from a row, and its factor."""
     row, total, squares = floats(x), ZERO, ZERO
@@ -71,7 +72,7 @@ def _mean_and_scale(x, width, eps):  # type: ignore[no-untyped-def]
     return mean, ONE / np.float32(math.sqrt(squares / np.float32(width) + eps))
 
 
-@njit(nogil=True, fastmath=True)
+@unchecked
 def _normed_split(x, weight, width, eps, out):  # type: ignore[no-untyped-def]
     row, weights, result = floats(x), floats(weight), floats(out)
     scale = _scale(x, width, eps)
@@ -80,7 +81,7 @@ def _normed_split(x, weight, width, eps, out):  # type: ignore[no-untyped-def]
     split_row(out, width, out)
 
 
-@njit(nogil=True, fastmath=True)
+@unchecked
 def _layer_normed_split(x, weight, bias, width, eps, out):  # type: ignore[no-untyped-def]
     row, weights, more, result = floats(x), floats(weight), floats(bias), floats(out)
     mean, scale = _mean_and_scale(x, width, eps)
@@ -89,7 +90,7 @@ def _layer_normed_split(x, weight, bias, width, eps, out):  # type: ignore[no-un
     split_row(out, width, out)
 
 
-@njit(nogil=True, fastmath=True)
+@unchecked
 def _rms_normed_narrow(x, weight, width, eps, out):  # type: ignore[no-untyped-def]
     row, weights, result = floats(x), floats(weight), halves(out)
     scale = _scale(x, width, eps)
@@ -97,7 +98,7 @@ def _rms_normed_narrow(x, weight, width, eps, out):  # type: ignore[no-untyped-d
         result[i] = narrow(row[i] * scale * weights[i])
 
 
-@njit(nogil=True, fastmath=True)
+@unchecked
 def _layer_normed_narrow(x, weight, bias, width, eps, out):  # type: ignore[no-untyped-def]
     row, weights, more, result = floats(x), floats(weight), floats(bias), halves(out)
     mean, scale = _mean_and_scale(x, width, eps)

@@ -25,6 +25,7 @@ from draftscope.models.native.places import (
     M_PRODUCT,
     M_ROWS,
     M_SPLIT,
+    M_TEAM,
     M_WEIGHT,
     M_X,
     NORM,
@@ -33,13 +34,14 @@ from draftscope.models.native.places import (
     PER_LAYER,
     ROWS,
     STATES,
+    TEAM,
     W_NORM,
     W_NORM_BIAS,
     WEIGHTS,
     X,
 )
 from draftscope.models.native.products import product
-from draftscope.models.native.team import barrier, sources, thread, threads
+from draftscope.models.native.team import barrier, guarded, sources, thread, threads
 
 SIGNATURE = types.void(types.CPointer(types.int64))
 
@@ -55,12 +57,12 @@ def _begin(a, t, n):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _keep_states(a, layer, eps, t, n):  # type: ignore[no-untyped-def]
-    """Writes the input of a layer, or the output of the final norm, as bfloat16."""
+    """Writes the input of a layer, the output of the final norm (LAYERS) or its input (LAYERS + 1), as bfloat16."""
     rows, hidden = a[ROWS], a[HIDDEN]
     first, last = part(rows, 1, t, n)
     for row in range(first, last):
         x, out = a[X] + 4 * row * hidden, a[STATES] + 2 * (layer * rows + row) * hidden
-        if layer < a[LAYERS]:
+        if layer != a[LAYERS]:
             pieces.narrowed(x, hidden, out)
         else:
             norms.normed_narrow(x, a[NORM], a[NORM_BIAS], hidden, eps, out)
@@ -70,7 +72,7 @@ def _keep_states(a, layer, eps, t, n):  # type: ignore[no-untyped-def]
 def _forward(a, t, n):  # type: ignore[no-untyped-def]
     eps = floats(a[NUMBERS])[0]
     _begin(a, t, n)
-    barrier()
+    barrier(a[TEAM], t)
     for layer in range(a[LAYERS]):
         w = integers(a[WEIGHTS] + 8 * PER_LAYER * layer)
         if a[STATES] != 0:
@@ -78,6 +80,7 @@ def _forward(a, t, n):  # type: ignore[no-untyped-def]
         apply(a, layer, w, normed(a, w[W_NORM], w[W_NORM_BIAS], eps, t, n), a[HIDDEN], eps, t, n)
     if a[STATES] != 0:
         _keep_states(a, a[LAYERS], eps, t, n)
+        _keep_states(a, a[LAYERS] + 1, eps, t, n)
     logits(a, eps, t, n)
 
 
@@ -91,13 +94,16 @@ def _multiply(a, t, n):  # type: ignore[no-untyped-def]
             split[block + lane] = wide(x[block + 2 * lane])
             split[block + LANES + lane] = wide(x[block + 2 * lane + 1])
     if n > 1:
-        barrier()
+        barrier(a[M_TEAM], t)
     first, last = part(outputs, BLOCK, t, n)
     product(a[M_SPLIT], 4 * length, a[M_WEIGHT], length, rows, a[M_PRODUCT], 4 * outputs, first, last)
     if a[M_OUT] != 0:
         for row in range(rows):
             at = row * outputs + first
             narrowed(a[M_PRODUCT] + 4 * at, last - first, a[M_OUT] + 2 * at)
+
+
+_forward_whole, _multiply_whole, _step_whole = guarded(_forward), guarded(_multiply), guarded(step)
 
 
 @lru_cache(maxsize=1)
@@ -110,16 +116,16 @@ def compiled() -> tuple[int, int, int]:
     @cfunc(SIGNATURE, cache=True)
     def forward_program(arguments):  # type: ignore[no-untyped-def]
         if version != "":
-            _forward(arguments, thread(), threads())
+            _forward_whole(arguments, TEAM, thread(), threads())
 
     @cfunc(SIGNATURE, cache=True)
     def product_program(arguments):  # type: ignore[no-untyped-def]
         if version != "":
-            _multiply(arguments, thread(), threads())
+            _multiply_whole(arguments, M_TEAM, thread(), threads())
 
     @cfunc(SIGNATURE, cache=True)
     def head_program(arguments):  # type: ignore[no-untyped-def]
         if version != "":
-            step(arguments, thread(), threads())
+            _step_whole(arguments, TEAM, thread(), threads())
 
     return forward_program.address, product_program.address, head_program.address
