@@ -184,4 +184,5 @@ def info(find: Find) -> DrafterInfo[BanditOptions]:
         nodes=lambda settings: max(arm.info.max_nodes(arm.settings) for arm in arms_of(settings, find)),
         needs_draft=True,
         by_clock=True,
+        arms=lambda settings: [(arm.info, arm.settings) for arm in arms_of(settings, find)],
     )
