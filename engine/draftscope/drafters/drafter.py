@@ -28,7 +28,7 @@ from draftscope.models.model import Model
 from draftscope.trace.events import Annotation
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import Counts, DraftTree
-from draftscope.verify.uniforms import Streams, Uniforms
+from draftscope.verify.uniforms import DraftUniforms, Streams, Uniforms
 from draftscope.verify.verify import Rule, Verification
 
 OptionsT = TypeVar("OptionsT", bound=DrafterOptions, default=Any)
@@ -44,7 +44,7 @@ class State:
 
     texts: Sequence[Sequence[int]]
     round: int
-    uniforms: Uniforms
+    uniforms: DraftUniforms
     clock: float = 0.0
 
 
@@ -56,6 +56,7 @@ class Outcome:
     `features` [B, N + 1, F] are the target's hidden states in this round (row 0: the pending token; row i + 1: node i)
     at the drafter's `layers`; None if it has none. `argmax` [B][N + 1] is the target's most likely token after each
     row, also after never-accepted nodes; None unless the drafter `reads_argmax`. `tokens` [B][N] are the tree's.
+    `uniforms` are those that judged this round; a drafter from elsewhere gets None.
     `features` and `verification` are on the device; all else was read from it at once.
     """
 
@@ -66,6 +67,7 @@ class Outcome:
     argmax: Sequence[Sequence[int]] | None = None
     verification: Verification | None = None
     tokens: Sequence[Sequence[int]] = ()
+    uniforms: Uniforms | None = None
 
 
 class Drafter(ABC):
@@ -137,7 +139,7 @@ class Parts(Generic[OptionsT_co]):
     `target_continuation` writes the target's own text with these uniforms, not timed. `cost(gamma, batch)` is that of a
     round in plain rounds; `cost_like(drafter, gamma, batch)` another drafter's. `counts()` is the tree with most tokens
     for its time, by measured acceptance and cost. Both are measured where the `DrafterInfo` says that it chooses by
-    them.
+    them. A drafter from elsewhere gets no seed, only streams `below`, and no continuation: `guard.without_judge`.
     """
 
     settings: Settings

@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from secrets import randbits
 from time import monotonic
 from traceback import extract_tb
 from typing import Literal
@@ -39,6 +40,7 @@ CHAIN_T, TREE_T = 1.0, 2.0  # temperatures of the distribution tests; siblings a
 MIN_SHARE = 0.02  # of the runs, after which the time left is estimated
 
 ENGINE = Path(__file__).parents[1]
+SECRET_BITS = 62
 PROGRESS_S = 1.0  # between two events of a check that tell only how far it is
 
 
@@ -128,10 +130,12 @@ def steps(
     check is: before each test, and in every round of those runs.
 
     `like` has the lenience and agreement of a lossy rule, and how a chain's length is chosen. A lossy `rule` writes
-    another distribution by design: how far it lies from the target's is reported as a number, not verified.
+    another distribution by design: how far it lies from the target's is reported as a number, not verified. A drafter
+    from elsewhere gets other random numbers in every check: from a known seed it could compute those that judge it.
     """
     rules = _rules_of(drafter, rule)
     chooses = "rule" in drafters.find(drafter).uses
+    seed = fresh_seed(seed) if drafters.find(drafter).source else seed
     case = GreedyTest(engine, drafter, seed, tuple(prompts))
     like = like or Settings.of()
     lossy, length = like.options(RuleOptions), like.options(LengthOptions)
@@ -169,6 +173,11 @@ def _rules_of(drafter: str, rule: str | None) -> tuple[str, ...]:
     if rule is not None and not chooses:
         raise DraftscopeError(f"rule = '{rule}': '{drafter}' has no choice of rule; leave it out.")
     return (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
+
+
+def fresh_seed(seed: int) -> int:
+    """One that nobody can guess."""
+    return seed ^ randbits(SECRET_BITS)
 
 
 def _or_still(now: Progress, part: Progress | None) -> Progress:
