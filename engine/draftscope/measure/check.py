@@ -92,8 +92,8 @@ def checked(engine: DecodingEngine, settings: Settings, samples: int = 2048) -> 
         else:
             findings.append(step)
             done = verdict(findings, so_far.exact, not info.source) if len(findings) == so_far.tests else ""
-            found = {"findings": [asdict(finding) for finding in findings], "verdict": done}
-            so_far = so_far.model_copy(update=found | {"so_far": summary(findings, so_far.tests)})
+            news = {"findings": [asdict(finding) for finding in findings], "verdict": done}
+            so_far = so_far.model_copy(update=news | {"so_far": summary(findings, so_far.tests)})
         reported_at = monotonic()
         yield so_far
 

@@ -40,8 +40,8 @@ def so_far(findings: Sequence[Finding], tests: int) -> str:
     if not 0 < len(findings) < tests:
         return ""
     wrong = [finding.name for finding in findings if not finding.passed]
-    found = f"a difference or an error in {', '.join(wrong)}" if wrong else "no difference"
-    return f"so far {found}, {len(findings)} of {tests} tests done"
+    seen = f"a difference or an error in {', '.join(wrong)}" if wrong else "no difference"
+    return f"so far {seen}, {len(findings)} of {tests} tests done"
 
 
 def verdict(findings: Sequence[Finding], exact: bool, proved: bool = True) -> str:
