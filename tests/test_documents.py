@@ -186,6 +186,32 @@ def test_the_readmes_headline_is_the_benchmarks() -> None:
     assert set(rows) <= measured
 
 
+def test_tau_means_the_same_wherever_the_formula_is_explained() -> None:
+    """The formula's tau was the tokens of a round where it was computed, and the mean acceptance length in words."""
+    for file in (
+        "README.md",
+        "engine/METRICS.md",
+        "assets/results/FINDINGS.md",
+        "engine/draftscope/measure/bench/report.py",
+    ):
+        said = re.findall(r"\btau\*? (?:is|being) (the [\w ]+)", one_line(text(file)))
+        assert said and all(each.startswith("the tokens of a round") for each in said), file
+
+
+def test_the_readmes_figures_by_kind_are_the_tables_and_say_that_looping_texts_count() -> None:
+    """Two decimals of `By kind of text` count runs that the headline leaves out."""
+    bullet = text("README.md").split("- **A head needs its target's own answers")[1].split("\n- ")[0]
+    table = (
+        text("assets/results/2026-11-26-two-cores-bf16/smollm2-hybrid.md")
+        .split("By kind of text, T = 0")[1]
+        .split("By kind")[0]
+    )
+    by_kind = bullet.split("By kind, looping texts included")[1]
+    assert re.findall(r"\d+\.\d\d|\d{2,}", by_kind) and not [
+        figure for figure in re.findall(r"\d+\.\d\d|\d{2,}", by_kind) if not re.search(rf"\| +{figure}\b", table)
+    ]
+
+
 def test_every_field_of_a_benchmarks_row_is_explained() -> None:
     rows = re.findall(r"^\| (`.*?) \|", section("engine/METRICS.md", "Benchmark"), re.MULTILINE)
     explained = [name for row in rows for name in re.findall(r"`(\w+)`", row)]

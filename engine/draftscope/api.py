@@ -21,7 +21,7 @@ from draftscope.base.prompts import Prompt
 from draftscope.base.settings import refuse_unknown_arguments
 from draftscope.base.steps import last, said
 from draftscope.decode.availability import default_drafter
-from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.engine import DecodingEngine, show_measuring
 from draftscope.decode.load import LoadCall, loaded, taking
 from draftscope.decode.prompt import AnyPrompt, listed_prompts
 from draftscope.drafters import AnyDrafter
@@ -97,8 +97,8 @@ class Engine(DecodingEngine):
             raise DraftscopeError(f"repeats = {repeats!r}: choose a whole number, 0 or more.")
         lanes = self._lanes([PLAIN, *(_names(drafters) or [default_drafter(self)])], settings)
         warn_unread([*lanes], settings)
-        with self.show_measuring(progress):
-            runs = [self.start(prompt, chosen, lane=name) for name, chosen in lanes.items()]
+        with show_measuring(progress) as watch:
+            runs = [last(self.opening(prompt, chosen, lane=name), watch) for name, chosen in lanes.items()]
             return Trace((*race(runs), *said(solo_runs(self, prompt, lanes, repeats=repeats))))
 
     @takes_settings
@@ -127,9 +127,9 @@ class Engine(DecodingEngine):
             Settings.of(seed=seed)
         lanes = self._lanes([baseline, *_names(drafters)], settings)
         warn_unread([*lanes], settings)
-        runs = drafter_runs(self, inputs, lanes, seeds)
         total = len(inputs) * len(seeds) * len(lanes)
-        with self.show_measuring(progress):
+        with show_measuring(progress) as watch:
+            runs = drafter_runs(self, inputs, lanes, seeds, watch)
             done = list(tqdm(runs, total=total, desc="compare", unit="run", leave=False, disable=not progress))
         return paired_table(done, next(iter(lanes)))
 

@@ -472,7 +472,7 @@ def test_a_run_that_fails_says_so_without_a_stack_trace(
     def fail(*_: object) -> None:
         raise RuntimeError("out of\nmemory")
 
-    monkeypatch.setattr(loaded, "start", fail)
+    monkeypatch.setattr(loaded, "opening", fail)
     ran = cli("decode", "hello")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "draftscope: the run failed (RuntimeError: out of memory); DRAFTSCOPE_DEBUG=1 shows where.\n"
@@ -586,6 +586,9 @@ def test_check_passes_on_a_right_engine(cli: Cli) -> None:
     ran = cli("check", "--drafter", "ngram", "--samples", "500", "--json")
     assert ran.code == 0
     told = ran.json
+    said = [line for line in ran.err.splitlines() if line.startswith("draftscope: Checking: ")]
+    assert said[0].startswith("draftscope: Checking: greedy identity")
+    assert re.search(r": joint distribution, [\d,]+ of [\d,]+ samples; so far no difference, 5 of 10", " ".join(said))
     assert set(told) == {"drafter", "exact", "passed", "undecided", "ties", "verdict", "findings"}
     assert told["passed"]
     assert "no difference was found" in told["verdict"]

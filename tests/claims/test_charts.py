@@ -91,12 +91,13 @@ def test_experts_are_beside_the_same_settings_on_the_dense_target() -> None:
 
 def test_a_ladder_has_drafts_of_several_sizes_and_other_drafters() -> None:
     small = {"rows": [row(), row("eagle3"), row(context=64)], "machine": {"target": "t", "draft": "small"}}
-    tiny = {"rows": [row(prediction={"gamma_c": 0.1})], "machine": {"target": "t", "draft": "tiny"}}
+    tiny = {"rows": [row(prediction={"gamma_c": 0.1, "tau": 1.8})], "machine": {"target": "t", "draft": "tiny"}}
     chart = charts.ladder(SavedResults([small, tiny]))
     assert chart is not None
     assert [(line.name, line.x, line.text) for line in chart.lines] == [
         ("small", [0.4], ["1.40x"]), ("eagle3", [0.4], ["1.40x"]), ("tiny", [0.1], ["1.40x"]),
     ]  # fmt: skip
+    assert [list(line.y) for line in chart.lines] == [[2.3], [2.3], [1.8]]  # tau, which counts idle rounds too
     assert charts.ladder(benches(row())) is None
 
 

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from draftscope.base.progress import Progress
+from draftscope.base.steps import Steps
 from draftscope.decode.availability import default_drafter
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.sessions import MeasuredPair
 from draftscope.drafters.drafter import State, TextDraftModel
 from draftscope.drafters.heads.hybrid import HybridDrafter
 from draftscope.drafters.length import MAX_RETRY_AFTER, Rate
@@ -80,6 +83,11 @@ def test_it_never_drafts_more_than_there_is_room_for() -> None:
             assert len(mixed.tokens) <= limit
 
 
+class CheapRounds(MeasuredPair):
+    def cost(self, like: str, gamma: int, batch: int, context: int) -> float:
+        return 1 + (0.2 if like == "eagle3" else 0.01) * gamma
+
+
 class Cheap(DecodingEngine):
     """A drafted token costs so little of a round, a copied one still less, that both sources draft."""
 
@@ -87,8 +95,9 @@ class Cheap(DecodingEngine):
     def of(cls, engine: DecodingEngine) -> Cheap:
         return cls(engine.target, engine.draft, engine.tokenizer, engine.heads)
 
-    def _cost(self, drafter: str, like: str, gamma: int, batch: int, context: int) -> float:
-        return 1 + (0.2 if like == "eagle3" else 0.01) * gamma
+    def measuring(self, settings: Settings, batch: int = 1) -> Steps[Progress, MeasuredPair]:
+        yield from ()
+        return CheapRounds()
 
 
 def test_it_drafts_where_no_drafter_is_named_and_no_draft_model_is_loaded(tiny: DecodingEngine) -> None:

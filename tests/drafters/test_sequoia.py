@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftscope.base.steps import last
+from draftscope.base.progress import Progress
+from draftscope.base.steps import Steps, last
 from draftscope.decode.acceptance import by_rank
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.policy.sequoia import best_shape, best_tree
 from draftscope.drafters.settings import Settings
 from draftscope.models.probe import probed
+from draftscope.verify.tree import Counts
 from tests.decode.test_distribution import MORE
 from tests.support.distribution import distribution_test
 from tests.support.models import byte_tokenizer, random_llama
@@ -71,12 +73,17 @@ def test_expensive_rows_and_levels_shape_the_tree() -> None:
 UNEVEN = ((3,), (2, 0, 1), (0, 2, 1))
 
 
+def uneven(*_: object) -> Steps[Progress, Counts]:
+    yield from ()
+    return UNEVEN
+
+
 @pytest.mark.parametrize("samples", MORE)
 @pytest.mark.parametrize("drafter", ["sequoia", "eagle3-sequoia"])
 def test_uneven_trees_write_the_targets_distribution(
     tiny: DecodingEngine, drafter: str, samples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(DecodingEngine, "_best_tree", lambda self, info, settings: UNEVEN)
+    monkeypatch.setattr(DecodingEngine, "_best_tree", uneven)
     chosen = Settings.of(drafter=drafter, temperature=1.0, seed=5)
     finding = distribution_test(tiny, "abcab", chosen, 4, samples)
     assert finding.passed, finding.detail
@@ -90,7 +97,7 @@ def test_uneven_trees_write_the_targets_distribution(
 def test_uneven_trees_end_at_any_length_as_plain_does(
     pair: DecodingEngine, drafter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(DecodingEngine, "_best_tree", lambda self, info, settings: UNEVEN)
+    monkeypatch.setattr(DecodingEngine, "_best_tree", uneven)
     for length in range(1, 9):
         want = pair.decode("The quick", "plain", max_new_tokens=length)
         assert pair.decode("The quick", drafter, max_new_tokens=length).token_ids == want.token_ids

@@ -153,7 +153,7 @@ def test_the_distribution_is_tested_where_rounding_leaves_outcomes_to_compare(sh
     edges = {each: joint.edge(fp32_logits(shipped.target, shipped.encode(each))[-1], 3) for each in prompts}
     unclear = min(edges, key=lambda each: edges[each])
     assert edges[unclear] < joint.rounding_of_logits(shipped)
-    _, there, _ = sampled.choose_text(shipped, [shipped.encode(unclear)], settings, length=4, samples=2048)
+    _, there, _ = last(sampled.choose_text(shipped, [shipped.encode(unclear)], settings, length=4, samples=2048))
     assert there.top_k != 3
     assert distribution_test(shipped, unclear, there, 2, 512).passed
 

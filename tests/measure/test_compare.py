@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import Any, TypeGuard
 
 import pytest
 
@@ -22,8 +23,10 @@ from draftscope.measure import check as checks
 from draftscope.measure import joint, sampled
 from draftscope.measure.check import Checked, checked
 from draftscope.measure.compare import ComparedLane, compare
+from draftscope.measure.findings import Finding, so_far
 from draftscope.measure.greedy import TESTS, GreedyTest
 from draftscope.measure.joint import along, exact_joint
+from draftscope.measure.sampled import Runs
 from draftscope.verify.sampling import Sampling
 from draftscope_app.doors.decide.check import page as check_task
 from draftscope_app.doors.decide.compare import page as compare_task
@@ -122,9 +125,44 @@ def test_a_check_says_how_long_it_still_takes(told: tuple[list[Checked], int]) -
     assert shares[-1] == pytest.approx(1.0)
     left = [event.seconds_left for event in runs if event.share >= checks.MIN_SHARE]
     assert left[-1] == pytest.approx(0.0, abs=1e-6)
+    done = [re.fullmatch(r"joint distribution, ([\d,]+) of ([\d,]+) samples", event.doing) for event in runs]
+    counts = [tuple(int(number.replace(",", "")) for number in each.groups()) for each in done if each]
+    assert len(counts) == len(runs) and counts == sorted(counts) and len({of for _, of in counts}) == 1
+    assert counts[0][0] < counts[0][1] / 10 and counts[-1][0] == counts[-1][1] > 600
     assert all(each is not None and 0 <= each < 20 * took for each in left)
-    doing = dict.fromkeys(event.doing for event in events if len(event.findings) < 5 and event.doing)
-    assert list(doing) == [test.__name__.replace("_", " ") for test in TESTS]
+    parts = [event.doing.partition(", ") for event in events if len(event.findings) < 5 and event.doing]
+    assert list(dict.fromkeys(test for test, _, _ in parts)) == [test.__name__.replace("_", " ") for test in TESTS]
+    texts = [part for test, _, part in parts if test == "greedy identity" and part]
+    assert texts[0] == "plain decoding's text 1 of 4" and texts[-1] == "text 4 of 4"
+
+
+def test_a_check_says_early_what_it_has_seen(told: tuple[list[Checked], int]) -> None:
+    """The first verdict came after minutes without a word."""
+    events, _ = told
+    for event in events:
+        done, tests = len(event.findings), event.tests
+        between = f"so far no difference, {done} of {tests} tests done" if 0 < done < tests else ""
+        assert event.so_far == between
+    wrong = [Finding("drafted tokens", False, ""), Finding("sums", True, "")]
+    assert so_far(wrong, 5) == "so far a difference or an error in drafted tokens, 2 of 5 tests done"
+    assert so_far(wrong, 2) == so_far([], 2) == ""
+
+
+@pytest.mark.filterwarnings("error::draftscope.base.errors.UnreadWarning")
+def test_a_check_does_not_warn_of_settings_that_it_gave_itself(tiny: DecodingEngine) -> None:
+    """It printed "'plain' does not read typed." to its user."""
+    for drafter in ("ngram", "typed"):
+        steps = checks.steps(tiny, drafter, 500, prompts=("ab",))
+        findings = [step for step in itertools.takewhile(lambda step: not is_sampled(step), steps) if is_finding(step)]
+        assert len(findings) == 5 and not any(finding.error for finding in findings)
+
+
+def is_finding(step: Progress | Finding) -> TypeGuard[Finding]:
+    return isinstance(step, Finding)
+
+
+def is_sampled(step: Progress | Finding) -> bool:
+    return isinstance(step, Progress) and step.doing.startswith("joint")
 
 
 def test_nothing_is_computed_after_the_time_left_has_come_to_its_end(
@@ -141,14 +179,14 @@ def test_nothing_is_computed_after_the_time_left_has_come_to_its_end(
     monkeypatch.setattr(joint, "exact_joint", counted)
     settings = Settings.of(drafter="draft", rule="token", gamma=3, temperature=1.0, top_k=3)
     runs = sampled.run_on_active_texts(GreedyTest(tiny, "draft", prompts=("ab",)), tiny, settings, 64)
-    before = [asked for each in runs if isinstance(each, float)]
+    before = [asked for each in runs if isinstance(each, Runs)]
     assert 0 < before[-1] == asked
 
 
 def test_the_time_left_counts_the_rules_that_are_still_to_be_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 2.0, 5.0])
     monkeypatch.setattr(checks, "monotonic", lambda: next(clock))
-    told = list(checks._timed(iter([0.25, 0.5]), "runs", 1))
+    told = list(checks._timed(iter([Runs(10, 40), Runs(20, 40)]), "runs", 1))
     assert [each.seconds_left for each in told if isinstance(each, Progress)] == [2 / 0.25 * 1.75, 5 / 0.5 * 1.5]
 
 
@@ -181,12 +219,12 @@ def test_a_check_ends_within_a_round_when_it_is_stopped(tiny: DecodingEngine) ->
     told: list[Checked | None] = []
     steps = checked(tiny, Settings.of(drafter="ngram"), samples=600)
     tested = itertools.count()
-    for event in stoppable(steps, lambda: told[-1:] != [] and len(so_far(told)) == 5 and next(tested) >= 2):
+    for event in stoppable(steps, lambda: told[-1:] != [] and len(latest(told)) == 5 and next(tested) >= 2):
         told.append(event)
-    assert len(so_far(told)) == 5 and next(tested) == 3  # stopped two rounds into the distribution test
+    assert len(latest(told)) == 5 and next(tested) == 3  # stopped two rounds into the distribution test
 
 
-def so_far(told: Sequence[Checked | None]) -> list[dict[str, Any]]:
+def latest(told: Sequence[Checked | None]) -> list[dict[str, Any]]:
     return next(event.findings for event in reversed(told) if event is not None)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from draftscope.base.costs import Machine
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.steps import Steps
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.findings import Finding
 from draftscope.measure.greedy import GreedySteps, GreedyTest, end_inside_a_block
@@ -36,7 +37,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small shapes, short greedy texts, and no copies of large memory."""
     for name in ("1b", "8b"):
         monkeypatch.setitem(emulated_size.SHAPES, name, EmulatedShape(name, 1, 16, 2, 1, 8, 24, 30))
-    monkeypatch.setattr(sections, "machine", lambda _: Machine(copy_gb_s=10.0, matmul_gflop_s=100.0))
+
+    def machine(_: object) -> Steps[None, Machine]:
+        yield from ()
+        return Machine(copy_gb_s=10.0, matmul_gflop_s=100.0)
+
+    monkeypatch.setattr(sections, "machine", machine)
     monkeypatch.setattr(kernels, "REPEATS", 1)
     for room in ("tests.programs.gpu.sections", "draftscope.measure.check"):
         monkeypatch.setattr(f"{room}.GreedyTest", partial(GreedyTest, tokens=12))

@@ -137,7 +137,6 @@ FAULTS: dict[str, type[Bigram]] = {
     "sharp q": reports(lambda q, _: q**2),
     "argmax as a sample": chooses(lambda q, *_: q.argmax(-1)),
     "always accepted": reports(lambda q, tokens: q.scatter(1, tokens[:, None], 1e-4)),
-    "the random number that judges": chooses(lambda q, state, node: draw(q, state.uniforms.accept[:, node])),
     "one random number for all": chooses(lambda q, *_: draw(q, torch.full((len(q),), 0.5, dtype=torch.float64))),
     "best of two draws": chooses(best_of_two),
     "stale q": Stale,
@@ -155,6 +154,7 @@ def sampled_findings(tiny: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> C
         info = DrafterInfo(name="bigram", title="Bigrams", paper="", create=create, options=Options)
         plugged_in(monkeypatch, info)
         monkeypatch.setattr(checks, "TESTS", ())
+        monkeypatch.setattr(checks, "fresh_seed", lambda seed: seed)  # the same findings in every run of this test
         return list(checks.check(tiny, "bigram", samples, rule="token", prompts=("abcab", "dacb"), **more))
 
     return find

@@ -3,6 +3,7 @@ takes minutes is a line on stderr now and then, other progress is silent."""
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 Cells = Sequence[str]
 LINE_S = 15.0
+NUMBER = re.compile(r"\b[\d,]+\b")
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def _bar(*columns: ProgressColumn) -> Progress:
 @contextmanager
 def show_progress(what: str) -> Iterator[Callable[[Stand], None]]:
     """Shows how far a measurement is, once that is known: a bar on a terminal's stderr; in a pipe a line on stderr
-    where it turns to something else, and every `LINE_S` seconds."""
+    where it turns to something else, not only to another number, and every `LINE_S` seconds."""
     if sys.stderr.isatty():
         with share_bar() as bar:
             task = bar.add_task(what, total=1.0, left="", visible=False)
@@ -133,8 +135,8 @@ def show_progress(what: str) -> Iterator[Callable[[Stand], None]]:
 
     def line(now: Stand) -> None:
         nonlocal doing, shown
-        if now.doing != doing or monotonic() - shown > LINE_S:
-            doing, shown = now.doing, monotonic()
+        if (words := NUMBER.sub("", now.doing)) != doing or monotonic() - shown > LINE_S:
+            doing, shown = words, monotonic()
             print_note(f"{what}: {now.words}")
 
     yield line

@@ -70,8 +70,8 @@ def _ratios(cell: Cell, rows: Sequence[RowJson]) -> Table:
         words = ", ".join(dict.fromkeys(row["tokens_vs_plain"] for row in by_kind.values()))
         lines.append((name, [*(_ratio(by_kind[kind]) if kind in by_kind else "-" for kind in kinds), words]))
     caption = (
-        f"Tokens/s divided by plain's, {where(*cell)}: median, 95% interval in the tooltip (mean acceptance length); "
-        "~ where every run loops"
+        f"Tokens/s divided by plain's, {where(*cell)}: median, looping runs included, 95% interval in the tooltip "
+        "(mean acceptance length); ~ where every run loops"
     )
     return Table(where(*cell), caption, ("system", *kinds, "tokens vs plain"), lines)
 

@@ -18,7 +18,8 @@ from draftscope import drafters
 from draftscope.advise.candidates import Candidate, implied, sizes_of
 from draftscope.advise.observed import PromptRounds
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import Steps
+from draftscope.base.progress import Progress
+from draftscope.base.steps import Steps, mapped_to
 from draftscope.decode.availability import is_detour, refuse_unavailable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Session, Step
@@ -84,7 +85,7 @@ def probe(
     share = seconds / (RUNS * len(probed))  # of a run: the first prompts are for all of them
     for name in list(probed):  # warm-up, not counted
         yield 0
-        _try(engine, probed, name, Ask(cases[0], 2, share, watch), notes)
+        yield from mapped_to(_try(engine, probed, name, Ask(cases[0], 2, share, watch), notes), 0)
     probed = {name: Probed(result.run, result.small) for name, result in probed.items()}
     for number, case in enumerate(cases):
         yield number
@@ -94,7 +95,8 @@ def probe(
             probed = _worth_keeping(probed, rank, notes)
         for name in list(probed):
             yield number
-            _try(engine, probed, name, Ask(case, tokens, share, watch), notes)
+            trying = _try(engine, probed, name, Ask(case, tokens, share, watch), notes)
+            yield from mapped_to(trying, number)
     return probed, notes
 
 
@@ -108,9 +110,14 @@ class Ask:
     watch: Watch
 
 
-def _try(engine: DecodingEngine, probed: dict[str, Probed], name: str, ask: Ask, notes: list[str]) -> None:
-    """One run; a drafter that fails is left out, and a note says why."""
+def _try(
+    engine: DecodingEngine, probed: dict[str, Probed], name: str, ask: Ask, notes: list[str]
+) -> Steps[Progress, None]:
+    """One run, after what its drafter chooses by is measured; a drafter that fails is left out, and a note says why."""
     try:
+        for run in (probed[name].run, probed[name].small):
+            if run is not None:
+                yield from engine.measuring(_settings(run, ask))
         _run(engine, probed[name], ask)
         _time_small(engine, probed[name], ask)
     except Exception as error:
@@ -178,14 +185,17 @@ def _timed(session: Session, ask: Ask) -> Iterator[tuple[Step, KeptStep]]:
 
 def _session(engine: DecodingEngine, run: Candidate, ask: Ask) -> tuple[Session, float]:
     """A session that has read its prompt, and the milliseconds until then."""
-    most = ask.tokens + max(nodes_in(run.form or ()), 16) + 1
-    settings = Settings.of(
-        **run.label.settings, temperature=ask.case.temperature, max_new_tokens=most, seed=ask.case.number
-    )
     began = perf_counter()
-    session = engine.start_batch([list(ask.case.prompts[0])], settings, (0,), ends=False)
+    session = engine.start_batch([list(ask.case.prompts[0])], _settings(run, ask), (0,), ends=False)
     session.prefill()
     return session, 1e3 * (perf_counter() - began)
+
+
+def _settings(run: Candidate, ask: Ask) -> Settings:
+    most = ask.tokens + max(nodes_in(run.form or ()), 16) + 1
+    return Settings.of(
+        **run.label.settings, temperature=ask.case.temperature, max_new_tokens=most, seed=ask.case.number
+    )
 
 
 def _rounds(step: Step, form: TreeShape | None, small: SmallRounds | None) -> list[tuple[int, int, int]]:

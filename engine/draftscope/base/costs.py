@@ -2,7 +2,7 @@
 
 A round that drafts gamma tokens takes gamma x (one draft step) + verify(gamma + 1 rows) + overhead; a round of plain
 decoding takes verify(1) + its own overhead. Divided by plain's round these terms are c, v and o, and the expected
-speedup at acceptance length tau is S = tau / (gamma c + v + o) (2211.17192, but with v measured instead of 1). More
+speedup at tau tokens a round is S = tau / (gamma c + v + o) (2211.17192, but with v measured instead of 1). More
 rows cannot take less time: where noise says otherwise, the measured times are levelled out by isotonic regression.
 `decode/calibrate.py` measures; this module stores, interpolates and says which figures no machine can have. It imports
 no torch.

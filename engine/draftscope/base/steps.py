@@ -35,6 +35,11 @@ def mapped(steps: Steps[Item, Found], change: Callable[[Item], Other]) -> Steps[
     return spread(steps, lambda item: (change(item),))
 
 
+def mapped_to(steps: Steps[Item, Found], item: Other) -> Steps[Other, Found]:
+    """The same steps, each of which says `item`, and the same result."""
+    return mapped(steps, lambda _: item)
+
+
 def spread(steps: Steps[Item, Found], change: Callable[[Item], Iterable[Other]]) -> Steps[Other, Found]:
     """What becomes of each step, one after the other, and the same result."""
     while True:

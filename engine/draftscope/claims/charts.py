@@ -131,7 +131,7 @@ def ladder(evidence: SavedResults) -> Chart | None:
     lines = []
     for name, rows in by_drafter.items():
         cost = median(row["prediction"]["gamma_c"] for row in rows)
-        tau = median(row["mean_acceptance_length"] for row in rows)
+        tau = median(row["prediction"]["tau"] for row in rows)
         ratio = median(row["ratio_to_plain"]["median"] for row in rows)
         lines.append(Line(name, [cost], [tau], text=[f"{ratio:.2f}x"]))
     note = (

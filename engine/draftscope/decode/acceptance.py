@@ -10,7 +10,7 @@ from draftscope.base.progress import Pace, Watcher, unseen
 from draftscope.base.prompts import shipped
 from draftscope.base.steps import Steps
 from draftscope.decode.pair import LoadedPair
-from draftscope.decode.sessions import fixed_tree, open_session
+from draftscope.decode.sessions import MeasuredPair, open_session
 from draftscope.drafters.settings import Settings
 from draftscope.verify.tree import even
 from draftscope.verify.uniforms import Streams
@@ -20,16 +20,19 @@ PROMPT, TOKENS = 64, 48  # tokens read and written of each text; in a short cont
 
 
 def by_rank(pair: LoadedPair, settings: Settings, watch: Watcher = unseen) -> Steps[None, tuple[float, ...]]:
-    """For each rank, the share of rounds in which the drafter's child of that rank was accepted. A step is a round."""
+    """For each rank, the share of rounds in which the drafter's child of that rank was accepted. A step is a round, or
+    the forwards of the prompts."""
     width = min(WIDTH, pair.target.vocabulary)
     room = min(model.context for model in pair.models)
     read = min(PROMPT, room // 2)
     wide = settings.model_copy(update={"tree_nodes": width, "max_new_tokens": min(TOKENS, room - read)})
     prompts = [pair.tokenizer(prompt.text)["input_ids"][:read] for prompt in shipped()]
     streams = Streams(settings.seed, tuple(range(len(prompts))))
-    session = open_session(pair.uncounted(), prompts, wide, streams, False, fixed_tree(even((width,))))
+    session = open_session(pair.uncounted(), prompts, wide, streams, False, MeasuredPair(tree=even((width,))))
     hits, rounds, pace = [0] * width, 0, Pace(watch)
     pace.begin(len(prompts) * wide.max_new_tokens)
+    session.prefill()
+    yield None
     for step in session.steps():
         for live, path, never_accepted in zip(step.live, step.paths, step.tree.never_accepted.tolist(), strict=True):
             if live and never_accepted and not never_accepted[0]:

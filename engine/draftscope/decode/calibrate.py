@@ -22,7 +22,7 @@ from draftscope.base.cores import Company, OtherCores
 from draftscope.base.costs import PLAIN, Calibration, Drafting, Machine, MeasuredFor, Verify, VerifyCurve
 from draftscope.base.machine import own_version
 from draftscope.base.progress import Pace, Watcher, unseen
-from draftscope.base.steps import Steps, last, mapped
+from draftscope.base.steps import Steps, mapped
 from draftscope.decode.availability import availabilities
 from draftscope.decode.pair import LoadedPair
 from draftscope.decode.prompt import read_prompt
@@ -119,7 +119,7 @@ def measure(
         context=forwards.context,
         verify=verify,
         drafting=drafting,
-        machine=machine(pair.target),
+        machine=(yield from machine(pair.target)),
         target_bytes=weight_bytes(pair.target.network),
         row_rounding=bits,
     )
@@ -398,7 +398,7 @@ def _line(points: Iterable[tuple[int, float]]) -> tuple[float, float]:
     return slope, max(0.0, float(np.mean(y - slope * x)))
 
 
-def machine(model: Model) -> Machine:
+def machine(model: Model) -> Steps[None, Machine]:
     """The rates of a copy much larger than every cache and of a compute-bound matrix product."""
     size = COPIED["cuda" if model.device.type == "cuda" else "cpu"]
     source = torch.ones(size // 4, dtype=torch.float32, device=model.device)
@@ -406,5 +406,5 @@ def machine(model: Model) -> Machine:
     side = 4096 if model.device.type == "cuda" else 1024
     square = torch.ones((side, side), dtype=model.dtype, device=model.device)
     works = [lambda: into.copy_(source), lambda: square @ square]
-    (copy, _), (product, _) = last(interleaved(works, model.device, 5))
+    (copy, _), (product, _) = yield from interleaved(works, model.device, 5)
     return Machine(copy_gb_s=2 * size / 1e6 / copy, matmul_gflop_s=2 * side**3 / 1e6 / product)

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from copy import copy
 from functools import cached_property, partial
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, cast, overload
+from typing import Any, Self, Unpack, cast, overload
 
 import torch
 from tqdm.auto import tqdm
@@ -46,17 +46,6 @@ from draftscope.verify.uniforms import Streams
 CHAT = Chat()
 COSTS = "what a round costs here, once for this machine"
 RANKS = "which drafted tokens are accepted, for the shape of the tree"
-Found = TypeVar("Found")
-
-
-class _MissingError(Exception):
-    """Something has not been measured yet; `steps` measure it."""
-
-    def __init__(self, steps: Steps[Progress, Any]) -> None:
-        super().__init__("this session is opened in steps, and something must be measured first")
-        self.steps = steps
-
-
 OnRound = Callable[[trace.Round], object]
 
 
@@ -83,8 +72,6 @@ class DecodingEngine(LoadedPair):
         self._rates: dict[tuple[str, Sampling], Together[Progress, tuple[float, ...]]] = {}  # acceptance by rank
         self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
         self._tree: Counts | None = None  # instead of the best one
-        self._in_steps = False
-        self._watch: Watcher = unseen
 
     @overload
     def decode(  # type: ignore[overload-overlap]
@@ -145,14 +132,15 @@ class DecodingEngine(LoadedPair):
         chosen = through_text(self, Settings.of(drafter=name, **settings))
         warn_unread([chosen.drafter], settings)
         prompts = listed_prompts(prompt)
-        with self.show_measuring(progress):
+        with show_measuring(progress) as watch:
             if prompts is None:
-                events = self.start(cast(AnyPrompt, prompt), chosen, record=record).events()
-                return Result(tuple(_watched(events, on_round)))
+                run = last(self.opening(cast(AnyPrompt, prompt), chosen, record=record), watch)
+                return Result(tuple(_watched(run.events(), on_round)))
             encoded = [self._encoded(prompt, chosen) for prompt in prompts]
             size = batch if self.batches else 1
             with tqdm(total=len(encoded), desc=name, unit="prompt", leave=False, disable=not progress) as bar:
-                return Trace(tuple(_watched(self._batches(encoded, chosen, size, record, bar.update), on_round)))
+                events = self._batches(encoded, chosen, size, record, watch, bar.update)
+                return Trace(tuple(_watched(events, on_round)))
 
     @takes_settings
     def rounds(
@@ -170,7 +158,11 @@ class DecodingEngine(LoadedPair):
             if isinstance(event, trace.Round):
                 yield event
 
-    def start(
+    def start(self, prompt: AnyPrompt, settings: Settings, **more: Any) -> Run:
+        """`opening`, whose steps are all taken now."""
+        return last(self.opening(prompt, settings, **more))
+
+    def opening(
         self,
         prompt: AnyPrompt,
         settings: Settings,
@@ -178,17 +170,18 @@ class DecodingEngine(LoadedPair):
         lane: str = "run",
         record: bool = True,
         fork_point: ForkPoint | None = None,
-    ) -> Run:
+    ) -> Steps[Progress, Run]:
         """A run that has not begun. With a `fork_point` it continues after the prompt and exactly those tokens.
 
-        Raises `DraftscopeError` for everything that can be wrong with the prompt, the settings and the fork point.
+        What its drafter chooses by is measured first, if it was not before; each step says how far that is. Raises
+        `DraftscopeError` for everything that can be wrong with the prompt, the settings and the fork point.
         """
         settings = through_text(self, settings)
         info = drafters.find(settings.drafter)
         availability.refuse_unavailable(self, info)
         given = [] if fork_point is None else fork_point.tokens_for(self.target.vocabulary, self.eos)
         encoded = self._encoded(prompt, settings, given)
-        session = self.start_batch([encoded.tokens], settings, (0,))
+        session = yield from self.opening_batch([encoded.tokens], settings, (0,))
         session.transcripts[0].follow(given)
         recorder = Recorder(run, lane, 0, 0, info.rule_of(settings).name, self.pieces) if record else None
         start = run_start(self, info, settings, encoded, run, lane)
@@ -203,7 +196,13 @@ class DecodingEngine(LoadedPair):
         return EncodedPrompt(prompt_text(self, prompt), rendered, [*tokens, *given])
 
     def _batches(
-        self, texts: Sequence[EncodedPrompt], settings: Settings, size: int, record: bool, done: Callable[[int], object]
+        self,
+        texts: Sequence[EncodedPrompt],
+        settings: Settings,
+        size: int,
+        record: bool,
+        watch: Watcher,
+        done: Callable[[int], object],
     ) -> Iterator[trace.AnyEvent]:
         """The events of all prompts, `size` of them together; `done` is called with the number that are complete."""
         info = drafters.find(settings.drafter)
@@ -212,7 +211,7 @@ class DecodingEngine(LoadedPair):
         for first in range(0, len(texts), size):
             some = texts[first : first + size]
             places = tuple(range(first, first + len(some)))
-            session = self.start_batch([text.tokens for text in some], settings, places)
+            session = last(self.opening_batch([text.tokens for text in some], settings, places), watch)
             starts = [
                 run_start(self, info, settings, text, f"run {place}", "run")
                 for text, place in zip(some, places, strict=True)
@@ -220,47 +219,30 @@ class DecodingEngine(LoadedPair):
             yield from batch_events(session, starts, rule, self.pieces, record)
             done(len(some))
 
-    def opening(self, prompt: AnyPrompt, settings: Settings, **more: Any) -> Steps[Progress, Run]:
-        """`start` in steps: what its drafter chooses by is measured first, if it was not before. Each says how far."""
-        while True:
-            try:
-                with self._measured_in_steps():
-                    return self.start(prompt, settings, **more)
-            except _MissingError as missing:
-                steps = missing.steps
-            yield from steps
-
-    @contextmanager
-    def _measured_in_steps(self) -> Iterator[None]:
-        """Inside, what is not measured yet raises `_MissingError`."""
-        self._in_steps = True
-        try:
-            yield
-        finally:
-            self._in_steps = False
-
-    @contextmanager
-    def show_measuring(self, progress: bool) -> Iterator[None]:
-        """Inside, a line says how far a measurement is that a drafter needs first, unless `progress` is False."""
-        with ExitStack() as stack:
-            bars: list[Any] = []
-
-            def watch(now: Progress) -> None:
-                if not bars:
-                    bars.append(stack.enter_context(tqdm(total=0, leave=False, bar_format="{desc}")))
-                bars[0].set_description(now.words)
-
-            self._watch = watch if progress else unseen
-            stack.callback(setattr, self, "_watch", unseen)
-            yield
-
     def start_batch(
         self, prompts: list[list[int]], settings: Settings, sequences: tuple[int, ...], ends: bool = True
     ) -> Session:
+        """`opening_batch`, whose steps are all taken now."""
+        return last(self.opening_batch(prompts, settings, sequences, ends))
+
+    def opening_batch(
+        self, prompts: list[list[int]], settings: Settings, sequences: tuple[int, ...], ends: bool = True
+    ) -> Steps[Progress, Session]:
         """A bare session of several tokenised prompts; row b draws from stream `sequences[b]`. `ends`: EOS ends a
         text."""
-        measured = MeasuredPair(self._cost, self._best_tree)
+        measured = yield from self.measuring(settings, len(prompts))
         return open_session(self, prompts, settings, Streams(settings.seed, sequences), ends, measured)
+
+    def measuring(self, settings: Settings, batch: int = 1) -> Steps[Progress, MeasuredPair]:
+        """What the settings' drafter chooses by, measured now if it was not before. Each step says how far it is."""
+        settings = through_text(self, settings)
+        info = drafters.find(settings.drafter)
+        calibration = tree = None
+        if info.chooses_cost(settings):
+            calibration = yield from self.calibrated(info.costed(settings), batch == 1)
+        if info.chooses_shape(settings):
+            tree = yield from self._best_tree(info, settings)
+        return MeasuredPair(calibration, tree)
 
     def encode(self, prompt: AnyPrompt, max_new_tokens: int = 1, chat: Chat = CHAT) -> list[int]:
         """The prompt's tokens, special ones included, by default in the model's chat template if it has one.
@@ -322,39 +304,35 @@ class DecodingEngine(LoadedPair):
     ) -> None:
         self.close()
 
-    def _known(self, steps: Steps[Progress, Found]) -> Found:
-        """The result of a measurement. Inside `_measured_in_steps` it may take no step."""
-        try:
-            first = next(steps)
-        except StopIteration as end:
-            return cast(Found, end.value)
-        if self._in_steps:
-            raise _MissingError(steps)
-        self._watch(first)
-        return last(steps, self._watch)
-
-    def _cost(self, drafter: str, like: str, gamma: int, batch: int, context: int) -> float:
-        if source := drafters.find(drafter).source:
-            raise DraftscopeError(
-                f"The costs of '{drafter}' of {source} are not calibrated, only built-in ones; let it draft "
-                "a fixed length."
-            )
-        return self._known(self.calibrated((drafter,), batch == 1)).round_cost(like, gamma, batch, context)
-
-    def _best_tree(self, info: DrafterInfo, settings: Settings) -> Counts:
+    def _best_tree(self, info: DrafterInfo, settings: Settings) -> Steps[Progress, Counts]:
         """Sequoia's tree for this drafter, pair and machine, within the limits of these settings."""
         if self._tree is not None:
             return self._tree
         key = info.name, Sampling.of(settings)
         measuring = partial(by_rank, self, settings)
-        rates = self._known(self._rates.setdefault(key, Together(lambda: with_progress(measuring, RANKS))).steps())
+        rates = yield from self._rates.setdefault(key, Together(lambda: with_progress(measuring, RANKS))).steps()
         size = settings.options(TreeSizeOptions)
         limits = *key, size.tree_nodes, size.tree_depth
         if limits not in self._trees:
             like = info.costs_like
-            cost = partial(self._known(self.calibrated((like,), True)).tree_cost, like)
+            calibration = yield from self.calibrated((like,), True)
+            cost = partial(calibration.tree_cost, like)
             self._trees[limits] = best_tree(rates, size.tree_nodes, size.tree_depth, cost)
         return self._trees[limits]
+
+
+@contextmanager
+def show_measuring(progress: bool) -> Iterator[Watcher]:
+    """A watcher, whose line says how far a measurement is that a drafter needs first, unless `progress` is False."""
+    with ExitStack() as stack:
+        bars: list[Any] = []
+
+        def watch(now: Progress) -> None:
+            if not bars:
+                bars.append(stack.enter_context(tqdm(total=0, leave=False, bar_format="{desc}")))
+            bars[0].set_description(now.words)
+
+        yield watch if progress else unseen
 
 
 def _watched(events: Iterator[trace.AnyEvent], on_round: OnRound | None) -> Iterator[trace.AnyEvent]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from draftscope.base.cores import OtherCores
 from draftscope.base.costs import PLAIN
-from draftscope.base.steps import Cancelled, Steps, mapped
+from draftscope.base.steps import Cancelled, Steps, mapped_to
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, SoloRuns, VerifyCosts
 
@@ -58,7 +58,7 @@ def solo_runs(
     for _ in range(repeats):
         for lane, settings in lanes.items():
             opening = engine.opening(prompt, settings, run=run, lane=lane, record=False)
-            solo = yield from mapped(opening, lambda _: None)
+            solo = yield from mapped_to(opening, None)
             cores = OtherCores()
             for _ in solo.steps():
                 yield None

@@ -24,7 +24,7 @@ from draftscope.models.model import Model
 from draftscope.trace.events import Annotation
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import DraftTree
-from draftscope.verify.uniforms import Streams, Uniforms, no_uniforms
+from draftscope.verify.uniforms import DraftUniforms, Streams, Uniforms, no_uniforms
 from draftscope.verify.verify import Rule, Verification
 
 COMPACT_AT = 0.25  # finished sequences are removed once this share of the batch has ended
@@ -151,7 +151,7 @@ class Session:
         self._pass.keep(
             judged, tree, [len(text) + len(path) for text, path in zip(self._texts, paths, strict=True)], live
         )
-        self.drafter.observe(Outcome(tree, paths, last, judged.features, best, verification, tokens))
+        self.drafter.observe(Outcome(tree, paths, last, judged.features, best, verification, tokens, uniforms))
         watch.passed("commit")
         rows, fed = self._rows, self._write(tokens, paths, last, live)
         self._pending = judged.pending  # of texts that go on; the others' rows are dropped
@@ -186,7 +186,8 @@ class Session:
             0 if done else self._limit - len(self.transcripts[row].tokens)
             for done, row in zip(self._done, self._rows, strict=True)
         ]
-        tree = self.drafter.propose(State(self._texts, index, uniforms, start), max(left) - 1)
+        state = State(self._texts, index, DraftUniforms(uniforms.draft), start)
+        tree = self.drafter.propose(state, max(left) - 1)
         if self.target.device.type == "cuda":  # a drafter's clock only saw its forwards being launched
             tree = replace(tree, forward_ms=())
         if tree.nodes > self._nodes:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
 
 from draftscope import drafters
+from draftscope.base.costs import Calibration
 from draftscope.base.text import Ending
 from draftscope.decode.pair import THROUGH_TEXT, LoadedPair
 from draftscope.decode.session import Session
-from draftscope.drafters import DrafterInfo, Parts
+from draftscope.drafters import Parts
 from draftscope.drafters.guard import create
 from draftscope.drafters.settings import Settings
 from draftscope.verify.sampling import Sampling
@@ -20,11 +19,26 @@ from draftscope.verify.uniforms import Streams
 
 @dataclass(frozen=True)
 class MeasuredPair:
-    """What is measured of a pair for drafters that choose by it. Called only by a drafter that does."""
+    """What was measured of a pair for a drafter that chooses by it: what rounds cost, and the tree with the most tokens
+    for its cost. None where the drafter does not choose by it."""
 
-    # the drafter that chooses by it, the one whose round it is, gamma, batch, context -> a round, in rounds of plain
-    cost: Callable[[str, str, int, int, int], float]
-    tree: Callable[[DrafterInfo, Settings], Counts]  # the tree with the most tokens for its cost
+    calibration: Calibration | None = None
+    tree: Counts | None = None
+
+    def cost(self, like: str, gamma: int, batch: int, context: int) -> float:
+        """Of a round of the drafter `like`, in rounds of plain decoding."""
+        if self.calibration is None:
+            raise RuntimeError("what rounds cost was not measured before this session, so nothing can choose by it")
+        return self.calibration.round_cost(like, gamma, batch, context)
+
+    def counts(self) -> Counts:
+        """Of the best tree."""
+        if self.tree is None:
+            raise RuntimeError("no tree was measured before this session; name `chooses_tree` in the DrafterInfo")
+        return self.tree
+
+
+NOTHING_MEASURED = MeasuredPair()  # of a session that is part of a measurement
 
 
 def open_session(
@@ -52,9 +66,9 @@ def open_session(
         heads={kind: head.network for kind, head in pair.heads.items()},
         streams=streams,
         target_continuation=lambda streams: target_continuation(pair, prompts, settings, streams, ends),
-        cost=lambda gamma, batch: measured.cost(info.name, info.name, gamma, batch, context),
-        cost_like=lambda name, gamma, batch: measured.cost(info.name, name, gamma, batch, context),
-        counts=lambda: measured.tree(info, settings),
+        cost=lambda gamma, batch: measured.cost(info.name, gamma, batch, context),
+        cost_like=lambda name, gamma, batch: measured.cost(name, gamma, batch, context),
+        counts=measured.counts,
     )
     drafter, rule = create(info, parts), info.rule_of(settings)
     return Session(pair.target, drafter, prompts, settings, rule, pair.pieces, ending, nodes, streams)
@@ -76,15 +90,3 @@ def target_continuation(
     for _ in session.steps():
         pass
     return [list(transcript.tokens) for transcript in session.transcripts]
-
-
-def fixed_tree(counts: Counts) -> MeasuredPair:
-    """No measurements, and `counts` as the tree of a drafter that would choose one by them."""
-    return MeasuredPair(_not_measured, lambda _, __: counts)
-
-
-def _not_measured(*_: object) -> NoReturn:
-    raise RuntimeError("this session is part of a measurement, so its drafter cannot choose by what was measured")
-
-
-NOTHING_MEASURED = MeasuredPair(_not_measured, _not_measured)

@@ -12,7 +12,15 @@ from torch import Tensor
 from typing_extensions import TypeVar
 
 from draftscope.base.settings import LOSSY
-from draftscope.drafters.options import DrafterOptions, GammaOptions, RuleOptions, ShapeOptions, TreeShape, chain_of
+from draftscope.drafters.options import (
+    DrafterOptions,
+    GammaOptions,
+    LengthOptions,
+    RuleOptions,
+    ShapeOptions,
+    TreeShape,
+    chain_of,
+)
 from draftscope.drafters.settings import Settings
 from draftscope.models.head_kinds import HeadKind
 from draftscope.models.heads import Head
@@ -20,7 +28,7 @@ from draftscope.models.model import Model
 from draftscope.trace.events import Annotation
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import Counts, DraftTree
-from draftscope.verify.uniforms import Streams, Uniforms
+from draftscope.verify.uniforms import DraftUniforms, Streams, Uniforms
 from draftscope.verify.verify import Rule, Verification
 
 OptionsT = TypeVar("OptionsT", bound=DrafterOptions, default=Any)
@@ -36,7 +44,7 @@ class State:
 
     texts: Sequence[Sequence[int]]
     round: int
-    uniforms: Uniforms
+    uniforms: DraftUniforms
     clock: float = 0.0
 
 
@@ -48,6 +56,7 @@ class Outcome:
     `features` [B, N + 1, F] are the target's hidden states in this round (row 0: the pending token; row i + 1: node i)
     at the drafter's `layers`; None if it has none. `argmax` [B][N + 1] is the target's most likely token after each
     row, also after never-accepted nodes; None unless the drafter `reads_argmax`. `tokens` [B][N] are the tree's.
+    `uniforms` are those that judged this round; a drafter from elsewhere gets None.
     `features` and `verification` are on the device; all else was read from it at once.
     """
 
@@ -58,6 +67,7 @@ class Outcome:
     argmax: Sequence[Sequence[int]] | None = None
     verification: Verification | None = None
     tokens: Sequence[Sequence[int]] = ()
+    uniforms: Uniforms | None = None
 
 
 class Drafter(ABC):
@@ -127,8 +137,9 @@ class Parts(Generic[OptionsT_co]):
     uniforms takes a stream `below` these `streams`.
 
     `target_continuation` writes the target's own text with these uniforms, not timed. `cost(gamma, batch)` is that of a
-    round in plain rounds, measured at first use; `cost_like(drafter, gamma, batch)` another drafter's. `counts()` is
-    the tree with most tokens for its time, by measured acceptance and cost.
+    round in plain rounds; `cost_like(drafter, gamma, batch)` another drafter's. `counts()` is the tree with most tokens
+    for its time, by measured acceptance and cost. Both are measured where the `DrafterInfo` says that it chooses by
+    them. A drafter from elsewhere gets no seed, only streams `below`, and no continuation: `guard.without_judge`.
     """
 
     settings: Settings
@@ -161,7 +172,9 @@ class DrafterInfo(Generic[OptionsT]):
     models that take chains only; `unfit` says why it cannot draft for a target, or "". `exact` says that the output has
     the target's distribution; `synthetic` that its acceptance is set, not achieved; `by_clock` that it decides by
     measured times, so that above temperature 0 the same seed repeats the distribution but not the text. `chooses_by`:
-    the drafters whose calibrated costs it chooses by, of several sources. `idle`: why a round of it may draft nothing.
+    the drafters whose calibrated costs it chooses by, of several sources; `chooses_tree`: it drafts the tree of
+    `Parts.counts`; `arms`: the drafters that it chooses among, each with its settings. What it chooses by is measured
+    before a session of it begins. `idle`: why a round of it may draft nothing.
     `bench_shape`: the tree that a benchmark gives it if it reads a shape.
     `source` is the package or file that it is from, filled in where it is given; empty for a built-in one.
     """
@@ -180,6 +193,8 @@ class DrafterInfo(Generic[OptionsT]):
     synthetic: bool = False
     by_clock: bool = False
     chooses_by: tuple[str, ...] = ()
+    chooses_tree: bool = False
+    arms: Callable[[Settings], Sequence[tuple[DrafterInfo, Settings]]] = lambda settings: ()
     source: str = ""
     idle: str = ""
     bench_shape: TreeShape = ShapeOptions().shape
@@ -203,6 +218,20 @@ class DrafterInfo(Generic[OptionsT]):
     def max_nodes(self, settings: Settings) -> int:
         """The most nodes that a round may have under these settings."""
         return self.nodes(settings) if self.nodes is not None else settings.options(self.options).nodes
+
+    def chooses_cost(self, settings: Settings) -> bool:
+        """Whether it, or an arm of it, chooses by what rounds cost; only those of built-in drafters are calibrated."""
+        by_length = "draft_length" in self.uses and settings.options(LengthOptions).draft_length == "cost"
+        chooses = not self.source and (by_length or bool(self.chooses_by))
+        return chooses or any(arm.chooses_cost(chosen) for arm, chosen in self.arms(settings))
+
+    def chooses_shape(self, settings: Settings) -> bool:
+        """Whether it, or an arm of it, drafts the tree with the most tokens for its time."""
+        return self.chooses_tree or any(arm.chooses_shape(chosen) for arm, chosen in self.arms(settings))
+
+    def costed(self, settings: Settings) -> tuple[str, ...]:
+        """The drafters whose costs it chooses by, itself first."""
+        return (self.name, *(arm.name for arm, _ in self.arms(settings)))
 
     def rule_of(self, settings: Settings) -> Rule:
         """How this drafter's chains are verified; the options of a rule count only for a drafter that reads them."""

@@ -1,4 +1,5 @@
-"""Checks what a drafter from elsewhere returns, each round: a wrong field is one sentence, not a wrong text.
+"""Checks what a drafter from elsewhere returns, each round: a wrong field is one sentence, not a wrong text. And gives
+it nothing of what will judge it: no random number but its draws, no seed, no text that is still to come.
 
 It costs a few readings from the device a round. Whether drawn tokens follow the distributions is a question of many
 rounds, which `draftscope check` answers.
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from pydantic import BaseModel
@@ -23,6 +24,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.models.model import Model
 from draftscope.trace.events import Annotation
 from draftscope.verify.tree import DraftTree, Topology
+from draftscope.verify.uniforms import DraftUniforms
 
 MASS = 1e-3  # by how much probabilities may miss 1
 PACKAGE = Path(__file__).parents[1]
@@ -49,7 +51,7 @@ def create(info: DrafterInfo, parts: Parts[Any]) -> Drafter:
     if not info.source:
         return info.create(parts)
     with _named(info.name, "when it is made"):
-        made = info.create(parts)
+        made = info.create(without_judge(info, parts))
     if not isinstance(made, Drafter):
         raise DraftscopeError(
             f"The drafter '{info.name}' makes {quoted(made)}; its `create` must return a draftscope.Drafter."
@@ -60,6 +62,30 @@ def create(info: DrafterInfo, parts: Parts[Any]) -> Drafter:
             f"The drafter '{info.name}' has layers = {quoted(made.layers)}; give a tuple of some of 0 to {most}."
         )
     return Guarded(made, info.name, parts.vocabulary, info.max_nodes(parts.settings))
+
+
+def without_judge(info: DrafterInfo, parts: Parts[Any]) -> Parts[Any]:
+    """The parts without what leads to the numbers that judge the drafter, or to the text that the target will write."""
+    name, source = info.name, info.source
+
+    def refuse(*_: object) -> NoReturn:
+        raise DraftscopeError(
+            f"The costs of '{name}' of {source} are not calibrated, only built-in ones; let it draft a fixed length."
+        )
+
+    def keep_back(*_: object) -> NoReturn:
+        raise DraftscopeError(
+            f"The drafter '{name}' of {source} asks for the text to come; draft from the text so far."
+        )
+
+    return replace(
+        parts,
+        settings=parts.settings.model_copy(update={"seed": 0}),
+        streams=parts.streams.apart(),
+        target_continuation=keep_back,
+        cost=refuse,
+        cost_like=refuse,
+    )
 
 
 class Guarded(Drafter):
@@ -80,8 +106,10 @@ class Guarded(Drafter):
 
     def propose(self, state: State, depth: int) -> DraftTree:
         self._round = state.round
+        texts = [list(text) for text in state.texts]  # copies, as of the numbers: on CUDA all lie in one storage
+        given = replace(state, texts=texts, uniforms=DraftUniforms(state.uniforms.draft.clone()))
         with self._during("propose"):
-            tree = self._drafter.propose(state, depth)
+            tree = self._drafter.propose(given, depth)
         if problem := _problem(tree, len(state.texts), self._vocabulary, self._max_nodes):
             raise DraftscopeError(
                 f"The drafter '{self._name}' proposed a wrong tree in round {state.round}: {problem}."
@@ -94,7 +122,7 @@ class Guarded(Drafter):
 
     def observe(self, outcome: Outcome) -> None:
         with self._during("observe"):
-            self._drafter.observe(outcome)
+            self._drafter.observe(replace(outcome, uniforms=None))
 
     def select_rows(self, rows: list[int]) -> bool:
         with self._during("select_rows"):

@@ -9,10 +9,11 @@ alarm is; and "undecided" where too little was drafted to find one. A greedy tex
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from secrets import randbits
 from time import monotonic
 from traceback import extract_tb
 from typing import Literal
@@ -28,8 +29,9 @@ from draftscope.drafters.checked import keep_passed
 from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM, Finding, verdict
+from draftscope.measure.findings import so_far as summary
 from draftscope.measure.greedy import PROMPTS, TESTS, GreedySteps, GreedyTest
-from draftscope.measure.sampled import names_of_findings, run_on_active_texts
+from draftscope.measure.sampled import Runs, names_of_findings, run_on_active_texts
 from draftscope.trace import events
 from draftscope.verify.tree import even
 
@@ -38,6 +40,7 @@ CHAIN_T, TREE_T = 1.0, 2.0  # temperatures of the distribution tests; siblings a
 MIN_SHARE = 0.02  # of the runs, after which the time left is estimated
 
 ENGINE = Path(__file__).parents[1]
+SECRET_BITS = 62
 PROGRESS_S = 1.0  # between two events of a check that tell only how far it is
 
 
@@ -58,6 +61,7 @@ class Checked(events.Record):
     doing: str = ""  # what is tested now
     share: float = 0.0  # of that, done
     seconds_left: float | None = None  # until the end of the check, estimated; None while it cannot be
+    so_far: str = ""  # what the findings say until the verdict
     verdict: str = ""
 
 
@@ -73,7 +77,7 @@ def checked(engine: DecodingEngine, settings: Settings, samples: int = 2048) -> 
         models=[model.name for model in models_of(engine, info)],
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         samples=samples,
-        tests=len(TESTS) + len(names_of_findings(rule or "block")),
+        tests=count_of_tests(info.name, rule),
         findings=[],
     )
     findings: list[Finding] = []
@@ -88,7 +92,8 @@ def checked(engine: DecodingEngine, settings: Settings, samples: int = 2048) -> 
         else:
             findings.append(step)
             done = verdict(findings, so_far.exact, not info.source) if len(findings) == so_far.tests else ""
-            so_far = so_far.model_copy(update={"findings": [asdict(finding) for finding in findings], "verdict": done})
+            news = {"findings": [asdict(finding) for finding in findings], "verdict": done}
+            so_far = so_far.model_copy(update=news | {"so_far": summary(findings, so_far.tests)})
         reported_at = monotonic()
         yield so_far
 
@@ -125,20 +130,20 @@ def steps(
     check is: before each test, and in every round of those runs.
 
     `like` has the lenience and agreement of a lossy rule, and how a chain's length is chosen. A lossy `rule` writes
-    another distribution by design: how far it lies from the target's is reported as a number, not verified.
+    another distribution by design: how far it lies from the target's is reported as a number, not verified. A drafter
+    from elsewhere gets other random numbers in every check: from a known seed it could compute those that judge it.
     """
+    rules = _rules_of(drafter, rule)
     chooses = "rule" in drafters.find(drafter).uses
+    seed = fresh_seed(seed) if drafters.find(drafter).source else seed
     case = GreedyTest(engine, drafter, seed, tuple(prompts))
-    if rule is not None and not chooses:
-        raise DraftscopeError(f"rule = '{rule}': '{drafter}' has no choice of rule; leave it out.")
-    rules = (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
     like = like or Settings.of()
     lossy, length = like.options(RuleOptions), like.options(LengthOptions)
     passed = True
     for test in TESTS:
         now = Progress(test.__name__.replace("_", " "))
         yield now
-        finding = yield from mapped(_guarded(test, case, now.doing), partial(_still, now))
+        finding = yield from mapped(_guarded(test, case, now.doing), partial(_or_still, now))
         passed = passed and finding.passed
         yield finding
     for after, tested in enumerate(rules, 1):
@@ -150,15 +155,34 @@ def steps(
         runs = _with_failures(
             run_on_active_texts(case, engine.with_tree(even(TREE)), settings, samples), names_of_findings(tested)
         )
-        for result in _timed(runs, f"joint distribution, {samples} samples", len(rules) - after):
+        for result in _timed(runs, "joint distribution", len(rules) - after):
             passed = passed and (isinstance(result, Progress) or (result.passed and not result.undecided))
             yield result
     if passed and rule not in LOSSY:
         keep_passed(drafters.find(drafter), engine.target.digest)
 
 
-def _still(now: Progress, _: None) -> Progress:
-    return now
+def count_of_tests(drafter: str, rule: str | None) -> int:
+    """How many findings a check of that drafter makes."""
+    return len(TESTS) + sum(len(names_of_findings(tested)) for tested in _rules_of(drafter, rule))
+
+
+def _rules_of(drafter: str, rule: str | None) -> tuple[str, ...]:
+    """The rules that a check tests. Raises `DraftscopeError` for one that the drafter cannot take."""
+    chooses = "rule" in drafters.find(drafter).uses
+    if rule is not None and not chooses:
+        raise DraftscopeError(f"rule = '{rule}': '{drafter}' has no choice of rule; leave it out.")
+    return (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
+
+
+def fresh_seed(seed: int) -> int:
+    """One that nobody can guess."""
+    return seed ^ randbits(SECRET_BITS)
+
+
+def _or_still(now: Progress, part: Progress | None) -> Progress:
+    """The test, and how far it is where it says so."""
+    return now if part is None else replace(part, doing=f"{now.doing}, {part.doing}")
 
 
 def _guarded(test: Callable[[GreedyTest], GreedySteps], case: GreedyTest, name: str) -> GreedySteps:
@@ -172,7 +196,7 @@ def _guarded(test: Callable[[GreedyTest], GreedySteps], case: GreedyTest, name: 
         return _engine_error(name, error)
 
 
-def _with_failures(runs: Iterator[float | Finding], names: Sequence[str]) -> Iterator[float | Finding]:
+def _with_failures(runs: Iterator[Runs | Finding], names: Sequence[str]) -> Iterator[Runs | Finding]:
     """The same; where the engine ends with an exception, that is the finding of each of `names` that was not made."""
     made = 0
     try:
@@ -191,13 +215,13 @@ def _engine_error(name: str, error: Exception) -> Finding:
     return Finding(name, False, f"not tested: the engine ended with {kind}{where}: {message}", error=kind)
 
 
-def _timed(runs: Iterator[float | Finding], doing: str, more: int) -> Iterator[Progress | Finding]:
-    """Shares done as progress, with the time left for these runs and for as many again, `more` times."""
+def _timed(runs: Iterator[Runs | Finding], doing: str, more: int) -> Iterator[Progress | Finding]:
+    """The runs done as progress, with the time left for these runs and for as many again, `more` times."""
     began = monotonic()
-    for share in runs:
-        if isinstance(share, Finding):
-            yield share
+    for step in runs:
+        if isinstance(step, Finding):
+            yield step
             continue
-        spent = monotonic() - began
-        known = share >= MIN_SHARE
-        yield Progress(doing, share, spent / share * (1.0 - share + more) if known else None)
+        spent, share = monotonic() - began, step.share
+        left = spent / share * (1.0 - share + more) if share >= MIN_SHARE else None
+        yield Progress(f"{doing}, {int(step.done):,} of {step.of:,} samples", share, left)

@@ -35,6 +35,15 @@ class Finding:
     kl: float | None = None  # KL(written || target) in nats; absent if infinite (the target cannot write it)
 
 
+def so_far(findings: Sequence[Finding], tests: int) -> str:
+    """What can be said before all `tests` are done; empty before the first and after the last."""
+    if not 0 < len(findings) < tests:
+        return ""
+    wrong = [finding.name for finding in findings if not finding.passed]
+    seen = f"a difference or an error in {', '.join(wrong)}" if wrong else "no difference"
+    return f"so far {seen}, {len(findings)} of {tests} tests done"
+
+
 def verdict(findings: Sequence[Finding], exact: bool, proved: bool = True) -> str:
     """The strongest sentence that these findings support. `proved`: the drafter is one of those whose rules and draws
     the tests of this project prove; of a plug-in only samples are known."""

@@ -1,6 +1,6 @@
 """Tests of a drafter at temperature 0: it must write plain's text, whatever it drafts. It may part at a tie only.
 
-Each test goes in steps of a decoded text, so that others may take their turn in between.
+Each test goes in steps of a round, so that others may take their turn in between.
 """
 
 from __future__ import annotations
@@ -9,17 +9,25 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from draftscope import drafters
-from draftscope.base.steps import Steps
+from draftscope.base.progress import Progress
+from draftscope.base.steps import Steps, last, mapped
 from draftscope.base.text import same_start
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.run import Run
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import Finding
 from draftscope.measure.ties import Parting, Rounding, may_part
 from draftscope.trace import events
 
+TYPED = " and then the"  # what a person would draft, for the drafter that reads it
 PROMPTS = ("Once upon a time", "def main():\n    ", "Question: What is 12 + 7?\nAnswer:", "The sea was calm and")
+
+
+Written = TypeVar("Written")
+WritingSteps = Steps[Progress | None, Written]  # None after a round; else how far a measurement is that comes first
 
 
 @dataclass(frozen=True)
@@ -34,18 +42,31 @@ class GreedyTest:
 
     @cached_property
     def plain(self) -> list[list[int]]:
-        return [self.greedy(prompt, "plain", self.tokens) for prompt in self.prompts]
+        """`writing`, whose steps are all taken now."""
+        return last(self.writing())
+
+    def writing(self) -> WritingSteps[list[list[int]]]:
+        """What plain writes after each prompt, once."""
+        if "plain" not in self.__dict__:
+            texts: list[list[int]] = []
+            for prompt in self.prompts:
+                writing = self.greedy(prompt, "plain", self.tokens)
+                texts.append((yield from _text(len(texts), len(self.prompts), writing, "plain decoding's ")))
+            self.__dict__["plain"] = texts
+        return self.plain
 
     @cached_property
     def rounding(self) -> Rounding:
         return Rounding(self.engine, list(zip(map(self.engine.encode, self.prompts), self.plain, strict=True)))
 
-    def greedy(self, prompt: str, drafter: str, tokens: int, ends: Sequence[int] | None = None) -> list[int]:
+    def greedy(
+        self, prompt: str, drafter: str, tokens: int, ends: Sequence[int] | None = None
+    ) -> WritingSteps[list[int]]:
         """What a drafter writes after a prompt at temperature 0; `ends` are the tokens that end its text."""
         engine = copy(self.engine)
         engine.eos = self.engine.eos if ends is None else frozenset(ends)
-        run = engine.decode(prompt, drafter, max_new_tokens=tokens, seed=self.seed, typed=" and then the", record=False)
-        return run.token_ids
+        settings = Settings.of(drafter=drafter, max_new_tokens=tokens, seed=self.seed, typed=TYPED)
+        return (yield from _written(engine, prompt, settings))
 
     def parting(self, prompt: str, expected: Sequence[int], written: Sequence[int]) -> Parting | None:
         """Where a text leaves the expected one; None if the shorter is the beginning of the longer."""
@@ -60,16 +81,17 @@ class GreedyTest:
         return f"{sentence}; from there a token trails the target's best by {parting.behind:.3g}"
 
 
-GreedySteps = Steps[None, Finding]
+GreedySteps = WritingSteps[Finding]
 
 
 def greedy_identity(case: GreedyTest) -> GreedySteps:
     """At temperature 0 the drafter must write plain's tokens. A text may part from plain's at a tie only."""
     name, partings = "greedy identity", []
-    equal, total = 0, sum(map(len, case.plain))
-    for prompt, plain in zip(case.prompts, case.plain, strict=True):
-        written = case.greedy(prompt, case.drafter, case.tokens)
-        yield None
+    right = yield from case.writing()
+    equal, total = 0, sum(map(len, right))
+    for number, (prompt, plain) in enumerate(zip(case.prompts, right, strict=True)):
+        writing = case.greedy(prompt, case.drafter, case.tokens)
+        written = yield from _text(number, len(right), writing)
         equal += same_start(plain, written)
         if written == plain:
             continue
@@ -86,24 +108,26 @@ def greedy_identity(case: GreedyTest) -> GreedySteps:
 
 def one_forward_a_round(case: GreedyTest) -> GreedySteps:
     """The target must run once per round, after the prefill."""
-    with case.engine.target.counter.widths() as ran:
-        run = case.engine.decode(case.prompts[0], case.drafter, max_new_tokens=24, seed=case.seed)
+    settings = Settings.of(drafter=case.drafter, max_new_tokens=24, seed=case.seed)
+    run = yield from case.engine.opening(case.prompts[0], settings)
+    with case.engine.target.counter.widths() as ran:  # in one step: those of others would count
+        happened = list(run.events())
     yield None
-    widths = [event.width for event in run.round_events]
+    widths = [event.width for event in happened if isinstance(event, events.Round)]
     before = len(ran) - len(widths)  # forwards of the prefill, several for a long prompt
     detail = f"{len(ran)} forwards: {len(widths)} rounds and the prefill"
-    read = sum(ran[:before]) == max(event.tokens for event in run.events if isinstance(event, events.Prefill))
+    read = sum(ran[:before]) == max(event.tokens for event in happened if isinstance(event, events.Prefill))
     return Finding("one forward a round", read and ran[before:] == widths, detail, len(ran))
 
 
 def end_inside_a_block(case: GreedyTest, tokens: int = 24) -> GreedySteps:
     """An end of text must end the text there, also inside an accepted block. Before it, a text may part at a tie."""
-    prompt, free = case.prompts[0], case.greedy(case.prompts[0], case.drafter, tokens)
+    prompt = case.prompts[0]
+    free = yield from case.greedy(prompt, case.drafter, tokens)
     wrong, partings = [], []
     for place, end in enumerate(free):
         expected = free[: free.index(end) + 1]
-        written = case.greedy(prompt, case.drafter, tokens, ends=[end])
-        yield None
+        written = yield from _text(place, len(free), case.greedy(prompt, case.drafter, tokens, ends=[end]))
         if written == expected:
             continue
         parting = case.parting(prompt, expected, written)
@@ -131,10 +155,10 @@ def begun_again(case: GreedyTest) -> GreedySteps:
     settings = Settings.of(
         drafter=case.drafter, temperature=0.0 if by_clock else 1.0, max_new_tokens=24, seed=case.seed
     )
-    undisturbed = _decode_tokens(case.engine, case.prompts[0], settings)
-    yield None
-    next(case.engine.start(case.prompts[-1], settings, record=False).steps())
-    again = _decode_tokens(case.engine, case.prompts[0], settings)
+    undisturbed = yield from _written(case.engine, case.prompts[0], settings)
+    cancelled: Run = yield from case.engine.opening(case.prompts[-1], settings, record=False)
+    next(cancelled.steps())
+    again = yield from _written(case.engine, case.prompts[0], settings)
     if again != undisturbed and by_clock:
         parting = case.parting(case.prompts[0], undisturbed, again)
         if parting is not None and parting.tie:
@@ -151,11 +175,11 @@ def ragged_batch(case: GreedyTest) -> GreedySteps:
         return Finding(name, True, "skipped: one of these models decodes one text at a time")
     settings = Settings.of(drafter=case.drafter, max_new_tokens=24, seed=case.seed)
     encoded = [engine.encode(prompt) for prompt in case.prompts]
-    together = engine.start_batch(encoded, settings, tuple(range(len(encoded))), ends=False)
+    together = yield from engine.opening_batch(encoded, settings, tuple(range(len(encoded))), ends=False)
     for _ in together.steps():
         yield None
     for b, prompt in enumerate(case.prompts):
-        single = engine.start_batch([encoded[b]], settings, (b,), ends=False)
+        single = yield from engine.opening_batch([encoded[b]], settings, (b,), ends=False)
         for _ in single.steps():
             yield None
         parting = case.parting(prompt, single.transcripts[0].tokens, together.transcripts[b].tokens)
@@ -178,8 +202,14 @@ def _with_ties(detail: str, partings: Sequence[str], case: GreedyTest) -> str:
 TESTS = (greedy_identity, one_forward_a_round, end_inside_a_block, begun_again, ragged_batch)
 
 
-def _decode_tokens(engine: DecodingEngine, prompt: str, settings: Settings) -> list[int]:
-    run = engine.start(prompt, settings, record=False)
+def _text(number: int, of: int, writing: WritingSteps[Written], whose: str = "") -> Steps[Progress, Written]:
+    """The same steps, each of which says which text is written, of how many."""
+    now = Progress(f"{whose}text {number + 1} of {of}", number / of)
+    return mapped(writing, lambda measuring: measuring or now)
+
+
+def _written(engine: DecodingEngine, prompt: str, settings: Settings) -> WritingSteps[list[int]]:
+    run = yield from engine.opening(prompt, settings, record=False)
     for _ in run.steps():
-        pass
+        yield None
     return run.token_ids

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from draftscope.base.steps import Steps, last
+from draftscope.base.steps import Steps, last, mapped_to
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
 from draftscope.drafters.settings import Settings
@@ -75,7 +75,8 @@ def distances(written: Joint, target: Joint) -> tuple[float, float]:
 
 
 def expected_joint(engine: DecodingEngine, prompt: list[int], settings: Settings, length: int) -> Joint:
-    """The target's own distribution of the next `length` tokens, as these settings sample."""
+    """The target's own distribution of the next `length` tokens, as these settings sample, in one step: `length`
+    forwards."""
     return exact_joint(engine, prompt, Sampling.of(settings), length, unclear=rounding_of_logits(engine))
 
 
@@ -170,7 +171,8 @@ def sampling(
     for start in range(0, samples, batch):
         ids = range(start, min(start + batch, samples))
         streams = tuple(first + index for index in ids)
-        session = engine.start_batch([prompt] * len(ids), settings, streams, ends=False)
+        opening = engine.opening_batch([prompt] * len(ids), settings, streams, ends=False)
+        session = yield from mapped_to(opening, start / samples)
         for step in session.steps():
             written = [len(transcript.tokens) for transcript in session.transcripts]
             if seen is None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from draftscope.base.progress import Watcher, unseen
+from draftscope.base.steps import last
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import AnyPrompt
 from draftscope.drafters.settings import Settings
@@ -35,11 +37,16 @@ class DrafterRun:
 
 
 def drafter_runs(
-    engine: DecodingEngine, prompts: Sequence[AnyPrompt], lanes: Mapping[str, Settings], seeds: Sequence[int]
+    engine: DecodingEngine,
+    prompts: Sequence[AnyPrompt],
+    lanes: Mapping[str, Settings],
+    seeds: Sequence[int],
+    watch: Watcher = unseen,
 ) -> Iterator[DrafterRun]:
     """Every lane on every prompt with every seed, the lanes in turn, after a short run of each that does not count."""
     for settings in lanes.values():
-        for _ in engine.start(prompts[0], settings.model_copy(update={"max_new_tokens": 8}), record=False).steps():
+        short = settings.model_copy(update={"max_new_tokens": 8})
+        for _ in last(engine.opening(prompts[0], short, record=False), watch).steps():
             pass
     for number, prompt in enumerate(prompts):
         for seed in seeds:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from draftscope import drafters
 from draftscope.base.settings import LOSSY
-from draftscope.base.steps import Steps, mapped
+from draftscope.base.steps import Steps, mapped, mapped_to
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
 from draftscope.drafters.options import RuleOptions
@@ -50,6 +51,17 @@ FAVOURED_TOKENS, JOINT = "tokens that the draft favours", "joint distribution"
 DISTANCE = f"distance of the {JOINT}"
 
 
+class Runs(NamedTuple):
+    """How many runs are done, `of` how many."""
+
+    done: float
+    of: int
+
+    @property
+    def share(self) -> float:
+        return self.done / self.of
+
+
 def names_of_findings(rule: str) -> tuple[str, ...]:
     """The names of the findings of `sampled_tests`, in their order."""
     if rule in LOSSY:
@@ -59,11 +71,18 @@ def names_of_findings(rule: str) -> tuple[str, ...]:
 
 def run_on_active_texts(
     case: GreedyTest, engine: DecodingEngine, settings: Settings, samples: int
-) -> Iterator[float | Finding]:
+) -> Iterator[Runs | Finding]:
     """`sampled_tests` after the texts on which the drafter is most active, those first that leave enough to compare."""
-    texts = yield from order_by_activity(engine, texts_of(case), settings)
-    text, there, expected = choose_text(engine, texts, settings, LENGTH, samples)
-    yield from sampled_tests(engine, text, there, LENGTH, samples, texts[: len(case.prompts)], expected)
+    yield from mapped_to(case.writing(), Runs(0, samples))
+    texts = texts_of(case)
+    lossy = settings.options(RuleOptions).rule in LOSSY
+    tried, tested = PILOT * len(texts), math.ceil(samples * (1.0 if lossy else 1 + FAVOURED))
+    of = tried + tested
+    texts = yield from mapped(order_by_activity(engine, texts, settings), lambda done: Runs(tried * done, of))
+    choosing = choose_text(engine, texts, settings, LENGTH, samples)
+    text, there, expected = yield from mapped_to(choosing, Runs(tried, of))
+    for step in sampled_tests(engine, text, there, LENGTH, samples, texts[: len(case.prompts)], expected):
+        yield step if isinstance(step, Finding) else Runs(tried + tested * step, of)
 
 
 def texts_of(case: GreedyTest) -> list[list[int]]:
@@ -80,19 +99,21 @@ def texts_of(case: GreedyTest) -> list[list[int]]:
 def order_by_activity(
     engine: DecodingEngine, texts: Sequence[list[int]], settings: Settings
 ) -> Steps[float, list[list[int]]]:
-    """The texts after which most drafted tokens are both accepted and rejected come first. Yields 0.0 in each round."""
+    """The texts after which most drafted tokens are both accepted and rejected come first. Yields the share done in
+    each round."""
     activity = []
     for k, text in enumerate(texts):
         decisions = Decisions()
-        for _ in sampling(engine, text, settings, LENGTH, PILOT, seen=decisions.add, first=PILOT_STREAM + k * PILOT):
-            yield 0.0
+        first = PILOT_STREAM + k * PILOT
+        for share in sampling(engine, text, settings, LENGTH, PILOT, seen=decisions.add, first=first):
+            yield (k + share) / len(texts)
         activity.append(min(decisions.accepted, decisions.rejected))
     return [texts[k] for k in sorted(range(len(texts)), key=lambda k: -activity[k])]
 
 
 def choose_text(
     engine: DecodingEngine, texts: Sequence[list[int]], settings: Settings, length: int, samples: int
-) -> tuple[list[int], Settings, Joint | None]:
+) -> Steps[None, tuple[list[int], Settings, Joint | None]]:
     """The first text, and the first top-k from the settings' own on, with enough outcomes to compare: with the target's
     own distribution of them.
 
@@ -100,6 +121,7 @@ def choose_text(
     """
     for text in texts:
         for top_k in range(settings.top_k, settings.top_k + TOP_KS):
+            yield None
             there = settings.model_copy(update={"top_k": top_k})
             expected = expected_joint(engine, text, there, length)
             if sum(probability * samples >= MIN_DUE for probability in expected.values()) > MIN_FREEDOM:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from draftscope.base.machine import own_version
+from draftscope.base.progress import Progress
+from draftscope.base.steps import Steps
 from draftscope.decode.availability import refuse_unavailable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
@@ -46,6 +48,10 @@ class EngineLane(Server):
             context=engine.target.context,
             offers=OFFERS,
         )
+
+    def measuring(self, request: Request) -> Steps[Progress, object]:
+        """What its drafter chooses by, measured if it was not before: outside the race, whose thread takes no turns."""
+        return self._lab.measuring(self._applied(request))
 
     def stream(self, request: Request) -> Iterator[Chunk]:
         session = self._lab.start_batch([list(request.ids)], self._applied(request), (0,), ends=not request.ignore_eos)

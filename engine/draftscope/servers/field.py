@@ -17,7 +17,7 @@ from functools import cached_property
 from draftscope.base.costs import Calibration
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
-from draftscope.base.steps import Steps
+from draftscope.base.steps import Steps, mapped_to
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.models.model import Model
@@ -121,6 +121,9 @@ class Field:
         """A race as the events of a trace. `standing` and what the target here says of each token are filled."""
         standing, known = standing or RaceResult(), {} if known is None else known
         standing.dropped.update(self.strangers)
+        for lane in self.lanes:
+            if isinstance(lane.server, EngineLane):
+                yield from mapped_to(lane.server.measuring(plan.request), None)
         yield from traced(Traced(run, self.lanes, self.missing, plan, self.engine, self.draft, standing, known))
 
     def inside(self, prompt: RacePrompt, request: Request, run: str) -> Steps[AnyEvent | None, None]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,15 @@ class Purpose(IntEnum):
 
 
 @dataclass(frozen=True)
+class DraftUniforms:
+    """The uniform random numbers that a drafter draws with in one round, fp64 in [0, 1), and no others."""
+
+    draft: Tensor  # [B, N]
+
+
+@dataclass(frozen=True)
 class Uniforms:
-    """The uniform random numbers of one round, fp64 in [0, 1)."""
+    """All uniform random numbers of one round, fp64 in [0, 1)."""
 
     draft: Tensor  # [B, N]
     accept: Tensor  # [B, N]
@@ -76,6 +84,10 @@ class Streams:
         The key encodes the path of tiers in octal digits, so no two sessions share a stream.
         """
         return replace(self, tier=8 * self.tier + tier)
+
+    def apart(self) -> Streams:
+        """Other streams of the same sequences, whose seed follows from this one but does not lead back to it."""
+        return Streams(int.from_bytes(sha256(f"{self.seed}/{self.tier}".encode()).digest()[:8]), self.sequences)
 
     def only(self, rows: list[int]) -> Streams:
         """The streams of the sequences at `rows`."""

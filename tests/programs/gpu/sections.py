@@ -66,7 +66,7 @@ def plain(engine: DecodingEngine, tokens: int, repeats: int) -> Iterator[GpuRow]
     ours = DrafterSystem(engine, PLAIN).prepare(_case(engine, tokens), tokens, seed=1)
     (our_ms, _), (their_ms, _) = last(interleaved([ours, theirs], engine.target.device, repeats))
     read = sum(parameter.nbytes for parameter in engine.target.network.parameters()) / 1e9
-    copied = machine(engine.target).copy_gb_s
+    copied = last(machine(engine.target)).copy_gb_s
     yield {
         "target": engine.target.name, "tokens/s": 1e3 * tokens / our_ms, "generate tokens/s": 1e3 * tokens / their_ms,
         "ratio to generate": their_ms / our_ms, "GB a token": read, "copy GB/s": copied,
@@ -139,7 +139,7 @@ def bandwidth(fresh: Callable[[], DecodingEngine], shapes: Sequence[str], tokens
     """
     for name in until(end, shapes):
         engine, shape = fresh(), SHAPES[name]
-        copied = machine(engine.target).copy_gb_s
+        copied = last(machine(engine.target)).copy_gb_s
         row: GpuRow = {
             "shape": name,
             "GB a token": shape.read_values * engine.target.dtype.itemsize / 1e9,

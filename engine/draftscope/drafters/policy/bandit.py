@@ -85,7 +85,7 @@ class Bandit(Drafter):
 
     def observe(self, outcome: Outcome) -> None:
         """The round's drafter receives the result; drafters that read the target's features receive every result."""
-        assert self._round is not None
+        assert self._round is not None and outcome.uniforms is not None
         play = self._plays[self._round.chosen]
         for drafter in self._drafters:
             if drafter is play.drafter or drafter.layers:
@@ -93,7 +93,7 @@ class Bandit(Drafter):
         lengths = [
             [len(path) for path in outcome.paths]
             if arm == self._round.chosen
-            else accepted(outcome, self._round.state.uniforms, self._plays[arm].arm.shape or ())
+            else accepted(outcome, outcome.uniforms, self._plays[arm].arm.shape or ())
             for arm in self._policy.implied[self._round.chosen]
         ]
         self._round = replace(self._round, accepted=lengths)
@@ -184,4 +184,5 @@ def info(find: Find) -> DrafterInfo[BanditOptions]:
         nodes=lambda settings: max(arm.info.max_nodes(arm.settings) for arm in arms_of(settings, find)),
         needs_draft=True,
         by_clock=True,
+        arms=lambda settings: [(arm.info, arm.settings) for arm in arms_of(settings, find)],
     )

@@ -74,6 +74,7 @@ DRAFT = DrafterInfo(
     options=TreeSizeOptions,
     needs_draft=True,
     grows_trees=True,
+    chooses_tree=True,
 )
 EAGLE3 = replace(
     DRAFT,

@@ -152,7 +152,10 @@ def _kinds_table(cell: Cell, rows: Sequence[BenchRow]) -> str:
         by_kind = {row.kind: _ratio(row) for row in group}
         speed = f"{median(row.tokens_per_s for row in group):.0f}"
         lines.append([group[0].name, *(by_kind.get(kind, "-") for kind in kinds), speed, _compared(group)])
-    title = f"By kind of text, {where(*cell)} (mean acceptance length; ~ if every run loops{batched}):"
+    title = (
+        f"By kind of text, {where(*cell)}, looping runs included (mean acceptance length; ~ if every run "
+        f"loops{batched}):"
+    )
     head = ["system", *kinds, "tokens/s", "tokens vs plain"]
     return _titled(title, table(head, lines, "l" + "r" * (len(kinds) + 1) + "l"))
 
@@ -239,8 +242,8 @@ def _prediction_table(rows: Sequence[BenchRow]) -> str:
         lines.append([group[0].name, where(*_cell(group[0])), *(f"{value:.2f}" for value in shown)])
     title = (
         "Predicted and measured speedup, medians over kinds, including loops. Predicted is S = tau / (gamma c + v + o) "
-        "with set-up and prefill (before) added on both sides; gamma c, v, o and before in units of one plain round, "
-        "from medians of single parts of the runs:"
+        "with set-up and prefill (before) added on both sides; tau is the tokens of a round, gamma c, v, o and before "
+        "are in units of one plain round, from medians of single parts of the runs:"
     )
     head = ["system", "at", "measured", "predicted", *TERMS.values()]
     return _titled(title, table(head, lines, "ll" + "r" * (2 + len(TERMS))))

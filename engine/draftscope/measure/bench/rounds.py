@@ -185,7 +185,7 @@ class MeasuredRounds:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The terms, in rounds of plain decoding. tau is per sequence."""
+    """The terms, in rounds of plain decoding. tau is the tokens of a round, of each sequence."""
 
     tau: float
     gamma_c: float

@@ -55,7 +55,8 @@ class Bench:
         return [run for group in self.groups(warm_up) for run in group]
 
     def groups(self, warm_up: bool = True) -> Iterator[list[BenchRun]]:
-        """The same, each as soon as it is over; an empty list for one of the warm-up."""
+        """The same, each as soon as it is over; an empty list for one of the warm-up, and for a step of a measurement
+        that comes before."""
         until = perf_counter() + self._plan.seconds if self._plan.seconds is not None else float("inf")
         none = True
         before = logging.get_verbosity()
@@ -66,8 +67,9 @@ class Bench:
                     self.notes.append(self._stopped(repeat, case))
                     break
                 for run in self._group(repeat, case):
-                    none = none and repeat == WARM_UP
-                    yield [run] if repeat != WARM_UP else []
+                    counts = run is not None and repeat != WARM_UP
+                    none = none and not counts
+                    yield [run] if run is not None and counts else []
         finally:
             logging.set_verbosity(before)
         if none:
@@ -83,13 +85,16 @@ class Bench:
                     yield repeat, case
                     bar.update()
 
-    def _group(self, repeat: int, case: Case) -> Iterator[BenchRun]:
-        """All systems on one case, plain first. A system that fails is skipped in this cell from then on."""
+    def _group(self, repeat: int, case: Case) -> Iterator[BenchRun | None]:
+        """All systems on one case, plain first, and None after each step of what one must measure first. A system that
+        fails is skipped in this cell from then on."""
         for system in self._systems:
             able = system.batches or case.batch == 1
             if not able or {(system.label, case.cell), (PLAIN, case.cell)} & self._failed:
                 continue
             try:
+                for _ in system.measuring(case, self._plan.tokens):
+                    yield None
                 yield self._run(system, case, repeat)
             except Exception as error:  # a peer may raise anything; the others continue
                 self._failed.add((system.label, case.cell))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import product
@@ -101,6 +101,10 @@ class System(ABC):
     batches = True  # it can decode several sequences together
     note = ""
 
+    def measuring(self, case: Case, tokens: int) -> Iterator[object]:  # noqa: ARG002 - most choose by nothing
+        """Steps of what must be measured before the first run of `case`, if anything."""
+        return iter(())
+
     @abstractmethod
     def prepare(self, case: Case, tokens: int, seed: int) -> Write:
         """A run of `case`. Calling the result is timed; preparing it is not."""
@@ -123,9 +127,15 @@ class DrafterSystem(System):
         self._watch = watch
         self._settings = label.settings if settings is None else settings
 
-    def prepare(self, case: Case, tokens: int, seed: int) -> Write:
+    def measuring(self, case: Case, tokens: int) -> Iterator[object]:
+        return self._lab.measuring(self._applied(case, tokens), case.batch)
+
+    def _applied(self, case: Case, tokens: int, seed: int = 0) -> Settings:
         more = {"temperature": case.temperature, "max_new_tokens": tokens, "seed": seed}
-        settings = Settings.of(**{**self._settings, **more})
+        return Settings.of(**{**self._settings, **more})
+
+    def prepare(self, case: Case, tokens: int, seed: int) -> Write:
+        settings = self._applied(case, tokens, seed)
         prompts, streams = [list(prompt) for prompt in case.prompts], tuple(range(case.batch))
         sizes = self._sizes(case, tokens)
 

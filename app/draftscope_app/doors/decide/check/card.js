@@ -86,7 +86,8 @@ class CheckCard {
 
 function progressOf({ ev: [last] }) {
   if (!last) return "starting";
-  return [`${last.findings.length} of ${last.tests} tests`, timeLeft(last.seconds_left)].filter(Boolean).join(", ");
+  const known = last.so_far || `0 of ${last.tests} tests done`;
+  return [known, last.doing, timeLeft(last.seconds_left)].filter(Boolean).join("; ");
 }
 
 /** Checks of this target's other drafters, rules and settings, each in a line. */

@@ -6,14 +6,14 @@ import json as jsonlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.progress import Progress, time_left
+from draftscope.base.progress import Progress
 from draftscope.base.prompts import read
 from draftscope.measure.findings import refuse_few
 from draftscope_app.cli import options, plans, terminal
@@ -54,6 +54,7 @@ def check(given: Given, loading: Given, prompts: plans.Prompts = None, json: opt
     from draftscope.decode.availability import default_drafter
     from draftscope.drafters.settings import Settings
     from draftscope.measure.check import check as run_check
+    from draftscope.measure.check import count_of_tests
     from draftscope.measure.greedy import PROMPTS
 
     load, name = options.models(loading, wanted.drafter)
@@ -64,7 +65,7 @@ def check(given: Given, loading: Given, prompts: plans.Prompts = None, json: opt
     engine = options.load(load)
     info = drafters.find(name or default_drafter(engine))
     _refuse_length(info, wanted.draft_length)
-    with _shown(json) as (show, watch):
+    with _shown(json, count_of_tests(info.name, wanted.rule)) as (show, watch):
         checked = run_check(
             engine, info.name, wanted.samples, wanted.seed, watch, wanted.rule, chosen, texts or PROMPTS
         )
@@ -107,33 +108,39 @@ def _texts(prompts: Path | None) -> tuple[str, ...]:
 
 
 @contextmanager
-def _shown(json: bool) -> Iterator[tuple[Callable[[Finding], Finding], Callable[[Progress], None]]]:
+def _shown(json: bool, tests: int) -> Iterator[tuple[Callable[[Finding], Finding], Callable[[Progress], None]]]:
     """Shows each finding as it is made, and what is tested at the moment: the distribution tests take a while.
 
-    A table on a terminal; a line for each finding in a pipe; with `json` only a progress bar on a terminal's stderr.
+    A table on a terminal; in a pipe, or with `json`, how far it is goes to stderr, and without `json` a line for each
+    finding to stdout.
     """
+    findings: list[Finding] = []
     if json or not sys.stdout.isatty():
-        with terminal.share_bar() as bar:
-            task = bar.add_task("Checking", total=1.0, left="")
+        with terminal.show_progress("Checking") as watch:
 
             def show(finding: Finding) -> Finding:
+                findings.append(finding)
                 if not json:
                     print(f"{_result(finding):4}  {finding.name}: {finding.detail}", flush=True)
                 return finding
 
-            def follow(now: Progress) -> None:
-                left = time_left(now.seconds_left)
-                bar.update(task, description=now.doing, completed=now.share, left=left)
-
-            yield show, follow
+            yield show, lambda now: watch(_with_what_is_known(now, findings, tests))
         return
     with terminal.live_table(HEAD) as (add, caption):
 
         def row(finding: Finding) -> Finding:
+            findings.append(finding)
             add((_result(finding), finding.name, finding.detail), COLORS[_result(finding)])
             return finding
 
-        yield row, lambda now: caption(now.words)
+        yield row, lambda now: caption(_with_what_is_known(now, findings, tests).words)
+
+
+def _with_what_is_known(now: Progress, findings: Sequence[Finding], tests: int) -> Progress:
+    """What is tested, and what can be said so far."""
+    from draftscope.measure.findings import so_far
+
+    return replace(now, doing="; ".join(filter(None, (now.doing, so_far(findings, tests)))))
 
 
 def _result(finding: Finding) -> str:
