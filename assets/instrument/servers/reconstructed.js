@@ -4,6 +4,7 @@
 import { h } from "../base/dom.js";
 import { counted, formatProb, visible } from "../base/format.js";
 import { isInside } from "../base/store.js";
+import { acceptProbability } from "../decision/rules.js";
 import { scrollable, table } from "../draw/tables.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
 
@@ -53,7 +54,7 @@ function row(lane, round, i) {
     const drafted = i < round.emitted.length - 1;
     cells.push(
       formatProb(q),
-      drafted ? formatProb(q > 0 ? Math.min(1, p / q) : 1) : "–",
+      drafted ? formatProb(q > 0 ? acceptProbability(p, q) : 1) : "–",
       drafted ? "drafted, accepted" : "the target's own token",
     );
   }

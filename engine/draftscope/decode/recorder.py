@@ -209,7 +209,7 @@ class _View:
                     node=node,
                     p=p_token,
                     q=q_token,
-                    threshold=min(1.0, p_token / q_token),
+                    threshold=events.ratio_threshold(p_token, q_token),
                     uniform=self.accept_uniform[node],
                     passed=node in self.path,
                 )

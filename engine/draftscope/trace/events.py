@@ -95,6 +95,11 @@ class Distributions(Record):
     scale: Literal["probs", "before_argmax"] = "probs"
 
 
+def ratio_threshold(p: float, q: float) -> float:
+    """min(1, p/q): what the random number of a token drawn from q is compared with (2211.17192). `q` is not 0."""
+    return min(1.0, p / q)
+
+
 class Verified(Record):
     """One child, in the order of verification. `uniform` was compared with `threshold`; both are absent if the rule
     uses no uniform. The lossy rules typical and top-k use none either, but compare `p` with `threshold`.

@@ -25,6 +25,7 @@ from draftscope.trace.events import (
     RunStart,
     TargetProbs,
     Verified,
+    ratio_threshold,
 )
 
 MASS = 1e-3  # by how much probabilities may miss 1: they were rounded when they were written
@@ -336,7 +337,7 @@ def _accepts_with_ratio(child: Verified, threshold: float) -> bool:
     """min(1, p/q); a child whose residual is 0 is never accepted."""
     if not child.q or (child.p == 0 and child.passed):
         return False
-    return isclose(threshold, min(1.0, child.p / child.q), rel_tol=1e-6, abs_tol=1e-12)
+    return isclose(threshold, ratio_threshold(child.p, child.q), rel_tol=1e-6, abs_tol=1e-12)
 
 
 def _is_below(low: float, high: float, said: bool, equal: bool = False) -> bool:

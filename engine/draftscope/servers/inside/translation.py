@@ -83,7 +83,7 @@ class Translation:
                 slot=place - 1, rule="greedy", distributions=[distributions], children=[child], draw=drawn,
                 gap=_gap(logits),
             )  # fmt: skip
-        ratio = min(1.0, p / q) if q else 0.0
+        ratio = trace.ratio_threshold(p, q) if q else 0.0
         child = trace.Verified(node=place, p=p, q=q, threshold=ratio, uniform=token.u, passed=passed)
         return trace.Decision(slot=place - 1, rule="token", distributions=[distributions], children=[child])
 
