@@ -8,7 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from draftscope_app.doors.learn.classroom import streams
+from draftscope_app.doors.learn.classroom import bells
+from draftscope_app.doors.learn.classroom import rooms as guesses
+from draftscope_app.doors.learn.classroom.allowances import Rate
 from draftscope_app.doors.learn.classroom.deck import shipped
 from draftscope_app.doors.learn.classroom.lessons import LessonStep, recorded
 from draftscope_app.doors.learn.classroom.rooms import Rooms
@@ -95,8 +97,8 @@ def test_a_class_predicts_and_sees_what_happened(open_page: Any) -> None:
 def test_a_key_before_the_first_state_of_a_room_does_nothing(open_page: Any) -> None:
     """It threw. A press that the presenter makes blindly must not start the class either."""
     projector, held = open_page("/class", 1440, 900, "light"), []
-    projector.route("**/events", lambda route: held.append(route))
-    with projector.expect_request("**/events"):
+    projector.route("**/events*", lambda route: held.append(route))
+    with projector.expect_request("**/events*"):
         projector.get_by_role("button", name="Open a room").click()
     for key in ("PageDown", "PageUp"):  # a space would press the button again
         projector.keyboard.press(key)
@@ -104,14 +106,41 @@ def test_a_key_before_the_first_state_of_a_room_does_nothing(open_page: Any) -> 
     projector.locator(".lobby .code").wait_for()
 
 
+def test_a_device_has_one_vote_and_its_qr_code_leads_in_though_codes_are_refused(
+    open_page: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guesses, "GUESSES_OF_ADDRESS", Rate(1, 3600.0))
+    rooms = Rooms(9, 300)
+    with served_class(rooms) as url:
+        projector = open_page("/class", 1440, 900, "light", url)
+        with projector.expect_request("**/qr") as qr:
+            projector.get_by_role("button", name="Open a room").click()
+        code = projector.locator(".lobby .code").inner_text()
+        projector.locator(".lobby .qr[src^='data:image']").wait_for()
+        httpx.post(f"{url}/class/{'QQQQQQ' if code != 'QQQQQQ' else 'WWWWWW'}/join", json={})
+        link = qr.value.post_data_json["link"].removeprefix(url)
+        phone = open_page(link, 390, 844, "light", url)
+        phone.get_by_text("The presenter starts.").wait_for()
+        second = phone.context.new_page()
+        second.goto(f"{url}/join?{code}")  # its letters: the device is known
+        second.get_by_text("The presenter starts.").wait_for()
+        stranger = open_page(f"/join?{code}", 390, 844, "light", url)
+        stranger.get_by_role("alert").get_by_text("scan the QR code").wait_for()
+        projector.reload()
+        projector.get_by_role("button", name="Start").click()
+        choose(phone, 1)
+        choose(second, 2)
+        projector.get_by_text("1 of 1").wait_for()
+        assert len(rooms._rooms[code].phones) == 1
+
+
 @pytest.mark.slow
 def test_a_phone_without_a_code_is_asked_for_it_and_hints_come_one_by_one(open_page: Any, class_url: str) -> None:
-    phone = open_page("/join?QQQQ", 390, 844, "light", url=class_url)  # of no room, which takes a second to say
-    phone.get_by_text("Looking for the room QQQQ").wait_for()
+    phone = open_page("/join?QQQQQQ", 390, 844, "light", url=class_url)  # of no room
     phone.get_by_text("it is mistyped").wait_for()
     phone.get_by_label("Code on the projector").fill("QQ")
     phone.get_by_role("button", name="Join").click()
-    phone.get_by_text("The projector shows four letters.").wait_for()
+    phone.get_by_text("The projector shows six letters.").wait_for()
     assert_accessible(phone)
     projector = open_page("/class", 1440, 900, "dark")
     projector.get_by_role("button", name="Open a room").click()
@@ -198,7 +227,7 @@ def test_a_broken_network_and_a_restarted_server(open_page: Any) -> None:
 
 
 def test_a_stream_that_falls_silent_is_opened_again(open_page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "KEEP_ALIVE_S", 1e6)  # nothing more comes, and no connection is closed
+    monkeypatch.setattr(bells, "KEEP_ALIVE_S", 1e6)  # nothing more comes, and no connection is closed
     rooms = Rooms(9, 300)
     with served_class(rooms) as url:
         room = rooms.open(shipped())

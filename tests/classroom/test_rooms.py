@@ -7,16 +7,19 @@ from collections.abc import Callable
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.doors.learn.classroom import rooms
+from draftscope_app.doors.learn.classroom import room as one_room
 from draftscope_app.doors.learn.classroom.deck import Deck
 from draftscope_app.doors.learn.classroom.lessons import LessonStep
 from draftscope_app.doors.learn.classroom.questions import Question
-from draftscope_app.doors.learn.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
+from draftscope_app.doors.learn.classroom.room import Room
+from draftscope_app.doors.learn.classroom.rooms import NoRoomError, NotPresenterError, Rooms
 
 QUESTIONS = tuple(
     Question(ask=f"Question {n}", options=("a", "b", "c"), truth=n, said=f"It was {n}.", hints=("hint",) * (n == 1))
     for n in range(3)
 )
+
+DECK = Deck(title="A class", questions=QUESTIONS)
 
 
 class Clock:
@@ -29,7 +32,7 @@ class Clock:
 def open_room(phones: int = 3) -> tuple[Rooms, Room, Clock]:
     clock = Clock()
     every = Rooms(rooms_most=2, phones_most=phones, clock=clock)
-    return every, every.open(Deck(title="A class", questions=QUESTIONS)), clock
+    return every, every.open(DECK), clock
 
 
 def test_a_class_from_its_start_to_its_scores() -> None:
@@ -133,7 +136,7 @@ def test_what_a_room_refuses_is_one_sentence() -> None:
     for act, sentence in refused(room, phone):
         with pytest.raises(DraftscopeError, match=sentence):
             act()
-    for n in range(rooms.CHANGES_MOST):
+    for n in range(one_room.CHANGES_MOST):
         room.answer(phone, 0, n % 2)
     with pytest.raises(DraftscopeError, match="too often"):
         room.answer(phone, 0, 2)
@@ -153,11 +156,11 @@ def test_a_full_room_forgets_phones_that_left_without_an_answer() -> None:
 
 def test_a_presenters_page_that_floods_is_slowed() -> None:
     every, room, clock = open_room()
-    for _ in range(rooms.POSTS_MOST):
+    for _ in range(one_room.POSTS_MOST):
         assert every.present(room.code, room.key) is room
     with pytest.raises(DraftscopeError, match="wait a few seconds"):
         every.present(room.code, room.key)
-    clock.now = rooms.POSTS_S
+    clock.now = one_room.POSTS_S
     assert every.present(room.code, room.key) is room
 
 
@@ -167,13 +170,15 @@ def test_only_who_opened_a_room_turns_its_pages_and_rooms_end_by_themselves() ->
     with pytest.raises(NotPresenterError):
         every.present(room.code, "guessed")
     with pytest.raises(NoRoomError):
-        every.find("ZZZZ" if room.code != "ZZZZ" else "YYYY")
+        every.find("ZZZZZZ" if room.code != "ZZZZZZ" else "YYYYYY")
     second = every.open(room.deck)
+    for one in (room, second):
+        one.join()
     with pytest.raises(DraftscopeError, match="has its 2 rooms"):
         every.open(room.deck)
-    clock.now = rooms.IDLE_S - 1
+    clock.now = one_room.IDLE_S - 1
     every.present(second.code, second.key)
-    clock.now = rooms.IDLE_S + 1
+    clock.now = one_room.IDLE_S + 1
     with pytest.raises(NoRoomError):
         every.find(room.code)
     assert room.phase == "end" and every.find(second.code) is second

@@ -1,4 +1,4 @@
-"""A server of classes alone, on loopback: no models and no page."""
+"""A server of classes alone, on loopback or without a network: no models and no page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from draftscope_app.doors.learn.classroom.routes import Classroom
 def served_class(rooms: Rooms | None = None, port: int = 0, verifier: Any = None) -> Iterator[str]:
     """Its address. A second one at the same `port` is the first after a broken network, or without its `rooms` a
     restarted one."""
-    app = Starlette(routes=Classroom(rooms or Rooms(9, 300), verifier=verifier).routes())
+    app = Starlette(routes=Classroom(rooms or Rooms(400, 300), verifier=verifier).routes())
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="critical", ws="none"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -32,6 +32,12 @@ def served_class(rooms: Rooms | None = None, port: int = 0, verifier: Any = None
     finally:
         server.should_exit = server.force_exit = True
         thread.join()
+
+
+def client(classroom: Classroom, address: str) -> httpx.AsyncClient:
+    """Somebody at this address, without a network."""
+    transport = httpx.ASGITransport(Starlette(routes=classroom.routes()), client=(address, 9))
+    return httpx.AsyncClient(transport=transport, base_url="http://class")
 
 
 async def states(client: httpx.AsyncClient, path: str) -> AsyncIterator[dict[str, Any]]:

@@ -88,7 +88,10 @@ class Environment(BaseModel):
         description="largest trace that can be loaded, in MiB unpacked",
     )
     max_rooms: int = Field(
-        20, alias="DRAFTSCOPE_MAX_ROOMS", ge=0, description="most classes at the same time; 0: visitors open none"
+        20,
+        alias="DRAFTSCOPE_MAX_ROOMS",
+        ge=0,
+        description="most classes at the same time, a fourth of them of one address; 0: visitors open none",
     )
     max_phones: int = Field(300, alias="DRAFTSCOPE_MAX_PHONES", ge=1, description="most phones of one class")
     silent_s: float = Field(

@@ -16,30 +16,37 @@ export async function post(path, body, headers = {}) {
   return answer;
 }
 
-/** A post that only the presenter may make: turn, show, take. */
+/** A post that only the presenter may make: turn, show, take, qr, proposals. */
 export const postAs = (room, what, body) => post(`class/${room.code}/${what}`, body, { "x-class-key": room.key });
 
-/** Keeps what a reload of this tab must find again; a browser that keeps nothing does without. */
-export const session = {
+/** Keeps what a reload must find again; a browser that keeps nothing does without. */
+const keptIn = (storage) => ({
   read(name) {
     try {
-      return JSON.parse(sessionStorage.getItem(name));
+      return JSON.parse(storage().getItem(name));
     } catch {
       return null;
     }
   },
   write(name, value) {
     try {
-      sessionStorage.setItem(name, JSON.stringify(value));
+      storage().setItem(name, JSON.stringify(value));
     } catch {
       // private windows of some browsers keep nothing
     }
   },
-};
+});
 
-/** The room that this tab has opened: {code, key}; null without one. */
-export const presentedRoom = () => session.read(ROOM);
-export const presentRoom = (room) => session.write(ROOM, room);
+/** What all tabs of a device share: whoever opens the room in a second one is still one phone. */
+export const device = keptIn(() => localStorage);
+const tab = keptIn(() => sessionStorage);
+
+/** The room that this tab has opened: {code, key, ticket}; null without one. */
+export const presentedRoom = () => tab.read(ROOM);
+export const presentRoom = (room) => tab.write(ROOM, room);
+
+/** Where the presenter's pages listen. The ticket shows that they are of the class, as that in the QR code does. */
+export const streamOf = ({ code, ticket }) => `class/${code}/events?ticket=${ticket}`;
 
 /** `heard(state)` for each state of a room, until it ends; `lost()` once where the stream breaks or falls silent. */
 export function listen(path, heard, lost) {

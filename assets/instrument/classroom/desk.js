@@ -1,6 +1,6 @@
 // The presenter's own window, which nobody projects: what is proposed for the open round, before the class sees it.
 
-import { listen, postAs, presentedRoom } from "../base/room.js";
+import { listen, postAs, presentedRoom, streamOf } from "../base/room.js";
 import { html, repeat } from "../vendor/lit-html.js";
 import { roomHead, showPage } from "./drawing.js";
 
@@ -24,10 +24,11 @@ const listOf = (proposals) => html`
 
 function proposalOf({ text, votes, hidden }) {
   const word = hidden ? "Show" : "Hide";
+  const change = hidden ? { show: text } : { hide: text };
   return html`<li>
     <span class=${hidden ? "hidden context" : "context"}>${text}</span>
     <small>${votes} proposed${hidden ? ", hidden" : ""}</small>
-    <button type="button" aria-label="${word} ${text}" @click=${() => look({ hide: text })}>${word}</button>
+    <button type="button" aria-label="${word} ${text}" @click=${() => look(change)}>${word}</button>
   </li>`;
 }
 
@@ -45,6 +46,5 @@ function follow({ joined }) {
 }
 
 document.body.className = "phone";
-if (room)
-  listen(`class/${room.code}/events`, follow, () => show({ lost: "The connection is lost; open this window again." }));
+if (room) listen(streamOf(room), follow, () => show({ lost: "The connection is lost; open this window again." }));
 else show({ lost: "This browser window has no room; open it from the projector." });

@@ -1,17 +1,18 @@
 // A phone of a class: one question, its answers, and what came of it. It follows the presenter; a phone that lost its
 // connection keeps its answer and sends it when the room is back.
 
-import { listen, post, session } from "../base/room.js";
+import { device, listen, post } from "../base/room.js";
 import { guard, html, keyed, nothing } from "../vendor/lit-html.js";
 import { keptOf, press, questionOf, showPage, stepOf, sumOf } from "./drawing.js";
 
-const LETTERS = 4;
+const LETTERS = 6;
+const MINE = "draftscope-class-phone"; // {code, phone}: this device's token in the room where it was last
 const AGAIN_MS = 3000; // before a lost room is looked for again
 
 class Phone {
-  constructor(code) {
+  constructor(code, ticket) {
     this.code = code;
-    this.name = `draftscope-class-${code}`;
+    this.ticket = ticket; // of the QR code; empty where the letters were typed
     this.state = null; // of the room, once it was heard
     this.unsent = null; // {question, option} that the server has not taken yet
     this.wandering = null; // {steps, at}: a step that the class is not at; or {titles}, to choose a lesson
@@ -23,14 +24,16 @@ class Phone {
   async join() {
     this.draw(this.note);
     try {
-      const { phone } = await post(`class/${this.code}/join`, { phone: session.read(this.name) ?? "" });
+      const before = device.read(MINE);
+      const token = before?.code === this.code ? before.phone : "";
+      const { phone } = await post(`class/${this.code}/join`, { phone: token, ticket: this.ticket });
       this.token = phone;
-      session.write(this.name, phone);
+      device.write(MINE, { code: this.code, phone });
       this.listen();
     } catch (error) {
       this.over = error.status === 404;
       if (this.over) askForCode(error.message, this.code, this.state ? "The room is over." : undefined);
-      else this.lose(error.status === 409 ? error.message : undefined);
+      else this.lose([409, 429].includes(error.status) ? error.message : undefined);
     }
   }
 
@@ -40,6 +43,7 @@ class Phone {
       (state) => {
         this.lost = "";
         this.state = state;
+        if (state.phase === "end") device.write(MINE, null);
         if (state.phase !== "lesson") this.wandering = null; // a question calls everybody back
         this.draw();
         this.send();
@@ -48,8 +52,9 @@ class Phone {
     );
   }
 
-  async ask(what) {
-    const answer = await fetch(`class/${this.code}/${what}`);
+  async ask(what, number = "") {
+    const query = new URLSearchParams({ phone: this.token, number });
+    const answer = await fetch(`class/${this.code}/${what}?${query}`);
     if (!answer.ok) throw new Error(what);
     return answer.json();
   }
@@ -144,7 +149,7 @@ function lesson(phone, { step }) {
   const to = (words, findStep, look) => press(words, () => phone.wander(findStep), look);
   const back = wandering ? to("Back to the class", () => null, "onward") : nothing;
   if (wandering?.titles) {
-    const beginning = async (number) => ({ steps: await phone.ask(`lesson?number=${number}`), at: 0 });
+    const beginning = async (number) => ({ steps: await phone.ask("lesson", number), at: 0 });
     return html`
       <h1 tabindex="-1">Which lesson?</h1>
       <div class="answers">${back} ${wandering.titles.map((title, n) => to(title, () => beginning(n + 1)))}</div>
@@ -274,9 +279,10 @@ function askForCode(sentence, code = "", title = "Join a class") {
   document.getElementById("letters").focus();
 }
 
-const code = decodeURIComponent(location.search.slice(1))
+const [letters, ticket = ""] = location.search.slice(1).split(".");
+const code = letters
   .toUpperCase()
   .replace(/[^A-Z]/g, "")
   .slice(0, LETTERS);
-if (code.length === LETTERS) new Phone(code).join();
-else askForCode("The projector shows four letters.");
+if (code.length === LETTERS) new Phone(code, ticket).join();
+else askForCode("The projector shows six letters.");

@@ -1,6 +1,6 @@
 // The projector: opens a room, shows its code, asks, reveals. Space goes on, the left arrow goes back.
 
-import { listen, post, postAs, presentRoom, presentedRoom } from "../base/room.js";
+import { listen, post, postAs, presentRoom, presentedRoom, streamOf } from "../base/room.js";
 import { html, nothing } from "../vendor/lit-html.js";
 import { keptOf, press, questionOf, roomHead, showPage, stepOf, sumOf, treeOf } from "./drawing.js";
 
@@ -25,7 +25,7 @@ class Projector {
 
   listen() {
     listen(
-      `class/${this.room.code}/events`,
+      streamOf(this.room),
       (state) => {
         this.lost = "";
         this.draw(state);
@@ -245,7 +245,8 @@ function offer(sentence, title = "Start a class") {
 async function open() {
   try {
     const room = await post("class/rooms", {});
-    const qr = await post("class/qr", { link: linkOf(room) }).catch(() => ({})); // the letters do without
+    const link = `${linkOf(room)}.${room.ticket}`; // who scans it types nothing, and needs no guess
+    const qr = await postAs(room, "qr", { link }).catch(() => ({})); // the letters do without
     presentRoom({ ...room, ...qr });
     start({ ...room, ...qr });
   } catch (error) {

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from tests.programs.attacks import bodies, fairness, models, processes, requests, soak, tabs, uploads
+from tests.programs.attacks import bodies, fairness, models, processes, requests, rooms, soak, tabs, uploads
 from tests.programs.attacks.outcome import Outcome
 from tests.programs.attacks.server import Server, Watch
 
@@ -33,6 +33,10 @@ ATTACKS: dict[str, Callable[[Server], Outcome]] = {
     "slow": requests.slow,
     "tabs": tabs.attack,
     "fairness": fairness.attack,
+    "presses": rooms.presses,
+    "qr": rooms.qr,
+    "places": rooms.places,
+    "codes": rooms.codes,
     "stopped": processes.stopped,
     "killed": processes.killed,
     "gguf": models.gguf,

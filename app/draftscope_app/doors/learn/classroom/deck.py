@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError, reason
 from draftscope.base.settings import LISTS
+from draftscope.base.text import valid_unicode
 from draftscope.trace import files
 from draftscope_app.doors.learn.classroom.questions import Lane, Question, Spec, lanes_of, make_question
 
@@ -74,9 +75,8 @@ def read(path: Path) -> Deck:
     questions = []
     for number, step in enumerate(deck.steps, 1):
         try:
-            questions.append(
-                check_question(step) if isinstance(step, Question) else _question_of(step, path.parent, runs)
-            )
+            question = step if isinstance(step, Question) else _question_of(step, path.parent, runs)
+            questions.append(check_question(question))
         except DraftscopeError as error:
             raise DraftscopeError(f"'{path}', step {number}: {error}") from None
     return Deck(title=deck.title, questions=tuple(questions))
@@ -102,11 +102,13 @@ def _question_of(step: FromRun, folder: Path, runs: dict[str, dict[str, Lane]]) 
 
 
 def check_question(question: Question) -> Question:
-    """The question. Raises `DraftscopeError` where none of its options is the answer."""
+    """The question. Raises `DraftscopeError` where none of its options is the answer, or its texts cannot be sent."""
     if not 0 <= question.truth < len(question.options):
         raise DraftscopeError(
             f"truth = {question.truth}: there are {len(question.options)} options; count them from 0."
         )
+    if not valid_unicode(json.dumps(question.model_dump(), ensure_ascii=False)):
+        raise DraftscopeError(f"The question '{question.ask}' has half of a character in it; write that text again.")
     return question
 
 

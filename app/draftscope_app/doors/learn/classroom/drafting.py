@@ -14,7 +14,7 @@ from typing import Any
 
 from draftscope.drafters.options import BETWEEN
 from draftscope.drafters.settings import Settings
-from draftscope.trace.events import AnyEvent, Fate, Round
+from draftscope.trace.events import AnyEvent, Round
 from draftscope_app.doors.learn.classroom.questions import CONTEXT, Guess, decoded, readable
 
 DEPTH = 4  # tokens of a draft, the class's and the head's
@@ -74,13 +74,20 @@ class Writing:
             "options": () if closed else self.options,
         }
 
+    def begin(self, prompt: str) -> None:
+        """The prompt, as long as nothing was written after another."""
+        if not self.rounds:
+            self.prompt = prompt
+
     async def offer(self, decode: Decode) -> None:
-        """Gives phones words to choose from: likely ones under the target, mixed with unlikely ones."""
+        """Gives phones words to choose from, once a round: likely ones under the target, mixed with unlikely ones."""
+        if self.options:
+            return
         before = len(self.rounds)
         plain = Settings.of(drafter="plain", temperature=0.0, max_new_tokens=1)
         last = _first(await decode(self.prompt, plain, self.tokens)).last
-        if len(self.rounds) != before or last.distributions is None:
-            return  # the presenter was faster
+        if len(self.rounds) != before or self.options or last.distributions is None:
+            return  # the presenter was faster, or the round was left and opened again
         ranked = sorted(zip(last.distributions.p, last.distributions.raw, strict=True), reverse=True)
         words_by_p = [(p, text) for p, raw in ranked if (text := decoded(raw)).strip().isalpha()]
         if not self.text:
@@ -94,12 +101,18 @@ class Writing:
         counted = Counter(self._following(proposal) for proposal in self.proposals.values())
         return [{"text": text, "votes": n, "hidden": text in self.hidden} for text, n in counted.most_common()]
 
-    def continuations(self) -> list[str]:
-        """The proposals that are not hidden as texts that can follow, the most frequent first."""
-        return [proposal["text"] for proposal in self.proposed() if not proposal["hidden"]][:PROPOSALS_MOST]
+    def hide(self, text: str) -> None:
+        """Keeps one of the proposals out of the draft."""
+        if any(proposal["text"] == text for proposal in self.proposed()):
+            self.hidden.add(text)
+
+    def continuations(self) -> dict[str, int]:
+        """The proposals that are not hidden as texts that can follow, the most frequent first, with their votes."""
+        shown = [(proposal["text"], proposal["votes"]) for proposal in self.proposed() if not proposal["hidden"]]
+        return dict(shown[:PROPOSALS_MOST])
 
     def _following(self, proposal: str) -> str:
-        words = " ".join(proposal.replace(BETWEEN, " ").split())[:PROPOSAL_MOST]
+        words = words_in(proposal)
         return f" {words}" if self._spaced and not words.startswith(NO_SPACE) else words
 
     @property
@@ -108,7 +121,8 @@ class Writing:
 
     async def close(self, decode: Decode, head: str, title: str) -> None:
         """Ends the round: the target verifies the proposals. `head`, a drafter's name or none, drafts too."""
-        typed = BETWEEN.join(self.continuations())
+        votes = self.continuations()
+        typed = BETWEEN.join(votes)
         common = {"temperature": 0.0, "max_new_tokens": DEPTH + 1}
         drafter = (
             Settings.of(drafter="typed", typed=typed, **common) if typed else Settings.of(drafter="plain", **common)
@@ -119,25 +133,43 @@ class Writing:
             other = Settings.of(drafter=head, gamma=DEPTH, **common)
             head_kept = _first(await decode(self.prompt, other, self.tokens)).accepted
         self.head = title
-        self.rounds.append(self._round(mine, head_kept))
+        self.rounds.append(_class_round(mine, head_kept, votes))
         self.ended = mine.cut == "eos"
         self.tokens += tuple(mine.emitted)
         self.text += mine.text_delta
         self.proposals.clear()
         self.options = ()
 
-    def _round(self, round_: Round, head_kept: int | None) -> ClassRound:
-        shown = [(proposal["text"], proposal["votes"]) for proposal in self.proposed() if not proposal["hidden"]]
-        paths: list[str] = []
-        nodes = []
-        for node in round_.nodes:
-            path = (paths[node.parent] if node.parent >= 0 else "") + decoded(node.raw)
-            paths.append(path)
-            votes = sum(count for text, count in shown if text.startswith(path))
-            fate: Fate = node.fate
-            nodes.append({"text": readable(node.raw), "parent": node.parent, "fate": fate, "p": node.p, "votes": votes})
-        last = Guess(text=readable(round_.last.raw), fate="bonus" if round_.last.kind == "bonus" else "correction")
-        return ClassRound(nodes, last, round_.accepted, tuple(round_.emitted), round_.text_delta, head_kept)
+
+def words_in(proposal: str) -> str:
+    """What a phone proposes, without what would divide it; empty where there are no words."""
+    return " ".join(proposal.replace(BETWEEN, " ").split())[:PROPOSAL_MOST]
+
+
+def _class_round(round_: Round, head_kept: int | None, votes: dict[str, int]) -> ClassRound:
+    paths: list[bytes] = []  # the text from the beginning of the draft to each node
+    for node in round_.nodes:
+        paths.append((paths[node.parent] if node.parent >= 0 else b"") + node.raw.encode("latin-1"))
+    counts = _votes(paths, [node.parent for node in round_.nodes], votes)
+    nodes: list[dict[str, Any]] = [
+        {"text": readable(node.raw), "parent": node.parent, "fate": node.fate, "p": node.p, "votes": count}
+        for node, count in zip(round_.nodes, counts, strict=True)
+    ]
+    last = Guess(text=readable(round_.last.raw), fate="bonus" if round_.last.kind == "bonus" else "correction")
+    return ClassRound(nodes, last, round_.accepted, tuple(round_.emitted), round_.text_delta, head_kept)
+
+
+def _votes(paths: Sequence[bytes], parents: Sequence[int], votes: dict[str, int]) -> list[int]:
+    """How many phones propose each node. A phone proposes one path: where one token begins another, as in 'a' and 'an',
+    the path that says most of its text."""
+    counts = [0] * len(paths)
+    for text, count in votes.items():
+        followed = [node for node, path in enumerate(paths) if text.encode().startswith(path)]
+        node = max(followed, key=lambda node: len(paths[node]), default=-1)
+        while node >= 0:
+            counts[node] += count
+            node = parents[node]
+    return counts
 
 
 def _first(events: Sequence[AnyEvent]) -> Round:

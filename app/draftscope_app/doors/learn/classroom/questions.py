@@ -265,8 +265,8 @@ def _verified(round_: Round) -> list[Verified]:
 
 
 def decoded(raw: str) -> str:
-    """A token's bytes as text; bytes that are no whole character become a replacement mark."""
-    return raw.encode("latin-1").decode("utf-8", "replace")
+    """A token's bytes as text; bytes that are no whole character, and what is no byte, become a replacement mark."""
+    return raw.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def readable(raw: str) -> str:
