@@ -74,6 +74,7 @@ class Model:
         self.name = name
         self.digest = digest
         self.weights = as_stored(weights) if isinstance(self.run, NativeDecoder) and self.run.packed else weights
+        self.left_out: list[str] = []  # sentences: what of its files was not loaded
         self.counter = ForwardCounter()
         self.pulse = Pulse()
         config = network.config.get_text_config()

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from draftscope.base.errors import DraftscopeError
 
 STORED = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I64": 8, "I32": 4, "I16": 2, "I8": 1}
-FLOATS = ("F64", "F32", "BF16", "F16")  # these are converted to the requested dtype
+FLOATS = ("F64", "F32", "BF16", "F16", "F8_E4M3", "F8_E5M2")  # these are converted to the requested dtype
 STATEFUL = ("mamba2",)  # model types whose cache is a state of constant size
 CONTEXT = 2048  # tokens of cache that are included when a model is loaded
 MIN_CHECKED = 1 << 28  # bytes; smaller caches are not checked
