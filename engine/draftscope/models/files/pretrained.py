@@ -17,6 +17,7 @@ from transformers.utils import logging
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.models.files import hub
 
+VARYING = re.compile(r"'(\w+)' is a per-layer attribute")
 UNKNOWN = re.compile(r"model type [`']([^`']*)[`'] but Transformers does not recognize")
 
 
@@ -54,6 +55,11 @@ def _message(source: str, error: Exception) -> str:
         )
     if "Unrecognized model" in text:
         return f"'{source}' names no known model_type in its config.json; download or write its config.json again."
+    if key := VARYING.match(text):
+        return (
+            f"'{source}' has layers that differ in '{key[1]}', which transformers {transformers.__version__} does not "
+            "compute for this architecture; choose another model."
+        )
     if isinstance(error, ImportError) and "GPU" in text:
         return f"'{source}' cannot be loaded on this machine ({_first_line(error)}); choose the original checkpoint."
     if isinstance(error, ImportError) or "pip install" in text:

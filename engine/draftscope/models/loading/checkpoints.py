@@ -175,11 +175,16 @@ def _refuse_kind(config: Any, source: str) -> None:
     """Refuses models that are not decoder-only language models."""
     known = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING or hasattr(config, "auto_map")
     encoder = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False)
+    text = config.get_text_config()
+    if not known and text is not config and not config.is_encoder_decoder:
+        raise DraftscopeError(
+            f"'{source}' is a '{config.model_type}', which reads more than text, and transformers has no language "
+            "model for it; choose a checkpoint of its text model."
+        )
     if not known or encoder or config.is_encoder_decoder:
         raise DraftscopeError(
             f"'{source}' is a '{config.model_type}', not a decoder-only language model; choose another model."
         )
-    text = config.get_text_config()
     if text.model_type not in memory.STATEFUL:
         reaches(text, source)  # refuses layers that cannot be rolled back
 
