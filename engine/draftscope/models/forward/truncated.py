@@ -17,8 +17,8 @@ def truncated(network: Any, count: int) -> Any:
     """The network with only its first `count` decoder layers and its own embedding, norm and head.
 
     The list of layers is found by its length; every module on the path to it is copied shallowly, with the new number
-    of layers in its config, unless one embedding holds inputs of all layers. Raises DraftscopeError if there is no such list, or if a device map has replaced the
-    forward of a module on the path.
+    of layers in its config, unless one embedding holds inputs of all layers. Raises DraftscopeError if there is no such
+    list, or if a device map has replaced the forward of a module on the path.
     """
     layers = network.config.get_text_config().num_hidden_layers
     lists = (
