@@ -93,7 +93,7 @@ class Model:
         self._shapes: list[Shape | None] = shapes(config)
         self._reach = Reach() if self.recurrent else reaches(config, name)
         # Eager attention adds its mask, so a boolean one would be silently wrong.
-        self._additive = self.dtype if config._attn_implementation == "eager" else None
+        self.additive = self.dtype if config._attn_implementation == "eager" else None
         self.emulated: EmulatedSize | None = None
         self.graphs: Graphs | None = None
         self._graphs_of_first: dict[int, Graphs] = {}  # those of the models of its first layers, by their number
@@ -389,7 +389,7 @@ class Model:
             return None
         if self.trees:
             table.widen()
-            return attention_mask(table, self._reach, sees, self._additive)
+            return attention_mask(table, self._reach, sees, self.additive)
         if sees is None and table.even:
             return None
         raise DraftscopeError(f"{self.limits} Choose a drafter of chains, and decode one text at a time.")
