@@ -278,6 +278,13 @@ FORMS = (
         lambda p: _set(p, model_type="qwen9"),
         "install a newer one",
     ),
+    Form(
+        "a kind of rotary scaling that the architecture does not have",
+        "no",
+        "",
+        lambda p: _set(p, rope_scaling={"rope_type": "mrope", "mrope_section": [1, 1, 2]}, rope_parameters=None),
+        "does not know ('mrope')",
+    ),
     Form("no `model_type`", "no", "", lambda p: (p / "config.json").write_text("{}"), "names no known model_type"),
 )
 

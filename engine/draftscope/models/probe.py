@@ -92,7 +92,7 @@ def _state_bytes(model: Model) -> int:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """The `error` of logits through the cache, NaN if some of them are; how much of it may be `rounding`; and logits
     `separate` [..., V] from scratch, of one sequence or several."""
 
@@ -111,13 +111,13 @@ def takes_chains(model: Model) -> bool:
     return _agrees(model, _in_chains)
 
 
-def _agrees(model: Model, compare: Callable[[Model], Compared]) -> bool:
+def _agrees(model: Model, compare: Callable[[Model], Comparison]) -> bool:
     """Whether the errors are rounding. Where they may be something else, the masks are judged in fp32."""
     try:
-        found = compare(model)
-        if found.error <= min(DOUBTFUL, TIMES * found.rounding + _floor(model)):
+        rounded = compare(model)
+        if rounded.error <= min(DOUBTFUL, TIMES * rounded.rounding + _floor(model)):
             return True
-        if not isfinite(found.error) or not can_widen(model):
+        if not isfinite(rounded.error) or not can_widen(model):
             return False
         with quiet(), in_fp32(model) as wide:
             exact = compare(wide)
@@ -125,11 +125,11 @@ def _agrees(model: Model, compare: Callable[[Model], Compared]) -> bool:
         return _refused_by(model, error)
     if not exact.error <= TIMES * exact.rounding + EXACT:
         return False
-    rounding = max(_error(*pair) for pair in zip(found.separate, exact.separate, strict=True))
-    return found.error <= TIMES * rounding + ROUNDING
+    rounding = max(_error(*pair) for pair in zip(rounded.separate, exact.separate, strict=True))
+    return rounded.error <= TIMES * rounding + ROUNDING
 
 
-def _in_tree(model: Model) -> Compared:
+def _in_tree(model: Model) -> Comparison:
     form = full(SHAPE, len(PROMPTS), model.device)
     prompts = [_tokens(model, length, b).tolist() for b, length in enumerate(PROMPTS)]
     rows = torch.stack([_tokens(model, form.nodes + 1, 7 + b) for b in range(len(PROMPTS))])
@@ -146,10 +146,10 @@ def _in_tree(model: Model) -> Compared:
         # In the longer sequence, root and first child are at consecutive slots, so their error is only rounding.
         rounding.append(_error(in_tree[0, :2], separate[b][0, :2]))
         errors.append(_error(in_tree[1:, 1:], separate[b][1:, 1:]))
-    return Compared(float(torch.tensor(errors).max()), rounding[0], separate)
+    return Comparison(float(torch.tensor(errors).max()), rounding[0], separate)
 
 
-def _in_chains(model: Model) -> Compared:
+def _in_chains(model: Model) -> Comparison:
     """Uses the model's own masks. Two rows of the first chain are kept and the others dropped, as after a rejection."""
     form, start = chain(3, 1, model.device), PROMPTS[0]
     text = _tokens(model, start + form.nodes + 3, 0)
@@ -161,7 +161,7 @@ def _in_chains(model: Model) -> Compared:
     logits = torch.cat([first, model.forward(cache, text[None, start + 2 :], form.depth)[0]])
     ends = range(start + 1, len(text) + 1)
     separate = torch.cat([_from_scratch(model, text[None, :end])[0, -1:] for end in ends])
-    return Compared(_error(logits, separate), 0.0 if model.dtype == torch.float32 else DOUBTFUL, [separate])
+    return Comparison(_error(logits, separate), 0.0 if model.dtype == torch.float32 else DOUBTFUL, [separate])
 
 
 def _refused_by(model: Model, error: Exception) -> bool:

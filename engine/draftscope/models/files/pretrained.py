@@ -17,6 +17,7 @@ from transformers.utils import logging
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.models.files import hub
 
+NEWER = "install a newer one (pip install --upgrade transformers), or choose another model"
 VARYING = re.compile(r"'(\w+)' is a per-layer attribute")
 UNKNOWN = re.compile(r"model type [`']([^`']*)[`'] but Transformers does not recognize")
 
@@ -49,16 +50,18 @@ def _message(source: str, error: Exception) -> str:
     if "backend tokenizer" in text:
         return f"'{source}' has no readable tokenizer; put its tokenizer.json beside the model."
     if kind := UNKNOWN.search(text):
-        return (
-            f"'{source}' is a '{quoted(kind[1])}', which transformers {transformers.__version__} does not know; "
-            "install a newer one (pip install --upgrade transformers), or choose another model."
-        )
+        return f"'{source}' is a '{quoted(kind[1])}', which transformers {transformers.__version__} does not know; {NEWER}."
     if "Unrecognized model" in text:
         return f"'{source}' names no known model_type in its config.json; download or write its config.json again."
     if key := VARYING.match(text):
         return (
             f"'{source}' has layers that differ in '{key[1]}', which transformers {transformers.__version__} does not "
             "compute for this architecture; choose another model."
+        )
+    if isinstance(error, KeyError):
+        return (
+            f"'{source}' has a value in its configuration that transformers {transformers.__version__} does not know "
+            f"({_first_line(error)}); {NEWER}."
         )
     if isinstance(error, ImportError) and "GPU" in text:
         return f"'{source}' cannot be loaded on this machine ({_first_line(error)}); choose the original checkpoint."

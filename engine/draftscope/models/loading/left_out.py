@@ -32,7 +32,7 @@ def refuse_lacking(source: str, missing: Collection[str], mismatched: Collection
             f"'{source}' lacks {len(missing)} weights, for example '{min(missing)}', which would be random; choose a "
             "complete checkpoint."
         )
-    for name, there, needed in sorted(mismatched, key=lambda found: str(found[0])):
+    for name, there, needed in sorted(mismatched, key=lambda wrong: str(wrong[0])):
         raise DraftscopeError(
             f"'{source}' has {list(there)} values in '{name}', and its config.json needs {list(needed)}; put its own "
             "config.json beside the weights, or, if they are packed, choose a checkpoint that is not quantised."
