@@ -340,7 +340,7 @@ def load(settings: LoadCall) -> Engine:
     number with which this target's forward is fastest, leaving `spare_cores`. `Engine.close`, or leaving a `with` block
     of the engine, gives the old number back; so does a failure to load. On CUDA forwards are replayed from graphs
     (`draftscope.models.forward.graphs`) unless `graphs` is False. `Engine.compiled` says why a forward is
-    not compiled on a CPU.
+    not compiled on a CPU, `Engine.left_out` what of the models' files was not loaded.
 
     Raises `DraftscopeError` for a missing or damaged checkpoint, unequal vocabularies in a cascade, too little memory,
     or an unknown device.

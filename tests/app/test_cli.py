@@ -364,7 +364,7 @@ def test_decode_says_which_options_the_drafter_does_not_read(cli: Cli) -> None:
 
 def test_an_empty_prompt_loads_no_model(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(options, "load", lambda _: pytest.fail("loaded"))
-    assert "The prompt is empty" in refused(cli("decode", " "))
+    assert "The prompt is empty" in refused(cli("decode", ""))
 
 
 def test_advice_on_a_busy_machine_is_undecided(cli: Cli, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from draftscope_app.page import opening as page_opening
 from draftscope_app.page.controls import defaults, names
 from draftscope_app.page.listeners.engine import EngineListeners, able, engine_message
 from draftscope_app.page.shared import Shared
+from tests.programs.formats import FORMS, folder
 
 OF_THE_HEAD = ("eagle3", "eagle3-sampled-tree")
 OF_SMOLLM2 = usual_drafter(LoadSettings(target="smollm2"))
@@ -117,6 +118,16 @@ def test_the_page_says_that_a_model_is_downloaded(monkeypatch: pytest.MonkeyPatc
     assert loading(LoadSettings(target="smollm2")) == loading(LoadSettings()) == words
     monkeypatch.setattr(sources, "_local", lambda _: "here")
     assert loading(LoadSettings()) == "The engine loads SmolLM2-135M-Instruct."
+
+
+def test_what_is_left_out_of_a_checkpoint_is_said_on_the_page_and_in_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (form,) = (form for form in FORMS if form.name == "an adapter (LoRA) beside the weights")
+    sentence = f"'{tmp_path}' has an adapter (LoRA) of 'some/base' beside its weights, which is not applied"
+    with options.load(LoadSettings(target=str(folder(form, tmp_path)), dtype="float32", threads=1)) as engine:
+        assert sentence in ready(engine, 1.0).sentence
+    assert f"draftscope: {sentence}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["eagle3", "eagle3-tree", "hybrid"])

@@ -302,7 +302,7 @@ def test_controls_fill_and_ask_and_bad_input_is_one_sentence(visit: Any) -> None
     assert "import" in first or "def " in first
     page.page.get_by_role("button", name="code", exact=True).click()
     page.page.wait_for_function("(first) => document.querySelector('#ds-prompt textarea').value !== first", arg=first)
-    page.fill("prompt", "   ")
+    page.fill("prompt", "")
     page.page.click("#ds-run")
     page.until("e => /prompt is empty/.test(e.message.text.textContent)")
     page.fill("prompt", "word " * 9000)

@@ -54,7 +54,8 @@ def test_not_one_weight_is_stored_twice() -> None:
     assert early.parameters < target.parameters
 
 
-WITH_A_STATE = ("mamba2", "jamba", "qwen3_next", "lfm2")  # `tests/test_hybrid.py` says what these say
+# `tests/models/test_hybrid.py` says what these say.
+WITH_A_STATE = ("mamba2", "jamba", "qwen3_next", "qwen3_5", "qwen3_5_text", "lfm2")
 PARTED = [case for case in CASES if case.takes != "nothing" and case.kind not in WITH_A_STATE]
 
 

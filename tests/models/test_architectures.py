@@ -175,7 +175,7 @@ def test_greedy_decoding_equals_transformers(name: str) -> None:
         assert run.token_ids == expected[0, prompt.shape[1] :].tolist()
 
 
-@pytest.mark.parametrize("name", ["Gemma 2", "Gemma 3", "Mistral", "GPT-2", "Qwen3-MoE"])
+@pytest.mark.parametrize("name", ["Gemma 2", "Gemma 3", "Gemma 4", "Mistral", "GPT-2", "Qwen3-MoE"])
 def test_output_follows_the_target_distribution(name: str) -> None:
     """Trees of two levels after a prompt longer than the window; every fifth token is drawn in a third round."""
     engine = pair(name, vocabulary=5)

@@ -182,8 +182,10 @@ def test_an_architecture_has_the_same_logits(name: str, card: Counter[str], monk
     card.clear()
     right = {dtype: logits(once, dtype) for dtype in (torch.float32, torch.bfloat16)}
     reach = once._reach if isinstance(once._reach, dict) else {"": once._reach}
-    kinds = getattr(once.network.config, "layer_types", None) or [""] * once.layers
-    assert card["_attend"] == 4 * once.layers
+    kinds = getattr(once.network.config.get_text_config(), "layer_types", None) or [""] * once.layers
+    if TEXTS[name].kind.startswith("gemma4"):  # cuts the masks of layers that share keys, so nothing is known of them
+        kinds = kinds[: once._shapes.index(None)] if None in once._shapes else kinds
+    assert card["_attend"] == 4 * len(kinds)
     assert card["_unmasked"] == 4 * [reach.get(kind, once._reach) for kind in kinds].count(Reach())
     monkeypatch.setattr(attention, "DEVICES", set())
     plain = by_modules(TEXTS[name])
@@ -298,7 +300,7 @@ def counted(model: Model, rows: int) -> float:
     """Bytes of keys and values that a forward of `rows` rows reads for each row, over those that the text has."""
     cache = model.cache(1, 256)
     model.read(cache, [list(range(2, 42)) * 5])
-    memory = cache._stores[0].rows
+    (memory,) = cache._stores[0].blocks.values()
     assert memory is not None
     with Reads(memory) as reads:
         model.forward(cache, torch.full((1, rows), 5), torch.arange(rows)[None])
@@ -333,7 +335,7 @@ def test_heads_and_emulated_sizes_read_keys_and_values_once(card: Counter[str]) 
         cache.table.widen()
         mask = attention_mask(cache.table, Reach(), None, None)
         side.begin_write(cache, mask)
-        memory = cache._stores[name == "emulated size"].rows
+        (memory,) = cache._stores[name == "emulated size"].blocks.values()
         assert isinstance(mask, Tensor) and memory is not None
         card.clear()
         with torch.inference_mode(), Reads(memory) as reads:

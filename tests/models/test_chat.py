@@ -7,7 +7,9 @@ import sys
 
 import psutil
 import pytest
+import torch
 import typer
+from transformers import GenerationConfig
 from typer.main import get_command
 
 from draftscope import DraftscopeError
@@ -53,6 +55,20 @@ def test_a_template_is_the_default_and_adds_the_only_bos(pair: DecodingEngine) -
     assert read(engine, False, "be brief") == "<|endoftext|><system>be brief\n<user>hi\n<assistant><think></think>"
     assert read(engine, False, "", True) == "<|endoftext|><user>hi\n<assistant>"
     assert DecodingEngine.encode(pair, "hi") == pair.tokenizer("hi")["input_ids"]
+
+
+@pytest.mark.parametrize("prompt", [" ", "\n\n", "\t"])
+def test_a_raw_prompt_of_spaces_or_line_ends_is_a_text(pair: DecodingEngine, prompt: str) -> None:
+    """They were called empty. In a chat template they say nothing, and are."""
+    tokens = torch.tensor([byte_tokenizer()(prompt)["input_ids"]])
+    assert tokens.shape[1] == len(prompt)
+    config = GenerationConfig(max_new_tokens=8, do_sample=False, eos_token_id=None, pad_token_id=1)
+    written = pair.target.network.generate(tokens, attention_mask=torch.ones_like(tokens), generation_config=config)
+    for drafter in ("plain", "draft"):
+        run = pair.decode(prompt, drafter, raw=True, max_new_tokens=8)
+        assert run.token_ids == written[0, tokens.shape[1] :].tolist()
+    with pytest.raises(DraftscopeError, match="The prompt is empty"):
+        chatty(pair).decode(prompt)
 
 
 def test_a_trace_contains_the_rendered_prompt(pair: DecodingEngine) -> None:

@@ -25,6 +25,7 @@ from draftscope.decode import load
 from draftscope.models.files import hub, memory
 from draftscope.models.files.finite import not_finite
 from draftscope.models.heads.head_files import read as read_head
+from draftscope.models.loading import adapters
 from draftscope.models.loading.checkpoints import (
     CheckpointOptions,
     end_of_text,
@@ -207,6 +208,40 @@ def answer(kind: type[Exception]) -> Exception:
 def test_the_hubs_errors_become_one_sentence(monkeypatch: pytest.MonkeyPatch, found: Hub, sentence: str) -> None:
     monkeypatch.setattr(hub, "HfApi", lambda: found)
     assert sentence in refused("some/one", revision="v9")
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (("adapter_config.json", "adapter_model.safetensors"), "is an adapter (LoRA) of 'some/base', not a model"),
+        (("adapter_config.json", "config.json", "adapter_model.bin"), "is an adapter (LoRA) of 'some/base'"),
+        (("config.json", "small-q4.gguf"), "has no safetensors, but GGUF files; name one of them as a file"),
+        (("config.json", "README.md"), "has no *.safetensors weights"),
+        (("config.json", "model-00001-of-00002.safetensors"), "no 'model.safetensors.index.json'"),
+    ],
+)
+def test_what_the_hub_has_instead_of_weights_is_named_before_it_is_downloaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: tuple[str, ...], sentence: str
+) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"base_model_name_or_path": "some/base"}')
+    monkeypatch.setattr(hub, "HfApi", lambda: Hub(files=files))
+    monkeypatch.setattr(hub, "file", lambda _, name, *__: tmp_path / name)
+    assert sentence in refused("some/one")
+
+
+@pytest.mark.parametrize("written", ["[]", "{", '{"base_model_name_or_path": 5}', "[" * 100_000])
+def test_an_adapter_that_names_no_model_is_still_one(tmp_path: Path, written: str) -> None:
+    (tmp_path / "adapter_config.json").write_text(written)
+    assert f"'{tmp_path}' is an adapter (LoRA), not a model" in refused(tmp_path)
+
+
+def test_an_adapter_beside_weights_is_refused_where_peft_would_apply_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    random_llama(1, 258).save_pretrained(tmp_path)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    monkeypatch.setattr(adapters, "is_peft_available", lambda: True)
+    assert "or move adapter_config.json elsewhere to load the weights without it." in refused(tmp_path)
 
 
 @pytest.mark.parametrize(

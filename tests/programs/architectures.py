@@ -39,6 +39,62 @@ HEADS = {"head_dim": 8}
 MIXED = {"sliding_window": WINDOW, "layer_types": ["sliding_attention", "full_attention"]}
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
 JAMBA = {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 2, "num_experts": 4}
+LATENT = {
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 8,
+    "q_lora_rank": 8,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 4,
+    "v_head_dim": 8,
+}
+ROUTED = {
+    "n_routed_experts": 4,
+    "n_group": 1,
+    "topk_group": 1,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16,
+    "first_k_dense_replace": 1,
+}
+LOCAL = {"num_local_experts": 4, "num_experts_per_tok": 2}
+ALTERNATING = ["sliding_attention", "full_attention"]
+GEMMA3 = HEADS | {"sliding_window": WINDOW, "query_pre_attn_scalar": 8}
+GEMMA3N = HEADS | {
+    "sliding_window": WINDOW,
+    "num_hidden_layers": 4,
+    "layer_types": ALTERNATING * 2,
+    "num_kv_shared_layers": 2,
+    "hidden_size_per_layer_input": 8,
+    "vocab_size_per_layer_input": 48,
+    "laurel_rank": 4,
+    "altup_num_inputs": 2,
+    "activation_sparsity_pattern": [0.0] * 4,
+}
+GEMMA4 = HEADS | {
+    "global_head_dim": 16,
+    "sliding_window": WINDOW,
+    "num_hidden_layers": 4,
+    "layer_types": ALTERNATING * 2,
+    "num_kv_shared_layers": 2,
+    "hidden_size_per_layer_input": 8,
+    "vocab_size_per_layer_input": 48,
+}
+SEES = {
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "image_size": 28,
+    "patch_size": 14,
+}
+SEES4 = SEES | {"num_key_value_heads": 2, "head_dim": 8, "pooling_kernel_size": 1, "position_embedding_size": 64}
+SEES35 = {
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "depth": 1,
+    "num_heads": 2,
+    "out_hidden_size": 32,
+    "num_position_embeddings": 16,
+}
 LINEAR = {
     "linear_num_value_heads": 2,
     "linear_num_key_heads": 2,
@@ -49,13 +105,14 @@ LINEAR = {
 
 @dataclass(frozen=True)
 class Case:
-    """One architecture: its `model_type`, what it must support, and the configuration of a small model."""
+    """One architecture: its `model_type`, what it must support, and the configuration of a small model's text part."""
 
     name: str
     kind: str
     takes: Takes = "trees"
     note: str = ""
     config: dict[str, Any] = field(default_factory=dict)
+    vision: dict[str, Any] = field(default_factory=dict)  # of a model that also sees
 
 
 CASES = (
@@ -79,26 +136,75 @@ CASES = (
         "Gemma 3",
         "gemma3_text",
         note="sliding window in some layers, two rotary bases",
-        config=HEADS | {"sliding_window": WINDOW, "sliding_window_pattern": 2, "query_pre_attn_scalar": 8},
+        config=GEMMA3 | {"sliding_window_pattern": 2},
+    ),
+    Case(
+        "Gemma 3 with vision",
+        "gemma3",
+        note="only text is read",
+        config=GEMMA3 | {"layer_types": ALTERNATING},
+        vision=SEES,
+    ),
+    Case("Gemma 3n", "gemma3n_text", note="sliding window in some layers; the last ones share keys", config=GEMMA3N),
+    Case(
+        "Gemma 4",
+        "gemma4_text",
+        note="sliding window in some layers, wider heads in the others; the last ones share keys",
+        config=GEMMA4,
+    ),
+    Case("Gemma 4 with vision", "gemma4", note="only text is read", config=GEMMA4, vision=SEES4),
+    Case(
+        "Gemma 4 with experts",
+        "gemma4_text",
+        note="experts; wider heads in some layers, with the same keys and values",
+        config=HEADS
+        | MIXED
+        | {
+            "global_head_dim": 16,
+            "num_global_key_value_heads": 1,
+            "attention_k_eq_v": True,
+            "hidden_size_per_layer_input": 0,
+            "enable_moe_block": True,
+            "num_experts": 4,
+            "top_k_experts": 2,
+            "moe_intermediate_size": 16,
+        },
     ),
     Case("Mistral", "mistral", note="sliding window in all layers", config=HEADS | {"sliding_window": WINDOW}),
     Case("Ministral", "ministral", note="sliding window in some layers", config=HEADS | MIXED),
+    Case("Ministral 3", "ministral3", config=HEADS),
     Case("Phi", "phi", note="partial rotary", config={"partial_rotary_factor": 0.5}),
     Case("Phi-3", "phi3", note="sliding window in all layers", config={"sliding_window": WINDOW}),
     Case("GPT-2", "gpt2", note="learned positions"),
     Case("GPT-NeoX, Pythia", "gpt_neox", note="partial rotary", config={"rotary_pct": 0.5}),
+    Case("GPT-BigCode, StarCoder", "gpt_bigcode", note="learned positions"),
     Case("GPT-J", "gptj", note="eager attention", config={"rotary_dim": 4}),
     Case("OPT", "opt", note="learned positions", config={"ffn_dim": 48, "word_embed_proj_dim": 32}),
     Case("Falcon, rotary", "falcon", config={"alibi": False}),
     Case("StableLM", "stablelm"),
     Case("StarCoder2", "starcoder2", note="sliding window in all layers", config={"sliding_window": WINDOW}),
     Case("Granite", "granite"),
+    Case("Nemotron", "nemotron", note="partial rotary", config={"partial_rotary_factor": 0.5}),
+    Case("Apertus", "apertus", config=HEADS),
+    Case("Seed-OSS", "seed_oss", config=HEADS),
+    Case("ERNIE 4.5", "ernie4_5", config=HEADS),
+    Case("Hunyuan", "hunyuan_v1_dense", config=HEADS),
+    Case("BitNet", "bitnet"),
     Case("OLMo 2", "olmo2"),
     Case("OLMo 3", "olmo3", note="sliding window in some layers", config=MIXED),
+    Case("EXAONE 4", "exaone4", note="sliding window in some layers", config=HEADS | MIXED),
+    Case("Cohere", "cohere"),
     Case("Cohere 2", "cohere2", note="sliding window in some layers, no positions in the others", config=MIXED),
     Case("SmolLM3", "smollm3", note="no positions in some layers"),
     Case("GLM-4", "glm4", config=HEADS),
-    Case("Mixtral", "mixtral", note="experts", config={"num_local_experts": 4, "num_experts_per_tok": 2}),
+    Case("Mixtral", "mixtral", note="experts", config=LOCAL),
+    Case(
+        "Phi-3.5-MoE", "phimoe", note="experts; sliding window in all layers", config=LOCAL | {"sliding_window": WINDOW}
+    ),
+    Case("Granite-MoE", "granitemoe", note="experts", config=LOCAL),
+    Case("MiniMax-M2", "minimax_m2", note="experts", config=HEADS | LOCAL),
+    Case("OLMoE", "olmoe", note="experts", config={"num_experts": 4, "num_experts_per_tok": 2}),
+    Case("GLM-4-MoE", "glm4_moe", note="experts", config=HEADS | ROUTED),
     Case("Qwen2-MoE", "qwen2_moe", note="experts", config=EXPERTS | {"shared_expert_intermediate_size": 16}),
     Case("Qwen3-MoE", "qwen3_moe", note="experts", config=EXPERTS | HEADS),
     Case(
@@ -127,24 +233,13 @@ CASES = (
         },
     ),
     Case(
-        "DeepSeek-V3",
-        "deepseek_v3",
+        "DeepSeek-V2",
+        "deepseek_v2",
         note="experts; latent attention",
-        config={
-            "num_key_value_heads": 4,
-            "n_routed_experts": 4,
-            "n_group": 1,
-            "topk_group": 1,
-            "num_experts_per_tok": 2,
-            "moe_intermediate_size": 16,
-            "first_k_dense_replace": 1,
-            "kv_lora_rank": 8,
-            "q_lora_rank": 8,
-            "qk_rope_head_dim": 4,
-            "qk_nope_head_dim": 4,
-            "v_head_dim": 8,
-        },
+        config=LATENT | ROUTED | {"topk_method": "greedy"},
     ),
+    Case("DeepSeek-V3", "deepseek_v3", note="experts; latent attention", config=LATENT | ROUTED),
+    Case("MiniCPM3", "minicpm3", note="latent attention", config=LATENT),
     Case("Bloom", "bloom", "chains", "ALiBi from slots, which differ for siblings"),
     Case("MPT", "mpt", "chains", "ALiBi from slots", {"d_model": 32, "n_heads": 4, "n_layers": 2}),
     Case("Falcon, ALiBi", "falcon", "chains", "ALiBi from slots", {"alibi": True}),
@@ -170,7 +265,23 @@ CASES = (
         "some layers are recurrent; experts",
         HEADS | LINEAR | EXPERTS | {"layer_types": ["linear_attention", "full_attention"]},
     ),
+    Case(
+        "Qwen3.5",
+        "qwen3_5_text",
+        "chains",
+        "some layers are recurrent",
+        HEADS | LINEAR | {"layer_types": ["linear_attention", "full_attention"]},
+    ),
+    Case(
+        "Qwen3.5 with vision",
+        "qwen3_5",
+        "chains",
+        "some layers are recurrent; only text is read",
+        HEADS | LINEAR | {"layer_types": ["linear_attention", "full_attention"]},
+        SEES35,
+    ),
     Case("LFM2", "lfm2", "chains", "some layers are convolutions", {"layer_types": ["conv", "full_attention"]}),
+    Case("MiniMax", "minimax", "nothing", "some layers are recurrent, with a cache of their own", HEADS | LOCAL),
     Case("RWKV", "rwkv", "nothing", "recurrent state", {"attention_hidden_size": 32}),
 )
 
@@ -178,8 +289,13 @@ CASES = (
 def network(case: Case, seed: int = 0, **config: Any) -> Any:
     """A random model of the architecture with a few thousand parameters, in evaluation mode. `config` overrides."""
     torch.manual_seed(seed)
-    complete = CONFIG_MAPPING[case.kind](**{**SMALL, **case.config, **config})
-    return AutoModelForCausalLM.from_config(complete).eval()
+    return AutoModelForCausalLM.from_config(configuration(case, **config)).eval()
+
+
+def configuration(case: Case, **config: Any) -> Any:
+    """The configuration of that model."""
+    text = {**SMALL, **case.config, **config}
+    return CONFIG_MAPPING[case.kind](**({"text_config": text, "vision_config": case.vision} if case.vision else text))
 
 
 def takes(case: Case, dtype: torch.dtype = torch.float32) -> Takes:

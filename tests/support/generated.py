@@ -15,7 +15,7 @@ from draftscope.models.loading import embedded
 from draftscope.servers.audit import coverage
 from draftscope.trace import glossary
 from draftscope_app.engine import config
-from tests.programs import architectures
+from tests.programs import architectures, formats
 from tests.programs.options_table import options_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +41,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {  # name -> the file that sh
         "engine/draftscope/models/README.md",
         lambda: architectures.table([case.takes for case in architectures.CASES]),
     ),
+    "formats": ("engine/draftscope/models/README.md", formats.table),
     "options": ("engine/draftscope/drafters/README.md", options_table),
     "metrics": ("engine/METRICS.md", glossary.table),
     "coverage": ("engine/SERVERS.md", coverage.table),

@@ -99,7 +99,7 @@ def load(chosen: LoadSettings) -> DecodingEngine:
     weights = [f"'{model.name}' has {model.weights}." for model in engine.models if model.weights]
     if any(model.widened for model in engine.models):
         weights.append("'--dtype stored' reads them as they are stored, which makes plain decoding faster.")
-    for sentence in [*weights, *engine.limits, *engine.compiled]:
+    for sentence in [*weights, *engine.left_out, *engine.limits, *engine.compiled]:
         terminal.print_note(sentence)
     if engine.threads is not None:
         (terminal.print_note if engine.threads.disturbed else terminal.print_status)(str(engine.threads))

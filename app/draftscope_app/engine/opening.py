@@ -82,6 +82,8 @@ def ready(engine: DecodingEngine, seconds: float, place: str = "", instead: str 
     """Its models were loaded in so many seconds. `place` takes the place of the device's name; `instead` says why these
     models are loaded and no others."""
     sentence = f"{instead} {introduced(engine, seconds, place)}".lstrip()
+    if engine.left_out:
+        sentence = " ".join((f"{sentence}.", *engine.left_out))
     return EngineStatus("ready", sentence, tuple(_choices(engine)), chat=chats(engine))
 
 

@@ -77,6 +77,12 @@ class LoadedPair:
         return all(model.trees for model in every)
 
     @property
+    def left_out(self) -> list[str]:
+        """What of the models' files was not loaded, a sentence each."""
+        every = [*self.models, *([self.foreign.model] if self.foreign is not None else [])]
+        return [sentence for model in every for sentence in model.left_out]
+
+    @property
     def limits(self) -> list[str]:
         """What these models cannot do here, a sentence each."""
         sentences = [model.limits for model in self.models if model.limits]

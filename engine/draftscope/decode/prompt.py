@@ -15,6 +15,7 @@ from draftscope.models.files.tokenizer_file import without_panic
 from draftscope.models.loading.chat import Chat, ChatMessage, is_chat
 from draftscope.models.model import Model
 
+EMPTY = "The prompt is empty; write at least a word to continue from."
 LONGEST_TOKEN = 64  # characters; a longer prompt for each token of the context cannot fit
 
 AnyPrompt = str | Sequence[ChatMessage] | Sequence[int]  # a text, the messages of a chat, or token ids
@@ -82,8 +83,8 @@ def _text_or_chat(prompt: AnyPrompt, room: int) -> str | Sequence[ChatMessage]:
         return prompt
     if not isinstance(prompt, str):
         raise DraftscopeError(f"prompt = {quoted(prompt)}: give {KINDS}.")
-    if not prompt.strip():
-        raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
+    if not prompt:
+        raise DraftscopeError(EMPTY)
     if quoted(prompt, len(prompt)) != prompt:
         raise DraftscopeError(f"prompt = {quoted(prompt)}: it holds half a character; leave that out.")
     if len(prompt) > LONGEST_TOKEN * room:
@@ -95,9 +96,13 @@ def _text_or_chat(prompt: AnyPrompt, room: int) -> str | Sequence[ChatMessage]:
 
 def _tokenized(pair: LoadedPair, prompt: str | Sequence[ChatMessage], chat: Chat) -> tuple[str, list[int]]:
     rendered = chat.render(pair.tokenizer, prompt, pair.target.name)
+    if rendered is not None and isinstance(prompt, str) and not prompt.strip():
+        raise DraftscopeError(EMPTY)  # a raw prompt of spaces or line ends is a text
     text, special = (prompt, True) if rendered is None else (rendered, False)  # a template has its own BOS
     with without_panic(pair.target.name):
         tokens: list[int] = pair.tokenizer(text, add_special_tokens=special)["input_ids"]
+    if not tokens and rendered is None:
+        raise DraftscopeError(EMPTY)
     if not tokens:
         raise DraftscopeError("The chat template turns this prompt into nothing; decode without it (--raw).")
     return rendered or "", tokens

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import last
+from draftscope.models.cache.layers import Shape, shapes
 from draftscope.models.cache.masks import Reach, attention_mask, common_of, reaches, with_common
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache, SlotTable
 from draftscope.models.counter import Capabilities, ForwardCounter, Pulse
@@ -75,6 +76,7 @@ class Model:
         self.name = name
         self.digest = digest
         self.weights = as_stored(weights) if isinstance(self.run, NativeDecoder) and self.run.packed else weights
+        self.left_out: list[str] = []  # sentences: what of its files was not loaded
         self.counter = ForwardCounter()
         self.pulse = Pulse()
         config = network.config.get_text_config()
@@ -89,9 +91,10 @@ class Model:
         self.dtype: torch.dtype = network.dtype
         self.parameters: int = network.num_parameters()
         self._slot_bytes = memory.slot_bytes(config, self.dtype)
+        self._shapes: list[Shape | None] = shapes(config)
         self._reach = Reach() if self.recurrent else reaches(config, name)
         # Eager attention adds its mask, so a boolean one would be silently wrong.
-        self._additive = self.dtype if config._attn_implementation == "eager" else None
+        self.additive = self.dtype if config._attn_implementation == "eager" else None
         self.emulated: EmulatedSize | None = None
         self.graphs: Graphs | None = None
         self._graphs_of_first: dict[int, Graphs] = {}  # those of the models of its first layers, by their number
@@ -151,7 +154,8 @@ class Model:
         if self.graphs is not None:
             graphs = Graphs(self.graphs.record, self.graphs.off)
             shallow.graphs = self._graphs_of_first.setdefault(count, graphs)  # so the next session finds them warm
-        shallow._slot_bytes = memory.slot_bytes(shallow.network.config.get_text_config(), self.dtype)
+        shallow._shapes = self._shapes[:count]
+        shallow._slot_bytes = memory.bytes_of(shallow._shapes, self.dtype)
         return shallow
 
     def cache(self, batch: int, capacity: int) -> SlotCache:
@@ -164,9 +168,9 @@ class Model:
             return self.run.cache(batch, capacity, self.device)
         side = self.emulated.shape.layers if self.emulated else 0
         if self.graphs is not None:
-            return self.graphs.cache(self.layers, batch, capacity, self.device, side)
+            return self.graphs.cache(self._shapes, batch, capacity, self.device, side)
         vector = WIDE if self.device.type == "cuda" else VECTOR  # the same sums with graphs and without
-        return SlotCache(self.layers, batch, capacity, self.device, side, vector)
+        return SlotCache(self._shapes, batch, capacity, self.device, side, vector)
 
     def _make_room(self, batch: int, capacity: int) -> None:
         """Gives up memory that is kept for later sessions if a cache needs it. DraftscopeError if it does not fit."""
@@ -394,7 +398,7 @@ class Model:
             return None
         if self.trees:
             table.widen()
-            return attention_mask(table, self._reach, sees, self._additive)
+            return attention_mask(table, self._reach, sees, self.additive)
         if sees is None and table.even:
             return None
         raise DraftscopeError(f"{self.limits} Choose a drafter of chains, and decode one text at a time.")

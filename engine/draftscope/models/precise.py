@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from draftscope.models.files.memory import fits
 from draftscope.models.files.pretrained import quiet
 from draftscope.models.model import Model
 
@@ -28,6 +30,24 @@ def fp32_rows(model: Model, rows: list[list[int]]) -> Tensor:
     tokens = torch.tensor(rows, device=model.device)
     with quiet(), _without_emulation(model), _in_fp32(model.network):
         return model.network(input_ids=tokens, use_cache=False).logits.float()  # type: ignore[no-any-return]
+
+
+def can_widen(model: Model) -> bool:
+    """Whether its network has weights in 16 bits, and the memory for its largest module in fp32."""
+    if model.dtype == torch.float32 or model.stateful:
+        return False
+    largest = max(sum(part.numel() for part in module.parameters(recurse=False)) for module in model.network.modules())
+    return fits(4 * largest, model.device)
+
+
+@contextmanager
+def in_fp32(model: Model) -> Iterator[Model]:
+    """The same model, computing in fp32 by its network's own forward, with our cache and mask."""
+    wide = copy(model)
+    wide.run, wide.dtype, wide.graphs = model.network, torch.float32, None
+    wide.additive = torch.float32 if model.additive is not None else None
+    with _without_emulation(model), _in_fp32(model.network):
+        yield wide
 
 
 @torch.inference_mode()

@@ -1,5 +1,8 @@
 """Finds out what a model supports by running it: compares logits through the engine's cache with logits from scratch.
 
+Rounding alone makes a difference too, in some models a large one, so where 16 bits leave a doubt the masks are judged
+in fp32, and the rest is compared with the rounding that this model was measured to have.
+
 A model that ignores the mask, counts positions by slot (ALiBi) or keeps a recurrent state gives other logits, so no
 list of architectures is needed. What a short probe cannot detect, sliding windows longer than the probe, is read from
 the configuration (`masks.reaches`) and tested for each architecture.
@@ -8,7 +11,9 @@ the configuration (`masks.reaches`) and tested for each architecture.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any
@@ -22,6 +27,7 @@ from draftscope.models.counter import Capabilities
 from draftscope.models.files.pretrained import quiet
 from draftscope.models.forward.hybrid import Hybrid, HybridCache
 from draftscope.models.model import Model
+from draftscope.models.precise import can_widen, in_fp32
 from draftscope.verify.tree import chain, full
 
 LOG = logging.getLogger(__name__)
@@ -32,7 +38,8 @@ PROMPTS = (5, 3)  # lengths, different so that the rows of the two sequences are
 SHAPE = (6, 2)
 EXACT = 1e-4  # relative error of fp32 logits; a correct mask gives about 1e-6
 ROUNDING = 0.02  # rounding error of 16-bit logits that is always tolerated
-WRONG = 0.1  # larger errors are not rounding: 32 layers in bf16 give 0.01 to 0.05, an ignored mask 0.2 to 0.7
+DOUBTFUL = 0.1  # larger errors may be no rounding: 32 layers in bf16 give 0.01 to 0.05, an ignored mask 0.2 to 0.7
+TIMES = 4  # how much larger than a measured rounding error another one may be
 
 # These count slots inside their attention. A probe detects most of that too, but ALiBi's small slopes could hide in
 # 16-bit rounding, and GPT-Neo's local window is longer than any probe.
@@ -84,50 +91,77 @@ def _state_bytes(model: Model) -> int:
     return cache.sequence_bytes
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """The `error` of logits through the cache, NaN if some of them are; how much of it may be `rounding`; and logits
+    `separate` [..., V] from scratch, of one sequence or several."""
+
+    error: float
+    rounding: float
+    separate: list[Tensor]
+
+
 def takes_trees(model: Model) -> bool:
     """Whether two sequences of different lengths with a branching tree each get the logits of every path read alone."""
+    return _agrees(model, _in_tree)
+
+
+def takes_chains(model: Model) -> bool:
+    """Whether one sequence, a prompt and two chains, gets the logits of every prefix read alone."""
+    return _agrees(model, _in_chains)
+
+
+def _agrees(model: Model, compare: Callable[[Model], Comparison]) -> bool:
+    """Whether the errors are rounding. Where they may be something else, the masks are judged in fp32."""
+    try:
+        rounded = compare(model)
+        if rounded.error <= min(DOUBTFUL, TIMES * rounded.rounding + _floor(model)):
+            return True
+        if not isfinite(rounded.error) or not can_widen(model):
+            return False
+        with quiet(), in_fp32(model) as wide:
+            exact = compare(wide)
+    except UNSUPPORTED as error:
+        return _refused_by(model, error)
+    if not exact.error <= TIMES * exact.rounding + EXACT:
+        return False
+    rounding = max(_error(*pair) for pair in zip(rounded.separate, exact.separate, strict=True))
+    return rounded.error <= TIMES * rounding + ROUNDING
+
+
+def _in_tree(model: Model) -> Comparison:
     form = full(SHAPE, len(PROMPTS), model.device)
     prompts = [_tokens(model, length, b).tolist() for b, length in enumerate(PROMPTS)]
     rows = torch.stack([_tokens(model, form.nodes + 1, 7 + b) for b in range(len(PROMPTS))])
     leaves = range(form.nodes - SHAPE[0] * SHAPE[1] + 1, form.nodes + 1)
-    try:
-        cache = model.cache(len(PROMPTS), max(PROMPTS) + form.nodes + 1)
-        model.read(cache, prompts)
-        logits = model.forward(cache, rows, form.depth, form.ancestors)
-        noise, errors = [], []
-        for b, prompt in enumerate(prompts):
-            paths = [form.ancestors[b, leaf].nonzero()[:, 0] for leaf in leaves]
-            texts = torch.stack([torch.cat([rows.new_tensor(prompt), rows[b, path]]) for path in paths])
-            separate = _from_scratch(model, texts)[:, len(prompt) :]
-            in_tree = torch.stack([logits[b, path] for path in paths])  # [paths, root and 2 levels, V]
-            # In the longer sequence, root and first child are at consecutive slots, so their error is only rounding.
-            noise.append(_error(in_tree[0, :2], separate[0, :2]))
-            errors.append(_error(in_tree[1:, 1:], separate[1:, 1:]))
-    except UNSUPPORTED as error:
-        return _refused_by(model, error)
-    limit = min(WRONG, 4 * noise[0] + _floor(model))
-    return all(error <= limit for error in errors)  # False for NaN
+    cache = model.cache(len(PROMPTS), max(PROMPTS) + form.nodes + 1)
+    model.read(cache, prompts)
+    logits = model.forward(cache, rows, form.depth, form.ancestors)
+    separate, rounding, errors = [], [], []
+    for b, prompt in enumerate(prompts):
+        paths = [form.ancestors[b, leaf].nonzero()[:, 0] for leaf in leaves]
+        texts = torch.stack([torch.cat([rows.new_tensor(prompt), rows[b, path]]) for path in paths])
+        separate.append(_from_scratch(model, texts)[:, len(prompt) :])
+        in_tree = torch.stack([logits[b, path] for path in paths])  # [paths, root and 2 levels, V]
+        # In the longer sequence, root and first child are at consecutive slots, so their error is only rounding.
+        rounding.append(_error(in_tree[0, :2], separate[b][0, :2]))
+        errors.append(_error(in_tree[1:, 1:], separate[b][1:, 1:]))
+    return Comparison(float(torch.tensor(errors).max()), rounding[0], separate)
 
 
-def takes_chains(model: Model) -> bool:
-    """Whether one sequence, a prompt and two chains, gets the logits of every prefix read alone.
-
-    Uses the model's own masks. Two rows of the first chain are kept and the others dropped, as after a rejection.
-    """
+def _in_chains(model: Model) -> Comparison:
+    """Uses the model's own masks. Two rows of the first chain are kept and the others dropped, as after a rejection."""
     form, start = chain(3, 1, model.device), PROMPTS[0]
     text = _tokens(model, start + form.nodes + 3, 0)
     rejected = _tokens(model, form.nodes - 1, 5)
-    try:
-        cache = model.cache(1, 2 * len(text))
-        model.read(cache, [text[:start].tolist()])
-        first = model.forward(cache, torch.cat([text[start : start + 2], rejected])[None], form.depth)[0, :2]
-        cache.keep_first(torch.tensor([2], device=model.device), start + 2)
-        logits = torch.cat([first, model.forward(cache, text[None, start + 2 :], form.depth)[0]])
-        ends = range(start + 1, len(text) + 1)
-        error = _error(logits, torch.cat([_from_scratch(model, text[None, :end])[0, -1:] for end in ends]))
-    except UNSUPPORTED as refusal:
-        return _refused_by(model, refusal)
-    return error <= (EXACT if model.dtype == torch.float32 else WRONG)  # False for NaN
+    cache = model.cache(1, 2 * len(text))
+    model.read(cache, [text[:start].tolist()])
+    first = model.forward(cache, torch.cat([text[start : start + 2], rejected])[None], form.depth)[0, :2]
+    cache.keep_first(torch.tensor([2], device=model.device), start + 2)
+    logits = torch.cat([first, model.forward(cache, text[None, start + 2 :], form.depth)[0]])
+    ends = range(start + 1, len(text) + 1)
+    separate = torch.cat([_from_scratch(model, text[None, :end])[0, -1:] for end in ends])
+    return Comparison(_error(logits, separate), 0.0 if model.dtype == torch.float32 else DOUBTFUL, [separate])
 
 
 def _refused_by(model: Model, error: Exception) -> bool:

@@ -102,7 +102,7 @@ def _text(given: str) -> str:
         text.encode()
     except UnicodeError:
         raise DraftscopeError("The prompt is not valid UTF-8; convert it first.") from None
-    if not text.strip():
+    if not text:
         raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
     return text
 

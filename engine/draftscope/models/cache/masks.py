@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.models.cache.layers import STATES, of_kind
 from draftscope.models.cache.slots import SlotTable
 
 
@@ -62,8 +63,6 @@ def common_of(mask: Any) -> Common | None:
     return getattr(mask, COMMON, None)
 
 
-STATES = ("linear_attention", "conv")  # kinds of layers that keep a state, which `hybrid` can roll back
-
 Reaches = Reach | dict[str, Reach]  # one for all layers, or one for each layer type by name
 
 
@@ -78,20 +77,20 @@ def reaches(config: Any, name: str) -> Reaches:
     if kinds:
         by_kind = {kind: _reach(config, kind, name) for kind in kinds}
         return by_kind if len(by_kind) > 1 else by_kind[kinds[0]]
-    if getattr(config, "sliding_window", None):
-        return _reach(config, "sliding_attention", name)
-    if getattr(config, "attention_chunk_size", None):
-        return _reach(config, "chunked_attention", name)
+    if window := of_kind(config, "", "sliding_window", name):
+        return Reach("sliding", window)
+    if chunk := of_kind(config, "", "attention_chunk_size", name):
+        return Reach("chunked", chunk)
     return Reach()
 
 
 def _reach(config: Any, kind: str, name: str) -> Reach:
     if kind == "full_attention":
         return Reach()
-    if kind == "sliding_attention" and getattr(config, "sliding_window", None):
-        return Reach("sliding", config.sliding_window)
-    if kind == "chunked_attention" and getattr(config, "attention_chunk_size", None):
-        return Reach("chunked", config.attention_chunk_size)
+    if kind == "sliding_attention" and (window := of_kind(config, kind, "sliding_window", name)):
+        return Reach("sliding", window)
+    if kind == "chunked_attention" and (chunk := of_kind(config, kind, "attention_chunk_size", name)):
+        return Reach("chunked", chunk)
     raise DraftscopeError(
         f"'{name}' has layers of type '{kind}', whose state this engine cannot roll back after a rejection; choose a "
         "model whose layers all attend to a KV cache."

@@ -7,6 +7,7 @@ rows, so there is no common position for the batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -92,36 +93,46 @@ class SlotTable:
 
 
 class Store:
-    """One block of memory for the keys and values of all layers of the same shape, so that one copy keeps a path."""
+    """One block of memory for the keys and values of all layers of the same shape, so that one copy keeps a path.
 
-    def __init__(self, layers: int) -> None:
-        self.rows: Tensor | None = None  # [layers, 2, B, H, capacity, D], allocated at the first write
-        self._layers = layers
+    `shapes` has an entry for each layer, or is the number of layers; layers with equal entries have the same shape.
+    """
+
+    def __init__(self, shapes: int | Sequence[object]) -> None:
+        self.blocks: dict[object, Tensor] = {}  # [layers, 2, B, H, capacity, D], allocated at the first write
+        self._shapes: list[object] = [None] * shapes if isinstance(shapes, int) else list(shapes)
 
     def place(self, layer: int, capacity: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, bool]:
         """A layer's keys and values, [B, H, capacity, D] each, and whether they are in the common block."""
-        shapes = [(*tensor.shape[:2], capacity, tensor.shape[3]) for tensor in (keys, values)]
-        if self.rows is None and shapes[0] == shapes[1]:
-            self.rows = keys.new_zeros((self._layers, 2, *shapes[0]))
-        if self.rows is not None and all(self._fits(shape, keys) for shape in shapes):
-            return self.rows[layer, 0], self.rows[layer, 1], True
-        return keys.new_zeros(shapes[0]), values.new_zeros(shapes[1]), False
+        sizes = [(*tensor.shape[:2], capacity, tensor.shape[3]) for tensor in (keys, values)]
+        shape = self._shapes[layer]
+        if shape not in self.blocks and sizes[0] == sizes[1]:
+            self.blocks[shape] = keys.new_zeros((self._shapes.count(shape), 2, *sizes[0]))
+        if shape in self.blocks and all(_fits(self.blocks[shape], size, keys) for size in sizes):
+            return *self.of(layer), True
+        return keys.new_zeros(sizes[0]), values.new_zeros(sizes[1]), False
+
+    def of(self, layer: int) -> tuple[Tensor, Tensor]:
+        """A layer's keys and values in the common block."""
+        shape = self._shapes[layer]
+        keys, values = self.blocks[shape][self._shapes[:layer].count(shape)]
+        return keys, values
 
     @torch.inference_mode()
     def clear(self) -> None:
         """Zeros, for another text: a masked column weighs nothing, but nothing times NaN is NaN."""
-        if self.rows is not None:
-            self.rows.zero_()
+        for rows in self.blocks.values():
+            rows.zero_()
 
     def select_rows(self, sequences: Tensor) -> None:
         """Continues with the memory of only `sequences`; layers must then get their views of it again."""
-        if self.rows is not None:
-            self.rows = self.rows.index_select(2, sequences.to(self.rows.device))
+        for shape, rows in self.blocks.items():
+            self.blocks[shape] = rows.index_select(2, sequences.to(rows.device))
 
-    def _fits(self, shape: tuple[int, ...], like: Tensor) -> bool:
-        assert self.rows is not None
-        same = (self.rows.dtype, self.rows.device) == (like.dtype, like.device)
-        return same and tuple(self.rows.shape[2:]) == shape
+
+def _fits(block: Tensor, size: tuple[int, ...], like: Tensor) -> bool:
+    same = (block.dtype, block.device) == (like.dtype, like.device)
+    return same and tuple(block.shape[2:]) == size
 
 
 class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
@@ -157,8 +168,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
             index = sequences.to(self.keys.device)
             self.keys, self.values = self.keys.index_select(0, index), self.values.index_select(0, index)
         elif self.is_initialized:
-            assert self._store.rows is not None
-            self.keys, self.values = self._store.rows[self._index]
+            self.keys, self.values = self._store.of(self._index)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.table.view, 0
@@ -173,13 +183,14 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
 class SlotCache(Cache):  # type: ignore[misc]
     """The cache of one model for B sequences. Memory: 2 x layers x B x KV heads x capacity x head width values.
 
-    `side` is the number of layers of an emulated size, which are written and kept like the model's own. `stores` is
-    memory left by another cache of the same size; its old content is never attended to.
+    `shapes` of the layers are as in `Store`. `side` is the number of layers of an emulated size, which are written and
+    kept like the model's own. `stores` is memory left by another cache of the same size; its old content is never
+    attended to.
     """
 
     def __init__(
         self,
-        layers: int,
+        shapes: int | Sequence[object],
         batch: int,
         capacity: int,
         device: torch.device,
@@ -188,8 +199,9 @@ class SlotCache(Cache):  # type: ignore[misc]
         stores: tuple[Store, Store] | None = None,
     ) -> None:
         self.table = SlotTable(batch, -(-capacity // vector) * vector, device, vector)
-        self._stores = stores or (Store(layers), Store(side))
+        self._stores = stores or (Store(shapes), Store(side))
         self.side = [SlotLayer(self.table, self._stores[1], i) for i in range(side)]
+        layers = shapes if isinstance(shapes, int) else len(shapes)
         super().__init__(layers=[SlotLayer(self.table, self._stores[0], i) for i in range(layers)])
 
     @property
@@ -204,8 +216,8 @@ class SlotCache(Cache):  # type: ignore[misc]
                 length = self.table.length
                 like = length.new_empty((len(length), heads, 1, width), dtype=dtype)
                 layer.lazy_initialization(like, like)
-        rows = self._stores[0].rows
-        assert rows is not None and not self.scattered
+        (rows,) = self._stores[0].blocks.values()
+        assert not self.scattered
         return rows
 
     def keep_first(self, count: Tensor, bound: int) -> None:
@@ -218,9 +230,8 @@ class SlotCache(Cache):  # type: ignore[misc]
         start = self.table.length[:, None]
         destination = start + torch.arange(rows.shape[1], device=rows.device)
         source = torch.where(rows >= 0, start + rows, destination)
-        for store in self._stores:
-            if store.rows is not None:
-                _copy(store.rows, source, destination)
+        for rows_of_shape in (block for store in self._stores for block in store.blocks.values()):
+            _copy(rows_of_shape, source, destination)
         for layer in (*self.layers, *self.side):
             assert isinstance(layer, SlotLayer)
             if layer.apart:

@@ -6,11 +6,14 @@ from __future__ import annotations
 import json
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from draftscope.base.errors import DraftscopeError, quoted
 
 INDEX = ".index.json"  # of weights in several files: tensor -> file
+WEIGHTS = "model.safetensors"  # the file that is read, or else those that its index names
+SHARD = re.compile(r"-\d+-of-\d+\.safetensors$")
 MIB = 2**20
 MAX_BYTES = 16 * MIB  # of a file that is read whole: real configurations have kilobytes
 MAX_LARGE = 64 * MIB  # of an index or a vocabulary: the largest real ones have about 35 MB
@@ -37,6 +40,37 @@ def refuse_folder(folder: Path, allow_pickle: bool = False) -> None:
         refuse_size(path)
         if path.name.endswith(INDEX):
             refuse_index(path, allow_pickle)
+
+
+def refuse_names(source: str, names: Iterable[str]) -> None:
+    """Raises `DraftscopeError` if a checkpoint's files `names` hold safetensors, but none that would be read."""
+    files = {name for name in names if "/" not in name}
+    weights = sorted(name for name in files if name.endswith(SAFE))
+    if not weights or not files.isdisjoint((WEIGHTS, WEIGHTS + INDEX)):
+        return
+    if SHARD.search(weights[0]):
+        raise DraftscopeError(
+            f"'{source}' has its weights in {len(weights)} files, but no '{WEIGHTS}{INDEX}' that says which file holds "
+            "which; download or write that too."
+        )
+    raise DraftscopeError(
+        f"'{source}' has '{quoted(weights[0])}', and weights are read from '{WEIGHTS}' or the files that its index "
+        "names; name a folder written by save_pretrained."
+    )
+
+
+def refuse_missing(folder: Path) -> None:
+    """Raises `DraftscopeError` if the index of a folder's weights names a file that is not there."""
+    index = folder / (WEIGHTS + INDEX)
+    if (folder / WEIGHTS).exists() or not index.is_file():
+        return
+    refuse_index(index)
+    files = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+    if missing := [name for name in files if not (folder / name).is_file()]:
+        raise DraftscopeError(
+            f"'{folder}' lacks {len(missing)} of the {len(files)} files of its weights, for example '{missing[0]}'; "
+            "download or copy it too."
+        )
 
 
 def refuse_size(path: Path, size: int | None = None) -> None:

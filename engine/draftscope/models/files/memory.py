@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ import torch
 from safetensors import safe_open
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.models.cache.layers import Shape, shapes
 
 STORED = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I64": 8, "I32": 4, "I16": 2, "I8": 1}
-FLOATS = ("F64", "F32", "BF16", "F16")  # these are converted to the requested dtype
+FLOATS = ("F64", "F32", "BF16", "F16", "F8_E4M3", "F8_E5M2")  # these are converted to the requested dtype
 STATEFUL = ("mamba2",)  # model types whose cache is a state of constant size
 CONTEXT = 2048  # tokens of cache that are included when a model is loaded
 MIN_CHECKED = 1 << 28  # bytes; smaller caches are not checked
@@ -45,12 +46,12 @@ def slot_bytes(config: Any, dtype: torch.dtype) -> int:
     """Bytes of one token in the cache of a model with this text config: keys and values of all layers."""
     if config.model_type in STATEFUL:
         return 0
-    heads = getattr(config, "num_attention_heads", None) or 1
-    kv_heads = getattr(config, "num_key_value_heads", None) or heads
-    width = getattr(config, "head_dim", None) or config.hidden_size // heads
-    kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
-    layers = sum(kind not in ("linear_attention", "conv") for kind in kinds)
-    return int(2 * layers * kv_heads * width * dtype.itemsize)
+    return bytes_of(shapes(config), dtype)
+
+
+def bytes_of(layers: Iterable[Shape | None], dtype: torch.dtype) -> int:
+    """The same of layers that write these shapes."""
+    return 2 * dtype.itemsize * sum(heads * width for heads, width in filter(None, layers))
 
 
 def free_bytes(device: torch.device) -> int:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from textwrap import shorten
 from typing import Any
 
 import torch
+import transformers
 from huggingface_hub.utils import logging as hub_logging
 from safetensors import SafetensorError
 from transformers.utils import logging
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.models.files import hub
+
+NEWER = "install a newer one (pip install --upgrade transformers), or choose another model"
+VARYING = re.compile(r"'(\w+)' is a per-layer attribute")
+UNKNOWN = re.compile(r"model type [`']([^`']*)[`'] but Transformers does not recognize")
 
 
 def loaded(kind: Any, source: str, progress: bool = False, shown: str = "", **options: Any) -> Any:
@@ -42,6 +49,22 @@ def _message(source: str, error: Exception) -> str:
         return f"'{source}' runs its own code from the hub; read it, and use --trust-remote-code if you trust it."
     if "backend tokenizer" in text:
         return f"'{source}' has no readable tokenizer; put its tokenizer.json beside the model."
+    if kind := UNKNOWN.search(text):
+        return f"'{source}' is a '{quoted(kind[1])}', which transformers {transformers.__version__} does not know; {NEWER}."
+    if "Unrecognized model" in text:
+        return f"'{source}' names no known model_type in its config.json; download or write its config.json again."
+    if key := VARYING.match(text):
+        return (
+            f"'{source}' has layers that differ in '{key[1]}', which transformers {transformers.__version__} does not "
+            "compute for this architecture; choose another model."
+        )
+    if isinstance(error, KeyError):
+        return (
+            f"'{source}' has a value in its configuration that transformers {transformers.__version__} does not know "
+            f"({_first_line(error)}); {NEWER}."
+        )
+    if isinstance(error, ImportError) and "GPU" in text:
+        return f"'{source}' cannot be loaded on this machine ({_first_line(error)}); choose the original checkpoint."
     if isinstance(error, ImportError) or "pip install" in text:
         return f"'{source}' needs a package that is not installed ({_first_line(error)}); install it and try again."
     return f"'{source}' cannot be loaded ({_first_line(error)}); check the id, the folder or the file."
@@ -50,7 +73,7 @@ def _message(source: str, error: Exception) -> str:
 def _first_line(error: Exception) -> str:
     first, *rest = str(error).strip().split("\n")
     whole = f"{first} {rest[0].strip()}" if rest and first.endswith(":") else first  # the reason follows
-    return whole[:200].rstrip(".")
+    return shorten(whole, 200, placeholder=" ...").rstrip(".")
 
 
 @contextmanager

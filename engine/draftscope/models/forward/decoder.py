@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from draftscope.models.cache.layers import is_mixed
 from draftscope.models.cache.masks import Reach, reaches
 from draftscope.models.forward.lean import SHAPED, STATIC_ROPE, joined
 from draftscope.models.native import places as at
@@ -75,7 +76,7 @@ class Decoder:
 def covers(network: Any) -> bool:
     """Whether the compiled forward computes it: one of the architectures above with full or sliding sdpa attention,
     static rotary angles, and bfloat16 weights on a CPU whose rows are whole blocks."""
-    if type(network).__name__ not in READERS:
+    if type(network).__name__ not in READERS or is_mixed(network.config):
         return False
     config = network.config
     sizes = [config.hidden_size, config.intermediate_size, _width(_attention(network))]

@@ -90,16 +90,18 @@ class Graphs:
         why = self.off or self.only_forwards
         return f"{self.mode.value}: {why}" if why else self.mode.value
 
-    def cache(self, layers: int, batch: int, capacity: int, device: torch.device, side: int) -> SlotCache:
+    def cache(
+        self, shapes: int | Sequence[object], batch: int, capacity: int, device: torch.device, side: int
+    ) -> SlotCache:
         """An empty cache that reuses the memory of an earlier one, at least as large, if there is one."""
         block = self.smallest_free(batch, capacity)
         if block is None:
-            block = GraphMemory((batch, -(-capacity // WIDE) * WIDE), (Store(layers), Store(side)))
+            block = GraphMemory((batch, -(-capacity // WIDE) * WIDE), (Store(shapes), Store(side)))
         else:
             self._free.remove(block)
             for store in block.stores:
                 store.clear()
-        cache = SlotCache(layers, *block.size, device, side, WIDE, block.stores)
+        cache = SlotCache(shapes, *block.size, device, side, WIDE, block.stores)
         self._lent[cache] = block
         weakref.finalize(cache, self._take_back, block)
         return cache

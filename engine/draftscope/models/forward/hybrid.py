@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, LinearAttentionLayer
 
-from draftscope.models.cache.masks import STATES
+from draftscope.models.cache.layers import STATES
 from draftscope.models.cache.slots import SlotCache, SlotLayer, SlotTable, Store
 
 SavedState = tuple[dict[int, Tensor | None], dict[int, Tensor | None], dict[int, bool]]

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from draftscope.models.cache.layers import is_mixed
 from draftscope.models.cache.slots import SlotCache
 
 FEWEST_QUERIES = 4  # attention kernels round fewer query rows differently: greedy runs would diverge at near ties
@@ -64,11 +65,12 @@ def covers(network: Any) -> bool:
 
 
 def is_llama_shaped(network: Any) -> bool:
-    """Whether it has that shape: silu, full attention, static rotary angles, float weights on one device, and no biases
-    but those of queries, keys and values."""
+    """Whether it has that shape in all layers: silu, full attention, static rotary angles, float weights on one device,
+    and no biases but those of queries, keys and values."""
     config = network.config
     return (
         type(network).__name__ in SHAPED
+        and not is_mixed(config)
         and not getattr(network, "hf_device_map", None)
         and getattr(config, "quantization_config", None) is None
         and config.hidden_act == "silu"

@@ -21,8 +21,8 @@ def truncated(network: Any, count: int) -> Any:
     """The network with only its first `count` decoder layers and its own embedding, norm and head.
 
     The list of layers is found by its length; every module on the path to it is copied shallowly, with the new number
-    of layers in its config. Raises DraftscopeError if there is no such list, or if a device map has replaced the
-    forward of a module on the path.
+    of layers in its config, unless one embedding holds inputs of all layers. Raises DraftscopeError if there is no such
+    list, or if a device map has replaced the forward of a module on the path.
     """
     *parents, last = _path(network).split(".")
     cut = module = _shallow(network, count)
@@ -76,6 +76,8 @@ def _shallow(module: Module, count: int) -> Any:
     if hasattr(module, "config"):
         shallow.config = deepcopy(module.config)
         text = shallow.config.get_text_config()
+        if getattr(text, "hidden_size_per_layer_input", None):
+            return shallow
         text.num_hidden_layers = count
         if getattr(text, "layer_types", None):
             text.layer_types = text.layer_types[:count]

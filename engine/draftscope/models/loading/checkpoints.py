@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
@@ -20,20 +19,21 @@ from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
 )
+from transformers.quantizers import AutoHfQuantizer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import reaches
 from draftscope.models.files import contents, hub, memory
 from draftscope.models.files.finite import not_finite
 from draftscope.models.files.gguf_file import was_widened
-from draftscope.models.files.pretrained import loaded
+from draftscope.models.files.pretrained import loaded, quiet
 from draftscope.models.files.tokenizer_file import refuse_tokenizer, without_panic
 from draftscope.models.loading import embedded
+from draftscope.models.loading.left_out import refuse_lacking, unused
 from draftscope.models.loading.sources import source_of
+from draftscope.models.loading.weight_files import CONFIG, look
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
-
-CONFIG = "config.json"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Place:
     """A checkpoint that was found: its number of values by stored dtype, and arguments for `from_pretrained`.
 
     `origin` holds the revision if one was named, whether remote code may run, and whether the network is needed.
-    `name` is shown on screens; `weights` says in words which weights they are if there are several kinds.
+    `name` is shown on screens; `weights` says in words which weights they are if there are several kinds, `beside` what
+    lies beside them and is not loaded.
     """
 
     source: str
@@ -63,6 +64,7 @@ class Place:
     config: Any
     stored: Counter[str]
     origin: dict[str, Any]
+    beside: str = ""
 
 
 def load_model(place: Place, options: CheckpointOptions) -> Model:
@@ -77,14 +79,12 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
         dtype=options.dtype,
         use_safetensors=None if options.allow_pickle else True,
         output_loading_info=True,
+        ignore_mismatched_sizes=True,  # they are refused below, in a sentence
         **place.origin,
         **_placing(place.config, options),
     )
-    if missing := sorted(info["missing_keys"]):
-        raise DraftscopeError(
-            f"'{source}' lacks {len(missing)} weights, for example '{missing[0]}', which would be random; choose a "
-            "complete checkpoint."
-        )
+    refuse_lacking(source, info["missing_keys"], info["mismatched_keys"])
+    lost = unused(network, source, info["unexpected_keys"], _folder(place))
     if broken := not_finite(network.named_parameters()):
         raise DraftscopeError(f"'{source}' {broken}")
     if getattr(network, "hf_device_map", None) is None:
@@ -93,7 +93,14 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
         raise DraftscopeError(
             f"'{source}' would partly be offloaded to disk, which is too slow; choose a smaller model."
         )
-    return probed(network, place.name, _digest(place), place.weights, options.packed and was_widened(place.weights))
+    model = probed(network, place.name, _digest(place), place.weights, options.packed and was_widened(place.weights))
+    model.left_out = [place.beside] if place.beside else []
+    if lost:
+        model.left_out.append(
+            f"Weights of '{place.name}' that are no part of its language model are not used ({len(lost):,} such as "
+            f"'{lost[0]}')."
+        )
+    return model
 
 
 def load_tokenizer(place: Place) -> Any:
@@ -144,82 +151,43 @@ def find(source: str | Path, options: CheckpointOptions, revision: str | None = 
     """
     checkpoint = source_of(source, revision, options.progress)
     name = checkpoint.location
-    stored, online = _look(name, revision, options.allow_pickle)
-    origin: dict[str, Any] = {"trust_remote_code": options.trust_remote_code, "local_files_only": not online}
+    files = look(name, revision, options.allow_pickle)
+    origin: dict[str, Any] = {"trust_remote_code": options.trust_remote_code, "local_files_only": not files.online}
     if revision is not None:
         origin["revision"] = revision
-    path = Path(name) / CONFIG if Path(name).is_dir() else hub.file(name, CONFIG, revision, online)
+    path = Path(name) / CONFIG if Path(name).is_dir() else hub.file(name, CONFIG, revision, files.online)
     if path is not None and path.is_file():
         contents.refuse_layers(path)
-    config = loaded(AutoConfig, name, **origin)
+    config = _without_unknown_quantization(loaded(AutoConfig, name, **origin))
     _refuse_kind(config, name)
-    return Place(name, checkpoint.name, checkpoint.weights, config, stored, origin)
+    return Place(name, checkpoint.name, checkpoint.weights, config, files.stored, origin, files.beside)
 
 
-def _look(source: str, revision: str | None, allow_pickle: bool) -> tuple[Counter[str], bool]:
-    """The number of values by stored dtype, and whether files must be downloaded from the hub."""
-    folder = Path(source)
-    if folder.is_dir():
-        if revision is not None:
-            raise DraftscopeError(f"revision = '{revision}': '{source}' is a folder without revisions; leave it out.")
-        contents.refuse_folder(folder, allow_pickle)
-        return _stored_in(folder, allow_pickle), False
-    if folder.is_absolute() or source.startswith((".", "~")):
-        raise DraftscopeError(f"There is no model folder '{source}'; check the path.")
-    listing = hub.listing(source, revision)
-    if listing is not None:
-        if not allow_pickle and not any(file.endswith(".safetensors") for file in listing.files):
-            raise DraftscopeError(_pickled(source, "its weights"))
-        for index in hub.indices(source, revision, listing.files):
-            contents.refuse_index(index, allow_pickle)
-        return listing.stored, True
-    cached = hub.cached(source, revision)
-    if cached is None:
-        raise DraftscopeError(
-            f"'{source}' is not a folder and not in the hub's cache, and huggingface.co does not answer; check the "
-            "spelling or the network."
-        )
-    contents.refuse_folder(cached, allow_pickle)
-    return _stored_in(cached, allow_pickle), False
-
-
-def _stored_in(folder: Path, allow_pickle: bool) -> Counter[str]:
-    """The number of values by stored dtype in a folder; empty for pickles, if they are allowed."""
-    if not (folder / CONFIG).is_file():
-        raise DraftscopeError(f"'{folder}' has no config.json; name a folder written by save_pretrained.")
-    weights = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
-    if weights:
-        try:
-            return memory.stored_in(weights)
-        except (OSError, SafetensorError) as error:
-            reason = " ".join(str(error).split())[:160].rstrip(".")
-            raise DraftscopeError(
-                f"The weights in '{folder}' are damaged ({reason}); download or write them again."
-            ) from None
-    pickles = sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth")])
-    if not pickles:
-        raise DraftscopeError(f"'{folder}' has no *.safetensors weights; download or write them again.")
-    if not allow_pickle:
-        raise DraftscopeError(_pickled(str(folder), f"'{pickles[0].name}'"))
-    return Counter()
-
-
-def _pickled(source: str, what: str) -> str:
-    return (
-        f"'{source}' has no safetensors: {what} would be read from a pickle, which can run code; convert it to "
-        "safetensors, or use --allow-pickle if you trust it."
-    )
+def _without_unknown_quantization(config: Any) -> Any:
+    """Forgets a quantisation that transformers does not know, such as ModelOpt's: it would read the weights as they
+    are, and `unused` sees what else they need."""
+    how = getattr(config, "quantization_config", None)
+    if isinstance(how, dict) and "quant_method" in how:
+        with quiet():
+            if not AutoHfQuantizer.supports_quant_method(how):
+                del config.quantization_config
+    return config
 
 
 def _refuse_kind(config: Any, source: str) -> None:
     """Refuses models that are not decoder-only language models."""
     known = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING or hasattr(config, "auto_map")
     encoder = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False)
+    text = config.get_text_config()
+    if not known and text is not config and not config.is_encoder_decoder:
+        raise DraftscopeError(
+            f"'{source}' is a '{config.model_type}', which reads more than text, and transformers has no language "
+            "model for it; choose a checkpoint of its text model."
+        )
     if not known or encoder or config.is_encoder_decoder:
         raise DraftscopeError(
             f"'{source}' is a '{config.model_type}', not a decoder-only language model; choose another model."
         )
-    text = config.get_text_config()
     if text.model_type not in memory.STATEFUL:
         reaches(text, source)  # refuses layers that cannot be rolled back
 
@@ -249,7 +217,11 @@ def _placing(config: Any, options: CheckpointOptions) -> dict[str, Any]:
 
 def _digest(place: Place) -> str:
     """The digest of the weight files; empty if there are none."""
-    folder: Path | None = Path(place.source)
-    if not Path(place.source).is_dir():
-        folder = hub.cached(place.source, place.origin.get("revision"))
+    folder = _folder(place)
     return embedded.digest(folder) if folder is not None and any(folder.glob("*.safetensors")) else ""
+
+
+def _folder(place: Place) -> Path | None:
+    """Where the files are on this machine; None if they are not."""
+    folder = Path(place.source)
+    return folder if folder.is_dir() else hub.cached(place.source, place.origin.get("revision"))

@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models import head_kinds
+from draftscope.models.cache.layers import by_layer, shape_of
 from draftscope.models.files.pretrained import loaded
 from draftscope.models.head_kinds import SMALL_MODEL
 from draftscope.models.heads import Head, HeadShape, SharedWeights, kind_of, load_head
@@ -96,13 +97,14 @@ def frequent(batches: Batches, count: int) -> Tensor:
 
 
 def _shape(target: Any, rope: Mapping[str, Any]) -> HeadShape:
-    """One layer of the target's width with a small MLP."""
-    config = target.config
+    """One layer of the target's width, with the heads of its first one and a small MLP."""
+    config = by_layer(target.config)[0]
+    key_value_heads, width = shape_of(config)
     return HeadShape(
         hidden=config.hidden_size,
         heads=config.num_attention_heads,
-        key_value_heads=config.num_key_value_heads,
-        head_width=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+        key_value_heads=key_value_heads,
+        head_width=width,
         mlp=2 * config.hidden_size,
         rope=rope,
         positions=config.max_position_embeddings,

@@ -36,7 +36,7 @@ class Page(CardPage):
 
 def comparison_of(controls: Controls, drafters: Sequence[DrafterChoice], max_tokens: int) -> CompareJob:
     """Plain decoding and every available drafter, each with those of these settings that it reads."""
-    if not controls["prompt"].strip():
+    if not controls["prompt"]:
         raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
     able = [d for d in drafters if d.available and not d.is_detour and d.name != "plain"]
     if not controls["typed"]:
