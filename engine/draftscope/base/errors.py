@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from draftscope.base.printable import printable
+
 MAX_QUOTED = 80  # characters of what somebody wrote that a message repeats
 MAX_NAMED = 200  # of a path or another name, whoever wrote the message
 LONG = re.compile(rf"'[^'\n]{{{MAX_NAMED + 1},}}'|[^\s']{{{MAX_NAMED + 1},}}")  # in quotation marks, or one word
@@ -33,8 +35,7 @@ class UnreadWarning(UserWarning):
 
 def cut(message: str) -> str:
     """A message as people can read it: no name in it is longer than `MAX_NAMED` characters, and it can be printed."""
-    shorter = LONG.sub(_shortened, message)
-    return shorter.encode("utf-8", "backslashreplace").decode()
+    return printable(LONG.sub(_shortened, message), keep="\n")
 
 
 def _shortened(match: re.Match[str]) -> str:
@@ -44,10 +45,9 @@ def _shortened(match: re.Match[str]) -> str:
 
 
 def quoted(value: object, most: int = MAX_QUOTED) -> str:
-    """The value as a message repeats it: cut, and without characters that no terminal or file can take."""
+    """The value as a message repeats it: cut, and on one line without characters that no terminal or file can take."""
     text = value if isinstance(value, str) else repr(value)
-    text = text if len(text) <= most else text[:most] + "..."
-    return text.encode("utf-8", "backslashreplace").decode()
+    return printable(text if len(text) <= most else text[:most] + "...")
 
 
 def read_bytes(path: Path, what: str = "The file") -> bytes:

@@ -70,7 +70,7 @@ def _text_or_chat(prompt: AnyPrompt, room: int) -> str | Sequence[ChatMessage]:
         raise DraftscopeError(f"prompt = {quoted(prompt)}: give {KINDS}.")
     if not prompt.strip():
         raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
-    if quoted(prompt, len(prompt)) != prompt:
+    if prompt.encode(errors="ignore").decode() != prompt:
         raise DraftscopeError(f"prompt = {quoted(prompt)}: it holds half a character; leave that out.")
     if len(prompt) > LONGEST_TOKEN * room:
         raise DraftscopeError(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TARGET = "the weights that the server should run: hub id, folder, GGUF file, or a known name; without it give --plain"
 INSIDE = "test every decision that draftscope-vllm recorded in the server; needs no weights"
 POSITIONS = ("token", "samples", "log p - E log p, nats", "standard error", "z")
-WITH_INSIDE = ("model", "prompts", "length", "concurrency", "tokens", "false_alarm")
+WITH_INSIDE = ("model", "prompts", "length", "concurrency", "tokens", "minutes", "false_alarm")
 SAME = ("target", "settings")  # of a baseline and a report that may be compared
 
 # No stop strings: a server that leaves the string's tokens out does not say which tokens it sampled.
@@ -84,7 +84,7 @@ def _inside(url: str, chosen: Options, sampling: Given, json: Path | None) -> in
     report = audited_inside(url, chosen, sampling)
     _write_json(report.as_json(), json)
     if str(json) != "-":
-        print(report.verdict)
+        terminal.say(report.verdict)
         rows = [
             (
                 finding.tensor,
@@ -146,7 +146,7 @@ def _write_json(content: Mapping[str, Any], path: Path | None) -> None:
 
 def _print(report: AuditReport) -> None:
     """The verdict, the numbers by position, and an example where something is wrong."""
-    print(report.verdict)
+    terminal.say(report.verdict)
     if report.sampled is None:
         return
     if "positions" in report.sampled:

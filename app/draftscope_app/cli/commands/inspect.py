@@ -66,12 +66,12 @@ def inspect(
 
 def _print(head: str, kind: str, defects: Sequence[Defect], tau: float | None, low: float, high: float) -> None:
     for defect in defects:
-        print(f"{defect.name}: {defect.sentence}. Served wrongly by: {', '.join(defect.served_wrongly)}.")
+        terminal.say(f"{defect.name}: {defect.sentence}. Served wrongly by: {', '.join(defect.served_wrongly)}.")
     if tau is None:
-        print(f"'{head}' ({kind}) has {len(defects)} defects; mend them, and inspect it again.")
+        terminal.say(f"'{head}' ({kind}) has {len(defects)} defects; mend them, and inspect it again.")
         return
     said = "as expected" if low <= tau <= high else "less than expected" if tau < low else "more than expected"
-    print(f"'{head}' ({kind}): no defect was found in its files.")
+    terminal.say(f"'{head}' ({kind}): no defect was found in its files.")
     print(f"{PROMPTS} texts, T = 0, {GAMMA} drafts: {tau:.2f} tokens a round, {said} ({low:.2f} to {high:.2f}).")
     if tau < min(LEAST, low):
         terminal.print_note("hardly a draft is accepted: it drafts at random here; compare it with its training code.")
