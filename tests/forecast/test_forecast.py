@@ -163,7 +163,7 @@ def test_a_band_grows_with_the_error_of_the_cost() -> None:
         ([], "MODEL"), (["nobody"], "config.json"), (["Qwen3-8B", "--card", "X9"], "try RX 9070, RTX 5090"),
         (["Qwen3-8B", "--drafter", "x"], "eagle3"), (["Qwen3-8B", "--tau", "9"], "from 1 to 4"),
         (["Qwen3-8B", "--tau", "nan"], "not a number"), (["Qwen3-8B", "--text", "x"], "code, maths"),
-        (["--validate", "/nowhere.csv"], "another file"), (["--figures", "/dev/null/x"], "another folder"),
+        (["--validate", "/nowhere.csv"], "check the path"), (["--figures", "/dev/null/x"], "another folder"),
         (["/"], "config.json"), (["Qwen3-8B", "--draft", "x"], "config.json"), (["Qwen3-8B", "--form", "k=0"], "1"),
         (["0B"], "config.json"), (["Qwen3-8B", "--form", "k=99999999999"], "4,096"),
     ],

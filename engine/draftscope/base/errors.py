@@ -10,6 +10,7 @@ from pathlib import Path
 from draftscope.base.printable import printable
 
 MAX_QUOTED = 80  # characters of what somebody wrote that a message repeats
+MAX_READ = 64 << 20  # bytes of a file that is read whole
 MAX_NAMED = 200  # of a path or another name, whoever wrote the message
 LONG = re.compile(rf"'[^'\n]{{{MAX_NAMED + 1},}}'|[^\s']{{{MAX_NAMED + 1},}}")  # in quotation marks, or one word
 
@@ -51,9 +52,14 @@ def quoted(value: object, most: int = MAX_QUOTED) -> str:
 
 
 def read_bytes(path: Path, what: str = "The file") -> bytes:
-    """The content of a file that is called `what`, or a `DraftscopeError`."""
-    with one_sentence(f"{what} '{path}' cannot be read", "check the path"):
-        return path.read_bytes()
+    """The content of a file that is called `what`, or a `DraftscopeError`, also for one of more than `MAX_READ`."""
+    with one_sentence(f"{what} '{path}' cannot be read", "check the path"), path.open("rb") as file:
+        content = file.read(MAX_READ + 1)
+    if len(content) > MAX_READ:
+        raise DraftscopeError(
+            f"{what} '{path}' has more than {MAX_READ >> 20} MiB, the most that is read; give another."
+        )
+    return content
 
 
 def reason(error: Exception) -> str:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from draftscope.base.errors import DraftscopeError, quoted, reason
+from draftscope.base.errors import DraftscopeError, quoted, read_bytes, reason
 from draftscope.forecast.tables import names_like, pick_row
 
+MAX_SIZE = 10_000_000  # of a number in a configuration
 ROPE = 64  # dimensions of a latent cache that are not compressed (DeepSeek-V2, arXiv:2405.04434)
 SEQUENCE_POWER = 0.73  # see `awake`
 SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)([bm])(?![a-z])", re.IGNORECASE)
@@ -162,23 +163,29 @@ def of_size(parameters: float, active: float | None = None, name: str = "") -> A
 def read_config(path: Path) -> Architecture:
     """The architecture that a config.json describes, the text model's of one that also sees."""
     try:
-        config = json.loads(path.read_text("utf-8"))
+        config = json.loads(read_bytes(path))
         return of_config({**config, **config.get("text_config", {})}, path.resolve().parent.name)
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise DraftscopeError(f"'{path}' cannot be read as a config.json ({reason(error)}); give another.") from None
 
 
 def of_config(config: Mapping[str, Any], name: str) -> Architecture:
     """From the keys that Transformers writes; a DraftscopeError names the one that is missing."""
 
-    def get(*keys: str, default: int | None = 0) -> int:
-        value = next((config[key] for key in keys if config.get(key) is not None), default)
-        if value is None:
-            raise DraftscopeError(f"The configuration of '{quoted(name)}' has no '{keys[0]}'; give a decoder's.")
+    def get(*keys: str, default: int = 0, least: int = 0) -> int:
+        key = next((key for key in keys if config.get(key) is not None), keys[0])
+        value = default if config.get(key) is None else config[key]
+        if key not in config and value < least:
+            raise DraftscopeError(f"The configuration of '{quoted(name)}' has no '{key}'; give a decoder's.")
+        if not isinstance(value, int | float) or not least <= value <= MAX_SIZE:
+            raise DraftscopeError(
+                f"The configuration of '{quoted(name)}' has {quoted(value)} in '{key}', and it can be {least} to "
+                f"{MAX_SIZE:,}; give a decoder's."
+            )
         return int(value)
 
-    d, heads = get("hidden_size", "n_embd", default=None), get("num_attention_heads", "n_head", default=None)
-    layers = get("num_hidden_layers", "n_layer", default=None)
+    d, heads = get("hidden_size", "n_embd", least=1), get("num_attention_heads", "n_head", least=1)
+    layers = get("num_hidden_layers", "n_layer", least=1)
     experts = get("n_routed_experts", "num_experts", "num_local_experts")
     d_expert = get("moe_intermediate_size", "intermediate_size") if experts else 0
     kinds = config.get("layer_types") or []
@@ -186,8 +193,9 @@ def of_config(config: Mapping[str, Any], name: str) -> Architecture:
     d_ff = get("intermediate_size", "ffn_dim", "n_inner", default=4 * d)
     shared = get("n_shared_experts") or get("shared_expert_intermediate_size") // max(d_expert, 1)
     return Architecture(
-        name, layers, d, heads, get("num_key_value_heads", default=heads), get("head_dim", default=d // heads),
-        d_ff if gated else round(d_ff * 2 / 3), get("vocab_size", default=None), experts,
+        name, layers, d, heads, get("num_key_value_heads", default=heads, least=1),
+        get("head_dim", default=d // heads, least=1),
+        d_ff if gated else round(d_ff * 2 / 3), get("vocab_size", least=1), experts,
         get("num_experts_per_tok", "top_k", "num_experts_per_token"), shared if experts else 0, d_expert,
         get("first_k_dense_replace") if experts else 0,
         get("kv_lora_rank") + get("qk_rope_head_dim") if get("kv_lora_rank") else 0, get("q_lora_rank"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from draftscope.base.errors import DraftscopeError, reason
+from draftscope.base.errors import DraftscopeError, read_bytes, reason
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.audited import ASKED, Options, audited, audited_inside, exit_code
 from draftscope_app.cli.exit_codes import ExitCode
@@ -104,9 +104,9 @@ def _inside(url: str, chosen: Options, sampling: Given, json: Path | None) -> in
 
 def _baseline(path: Path) -> Mapping[str, Any]:
     try:
-        report = jsonlib.loads(path.read_text(encoding="utf-8"))
+        report = jsonlib.loads(read_bytes(path, "The baseline"))
         return {name: report[name] for name in (*SAME, "differences")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DraftscopeError(
             f"--baseline {path}: not a report of 'draftscope audit --json' ({reason(error)})."
         ) from None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from draftscope.base.errors import DraftscopeError, read_bytes, reason
 from draftscope.models import head_kinds
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
@@ -92,7 +93,12 @@ def _tokens_a_round(engine: DecodingEngine, kind: str) -> float:
 def _expected(folder: Path) -> tuple[float, float]:
     """Tokens a round, from the worst to the best kind of text that its training measured (`training.json`)."""
     record = folder / "training.json"
-    record_of: dict[str, Any] = jsonlib.loads(record.read_text("utf-8")) if record.is_file() else {}
-    curves = [kind["greedy"][:GAMMA] for kind in record_of.get("agreement", {}).values()]
-    taus = [1 + sum(accumulate(curve, mul)) for curve in curves]
+    try:
+        record_of: dict[str, Any] = jsonlib.loads(read_bytes(record)) if record.is_file() else {}
+        curves = [kind["greedy"][:GAMMA] for kind in record_of.get("agreement", {}).values()]
+        taus = [float(1 + sum(accumulate(curve, mul))) for curve in curves]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DraftscopeError(
+            f"'{record}' is no record of a training ({reason(error)}); mend it or take it away."
+        ) from None
     return (min(taus), max(taus)) if taus else PUBLISHED
