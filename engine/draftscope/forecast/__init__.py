@@ -5,6 +5,7 @@
 
 `architecture` says what a model reads and multiplies, `tables` what it runs on, `drafting` what a drafter adds; `cost`
 makes milliseconds of them. `acceptance` has tokens a round where nobody has measured them,
-`forecast` the answer; `cluster` simulates many servers. `record` reads a published record, `validate` holds the
+`runnable` refuses what cannot be run,
+`forecast` has the answer, `held` what of it was held to published speedups; `cluster` simulates many servers. `record` reads a published record, `validate` holds the
 forecast to it. The tables are CSV files with a source in every row. Nothing imports torch.
 """

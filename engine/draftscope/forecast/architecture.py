@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError, quoted, read_bytes, reason
-from draftscope.forecast.tables import names_like, pick_row
+from draftscope.forecast.tables import FORMATS, exact_row, names_like
 
+USUAL = "a usual shape of its size"
 MAX_SIZE = 10_000_000  # of a number in a configuration
 ROPE = 64  # dimensions of a latent cache that are not compressed (DeepSeek-V2, arXiv:2405.04434)
 SEQUENCE_POWER = 0.73  # see `awake`
@@ -49,6 +50,11 @@ class Architecture:
     tied: bool = False
     weight_bytes: float = 2.0
     source: str = ""
+
+    @property
+    def guessed(self) -> bool:
+        """Only its size is known."""
+        return self.source == USUAL
 
     @property
     def attention(self) -> float:
@@ -121,6 +127,12 @@ def bits_of(words: str) -> float | None:
     return next((bits for pattern, bits in BITS if re.search(pattern, words.lower())), None)
 
 
+def format_in(name: str) -> str:
+    """The format of the weights that the last words of a model's name say, such as FP8; empty if they say none."""
+    result = re.search(rf"[-_]({FORMATS})(?:-gguf)?$", name.lower())
+    return result[1] if result else ""
+
+
 def find_architecture(name: str, billions: float | None = None) -> Architecture:
     """By the path of a folder or a config.json, a name of the table, or a size in the name ('Tess-4-27B')."""
     path = Path(name)
@@ -128,14 +140,14 @@ def find_architecture(name: str, billions: float | None = None) -> Architecture:
         return read_config(path / "config.json")
     if path.suffix == ".json":
         return read_config(path)
-    if row := pick_row("models", name):
+    if row := exact_row("models", name):
         return _of_row(row)
     result = SIZE.search(name)
     size = billions or (float(result[1]) / (1000 if result[2] in "mM" else 1) if result else None)
     if size is None or size <= 0:
         raise DraftscopeError(
             f"The model '{quoted(name)}' is not in the table and its name has no size; give its config.json, "
-            f"or try {names_like('models', name)}."
+            f"or a name such as {names_like('models', name)}."
         )
     active = ACTIVE.search(name)
     return of_size(size * 1e9, float(active[1]) * 1e9 if active else None, name)
@@ -152,8 +164,7 @@ def of_size(parameters: float, active: float | None = None, name: str = "") -> A
     matrices = 1 if small or active else 2  # of the vocabulary: a small model's two are tied
     layers = max(1, round((core - matrices * width * vocab) / (14.0 * width**2)))
     heads, d_ff = max(1, width // 128), int(3.8 * width)
-    source = "a usual shape of its size"
-    base = Architecture(name, layers, width, heads, max(1, heads // 4), 128, d_ff, vocab, tied=small, source=source)
+    base = Architecture(name, layers, width, heads, max(1, heads // 4), 128, d_ff, vocab, tied=small, source=USUAL)
     if active is None:
         return base
     expert = (parameters - active) / (120.0 * layers)

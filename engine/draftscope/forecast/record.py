@@ -31,7 +31,7 @@ class PublishedRow:
     name: str
     source: str
     engine: str
-    gpu: str
+    gpu: str  # empty: the row names none
     drafter: str
     dataset: str
     row_class: str
@@ -97,8 +97,8 @@ def _question(row: Mapping[str, str], speedup: float, sequences: int) -> Publish
     card = find_card(row["gpu"] or UNSTATED)
     machine = spread_over(card, engine, target, round(count) if count else None, stages)
     return PublishedRow(
-        row["id"], row["source"], engine.name, machine.card.name, kind.name, row["dataset"], row["row_class"], target,
-        drafting, machine, sequences, context, published_tau(row, drafting), speedup,
+        row["id"], row["source"], engine.name, machine.card.name if row["gpu"] else "", kind.name, row["dataset"],
+        row["row_class"], target, drafting, machine, sequences, context, published_tau(row, drafting), speedup,
     )  # fmt: skip
 
 
