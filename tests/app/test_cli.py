@@ -266,21 +266,21 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
         (["train", "target", "--corpus", ".", "--threads", "0"], "threads = 0: should be greater than or equal to 1"),
         (["train-drafter", "--target", "m", "--threads", "-3"], "threads = -3: should be greater"),
         (["serve", "--drafter", "mine.py:INFO"], "no drafter from a file; install that of 'mine.py:INFO'"),
-        (["forecast", "Llama-3.3-70B", "--form", "k=x"], "--form k=x: write 'k=3'"),
-        (["forecast", "Llama-3.3-70B", "--engine", "vlm"], "The engine 'vlm' is not known; choose vLLM, SGLang"),
+        (["forecast", "Llama-3.3-70B", "--form", "k=x"], "The form 'k=x': write 'k=3'"),
+        (["forecast", "Llama-3.3-70B", "--engine", "vlm"], "The engine 'vlm' is not known; did you mean vLLM?"),
         (["forecast", "Llama-3.3-70B", "--quant", "f8"], "The format 'f8' is not known"),
         (["forecast", "Llama-3.3-70B", "--drafter", "eagel"], "draftscope: The drafter 'eagel' is not known"),
-        (["forecast", "Llama-3.3-70B", "--card", "X9"], "draftscope: The card 'X9' is not in the table"),
+        (["forecast", "Llama-3.3-70B", "--card", "X9"], "draftscope: The card 'X9' is not known; did you mean"),
         (["forecast", "Llama-3.3-70B", "--price", "inf"], "Invalid value for '--price': 'inf' is not a number"),
         (["advise", "--alpha", ".5,nan", "--c", ".1"], "'.5,nan' is not a list of numbers separated by commas"),
         (["race", "--server", "http://127.0.0.1:1", "x", "--timeout", "nan"], "'nan' is not a number"),
         (["race", "--server", "http://127.0.0.1:1", "x", "--timeout", "-1"], "timeout = -1.0: should be greater"),
         (["serve", "--host", "192.0.2.1"], "host = '192.0.2.1' is not an address of this machine; try 127.0.0.1."),
-        (["forecast", "none.json"], "'none.json' cannot be read as a config.json (no such file or directory)"),
+        (["forecast", "none.json"], "The file 'none.json' cannot be read (no such file or directory); check the path"),
         (["forecast", "a" * 5000], "aaa...' is not in the table"),
-        (["forecast", "--validate", "."], "'.' cannot be read as CSV (is a directory); give another file."),
+        (["forecast", "--validate", "."], "The file '.' cannot be read (is a directory); check the path."),
         (["forecast", "--figures", "/dev/null"], "cannot be written (file exists); give another folder."),
-        (["forecast", "Lama"], "or try Llama-68M, Llama-3-8B, Llama-2-7B, Llama-3-70B, Llama-2-70B."),
+        (["forecast", "Lama"], "config.json, or a name such as Llama-68M."),
         (["forecast", "Llama-3.3-70B", "--text", "poem"], "draftscope: The kind of text 'poem' is not known"),
         (["forecast", "Llama-3.3-70B", "--traffic", "0"], "0 requests a second: give more than 0."),
         (["serve", "--share"], "No such option: --share; see 'draftscope serve --help'."),
@@ -484,7 +484,7 @@ def test_text_for_a_terminal_cannot_steer_it(monkeypatch: pytest.MonkeyPatch) ->
     hostile = "a\x1b[2Jb\x9b\tc\n"
     assert lanes.printable(hostile) == hostile
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert lanes.printable(hostile) == "a\ufffd[2Jb\ufffd\tc\n"
+    assert lanes.printable(hostile) == r"a\x1b[2Jb\x9b" "\tc\n"
 
 
 # replay

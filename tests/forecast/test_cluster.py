@@ -181,7 +181,7 @@ def test_an_answer_that_takes_longer_alone_needs_no_cards() -> None:
     [
         (MODEL, {"per_second": 1e6}, "a part of the traffic"), (MODEL, {"per_second": 0.0}, "more than 0"),
         (MODEL, {"per_second": 1.0, "shared": 1024}, "fewer than"),
-        (ask("Llama-3.3-70B", tp=1, answer=8), {"per_second": 1.0}, "no room"),
+        (replace(MODEL, machine=replace(MODEL.machine, tensor=1)), {"per_second": 1.0}, "no room"),
         (replace(MODEL, answer=0), {"per_second": 1.0}, "1 or more"),
     ],
 )  # fmt: skip

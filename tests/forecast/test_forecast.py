@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.acceptance import Band, prior_tau, tau_of
 from draftscope.forecast.architecture import Architecture, find_architecture
 from draftscope.forecast.cost import BANDWIDTH, COMPUTE, Hardware, drafting_ms, forward_ms, plain_ms, round_ms
@@ -96,15 +97,22 @@ def test_a_forward_is_its_bytes_or_its_operations() -> None:
     )
 
 
+PRIOR_ON_CHAT = {"eagle3", "eagle", "mtp", "dflash", "dspark", "medusa"}
+
+
 @pytest.mark.parametrize("kind", [row["name"] for row in read_table("drafters")])
 def test_a_round_is_its_parts(kind: str) -> None:
     local = find_engine("vLLM 0.27.1")
-    scenario = ask("Llama-3.1-8B", kind, concurrency=4)
+    scenario = ask("Llama-3.1-8B", kind, concurrency=4, tau=1.5)
     parts = drafting_ms(scenario.drafting, scenario.machine, 4, 1024)
     parts += forward_ms(scenario.target, scenario.machine, 4, scenario.drafting.rows, 1024)
     parts += local.step_ms + local.round_ms + 8 * local.sequence_ms
     whole = round_ms(scenario.target, scenario.drafting, scenario.machine, 4, 1024)
     assert whole == pytest.approx(parts) and whole > plain_ms(scenario.target, scenario.machine, 4, 1024)
+    if kind not in PRIOR_ON_CHAT:
+        with pytest.raises(DraftscopeError, match=r"give the tokens a round \(tau\)"):
+            prior_tau(scenario.drafting, "chat")
+        return
     band = prior_tau(scenario.drafting, "chat")
     assert 1 < band.low < band.middle < band.high < scenario.drafting.depth + 1
 
@@ -139,6 +147,10 @@ def test_an_edge_beyond_what_was_looked_at_is_said_to_be_beyond() -> None:
     assert str(stop) == f"{stop.middle} [{stop.low}, above 4,096]"
     assert f"stops paying at {stop} concurrent" in " ".join(sentences(scenario, forecast(scenario)))
     never = replace(scenario, tau=50.0)
+    assert "within 533 concurrent requests, the most that the memory holds" in " ".join(
+        sentences(never, forecast(never))
+    )
+    never = replace(never, context=16)
     assert "does not stop paying within 4,096" in " ".join(sentences(never, forecast(never)))
 
 
@@ -160,10 +172,10 @@ def test_a_band_grows_with_the_error_of_the_cost() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "MODEL"), (["nobody"], "config.json"), (["Qwen3-8B", "--card", "X9"], "try RX 9070, RTX 5090"),
+        ([], "MODEL"), (["nobody"], "config.json"), (["Qwen3-8B", "--card", "X9"], "did you mean RX 9070, RTX 5090"),
         (["Qwen3-8B", "--drafter", "x"], "eagle3"), (["Qwen3-8B", "--tau", "9"], "from 1 to 4"),
         (["Qwen3-8B", "--tau", "nan"], "not a number"), (["Qwen3-8B", "--text", "x"], "code, maths"),
-        (["--validate", "/nowhere.csv"], "another file"), (["--figures", "/dev/null/x"], "another folder"),
+        (["--validate", "/nowhere.csv"], "check the path"), (["--figures", "/dev/null/x"], "another folder"),
         (["/"], "config.json"), (["Qwen3-8B", "--draft", "x"], "config.json"), (["Qwen3-8B", "--form", "k=0"], "1"),
         (["0B"], "config.json"), (["Qwen3-8B", "--form", "k=99999999999"], "4,096"),
     ],

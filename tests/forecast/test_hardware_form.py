@@ -27,7 +27,9 @@ def test_fields_become_the_forecast_of_the_command() -> None:
     assert forecast(given) == forecast(scenario("Llama-3-70B", concurrency=32))
     text = answer(given, forecast(given), price)
     assert "<b>It should pay: 1.94 [" in text and "A million tokens cost" in text and "4 x H100 SXM with vLLM" in text
-    assert "tokens (tau, estimated)" in text and "(tau)" in answer(replace(given, tau=2.0), forecast(given), price)
+    assert "tokens (tau, estimated from 56 published rows of eagle3 on chat)" in text and "(tau)" in answer(
+        replace(given, tau=2.0), forecast(given), price
+    )
 
 
 @pytest.mark.parametrize(

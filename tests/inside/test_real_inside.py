@@ -108,9 +108,7 @@ def texts(url: str) -> list[list[int]]:
         return wire.post("/v1/completions", {**body, "prompt": prompt}, InsideAnswer).choices[0].token_ids
 
     with ThreadPoolExecutor(12) as pool:
-        written = list(pool.map(ask, islice(cycle(AUDIT_PROMPTS), 12)))
-    wire.close()
-    return written
+        return list(pool.map(ask, islice(cycle(AUDIT_PROMPTS), 12)))
 
 
 def by_engine(url: str, counter: str) -> dict[str, float]:
@@ -120,7 +118,6 @@ def by_engine(url: str, counter: str) -> dict[str, float]:
     for line in (wire.text("/metrics") or b"").decode().splitlines():
         if seen := re.match(rf'vllm:{counter}{{engine="(\d+)".* (\S+)$', line):
             found[seen[1]] += float(seen[2])
-    wire.close()
     return found
 
 
@@ -180,7 +177,6 @@ def test_a_client_that_leaves_ends_its_request_and_nothing_else(url: str) -> Non
     state = read_state(wire, name)
     written = [token for each in state.rounds for token in each.written]
     assert written[: len(heard)] == heard and 0 < len(written) < 400
-    wire.close()
     test_every_text_is_recorded_whole_and_acquitted(url, AUDIT_PROMPTS, InsidePlan(Sampling(1.0), 48, 24))
 
 
@@ -193,6 +189,5 @@ def test_an_answer_of_a_given_form_is_recorded_as_it_was_written(url: str) -> No
     written = wire.post("/v1/completions", body, InsideAnswer).choices[0].token_ids
     time.sleep(1.0)  # the recorder's thread
     rounds = read_state(wire, name).rounds
-    wire.close()
     assert [token for each in rounds for token in each.written][: len(written)] == written
     assert not [each for each in examine(rounds) if each.fault]

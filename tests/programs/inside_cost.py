@@ -95,9 +95,7 @@ def compared(vllm: Path, tokens: int, repeats: int, points: Sequence[int] = POIN
         opened.callback(os.sched_setaffinity, 0, mine)
         os.sched_setaffinity(0, mine - {max(mine)} or mine)
         pairs = measure(servers, points, tokens, repeats)
-        wire = Wire(servers[1].identity.url)
-        opened.callback(wire.close)
-        return pairs, read_state(wire).lost
+        return pairs, read_state(Wire(servers[1].identity.url)).lost
 
 
 def grouped(pairs: Sequence[Pair]) -> dict[tuple[int, str], list[Pair]]:

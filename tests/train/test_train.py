@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
+from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.heads.lessons import DraftModelLesson, Lesson, NextTokens
 from draftscope.models.loading import embedded
@@ -235,6 +237,15 @@ def test_the_shipped_weights_have_records_and_cards_that_are_read() -> None:
         assert (folder / "README.md").read_text(encoding="utf-8").startswith("---")
 
 
+@pytest.mark.parametrize("folder", sorted(path.parent.name for path in (assets() / "models").glob("*/README.md")))
+def test_every_shipped_card_names_a_licence_whose_place_is_in_it(folder: str) -> None:
+    text = (assets() / "models" / folder / "README.md").read_text(encoding="utf-8")
+    head = yaml.safe_load(text.split("---")[1])
+    page, _, place = head["license_link"].partition("#")
+    assert head["license"] and head["license_name"] and page == "README.md"
+    assert any(line.lower().replace(" ", "-") == f"##-{place}" for line in text.splitlines())
+
+
 def test_rows_depend_only_on_seed_and_step(texts: Texts) -> None:
     one, other = Batches(texts.train, 0, STEP), Batches(texts.train, 0, STEP)
     later = one.rows(7, 512)
@@ -377,7 +388,7 @@ def test_the_card_names_every_source(texts: Texts, tmp_path: Path) -> None:
         repeats=repeats(model, texts.val, 0),
     )
     text = card(record, model, sources(tmp_path), "target", specimens(model, texts, seed=0))
-    assert text.startswith("---\nlanguage: en\n")
+    assert text.startswith("---\nlanguage: en\nlicense: other\n")
     for expected in (
         "**Built with Llama.**",
         "unheard_of",

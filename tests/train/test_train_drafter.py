@@ -477,6 +477,7 @@ def test_the_whole_command(home: Path, tmp_path: Path, small: None, kind: str, e
     assert all(trial["tau"] >= 1 and trial["ratio"]["low"] > 0 and trial["c"] > 0 for trial in record["trials"])
     card = (out / "README.md").read_text()
     assert "alpha 1" in card and "tau" in card and "draftscope train-drafter" in card
+    assert "license" not in card.split("---")[1]  # for whoever wrote the prompts to say
     network = engine.target.network
     ids = torch.randint(V, (1, 12))
     if kind == "draft":

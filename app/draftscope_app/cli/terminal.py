@@ -13,6 +13,7 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from draftscope.base.printable import printable
 from draftscope.base.progress import Progress as Stand
 from draftscope.base.progress import time_left
 
@@ -39,7 +40,7 @@ class Table:
         from tabulate import tabulate
 
         sides = ["right" if column in self.numbers else "left" for column in range(len(self.head))]
-        shown = tabulate([self.head, *self.rows], tablefmt="plain", colalign=sides, disable_numparse=True)
+        shown = tabulate([self.head, *self._cells()], tablefmt="plain", colalign=sides, disable_numparse=True)
         return f"{self.title}\n{shown}" if self.title else shown
 
     def rich(self) -> RichTable:
@@ -51,9 +52,17 @@ class Table:
         table = RichTable(box=box.SIMPLE_HEAD, title=self.title or None, title_justify="left", pad_edge=False)
         for index, name in enumerate(self.head):
             table.add_column(name, justify="right" if index in self.numbers else "left", overflow="fold")
-        for row in self.rows:
+        for row in self._cells():
             table.add_row(*map(Text, row))
         return table
+
+    def _cells(self) -> list[list[str]]:
+        return [[printable(cell, keep="\n") for cell in row] for row in self.rows]
+
+
+def say(text: str) -> None:
+    """Prints text with the names and words of others in it on stdout."""
+    print(printable(text, keep="\n\t"))
 
 
 def show(table: Table) -> None:
@@ -79,7 +88,7 @@ def markdown(text: str) -> None:
 
 def print_note(sentence: str) -> None:
     """A sentence beside the output, on stderr."""
-    print(f"draftscope: {sentence}", file=sys.stderr)
+    print(f"draftscope: {printable(sentence)}", file=sys.stderr)
 
 
 def print_status(words: str) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import unicodedata
 from collections.abc import Iterable
 from statistics import median
 
 from pydantic import BaseModel, ConfigDict
 
+from draftscope.base.printable import printable as escaped
 from draftscope.trace import metrics
 from draftscope.trace.events import RunStart, SoloRuns
 from draftscope.trace.metrics import Metrics, Percentiles
@@ -98,14 +98,14 @@ def origin(start: RunStart) -> str:
         server = start.server
         program = " ".join(filter(None, (server.title or server.program, server.version, server.model)))
         how = "recorded inside it" if server.inside else "seen from here"
-        return f"{program}, {how} | recorded {start.created}"
+        return escaped(f"{program}, {how} | recorded {start.created}")
     models = " + ".join(f"{m.name} ({m.weights})" if m.weights else m.name for m in start.models)
     place = f"{start.device}, {start.dtype}, {start.threads} threads"
     unchecked = start.exact and start.unchecked
     every = (("lossy", not start.exact), ("unchecked", unchecked), ("synthetic", start.synthetic))
     marks = [mark for mark, holds in every if holds]
     marked = f"{start.drafter} ({', '.join(marks)})" if marks else start.drafter
-    return f"{marked} | {models} | recorded {start.created} on {place}"
+    return escaped(f"{marked} | {models} | recorded {start.created} on {place}")
 
 
 def metric_rows(metrics: Metrics, solo_seconds: list[float]) -> list[tuple[str, str]]:
@@ -130,9 +130,7 @@ def metric_rows(metrics: Metrics, solo_seconds: list[float]) -> list[tuple[str, 
 
 def printable(text: str) -> str:
     """Text fit for a terminal: escape sequences of a model or of a stranger's trace must not steer it."""
-    if not sys.stdout.isatty():
-        return text
-    return "".join(c if c in "\n\t" or unicodedata.category(c) != "Cc" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return escaped(text, keep="\n\t") if sys.stdout.isatty() else text
 
 
 def _number(value: float | None, digits: int = 2) -> str:

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from draftscope.base.printable import printable
+
 MAX_QUOTED = 80  # characters of what somebody wrote that a message repeats
+MAX_READ = 64 << 20  # bytes of a file that is read whole
 MAX_NAMED = 200  # of a path or another name, whoever wrote the message
 LONG = re.compile(rf"'[^'\n]{{{MAX_NAMED + 1},}}'|[^\s']{{{MAX_NAMED + 1},}}")  # in quotation marks, or one word
 
@@ -37,8 +40,7 @@ class UnreadWarning(UserWarning):
 
 def cut(message: str) -> str:
     """A message as people can read it: no name in it is longer than `MAX_NAMED` characters, and it can be printed."""
-    shorter = LONG.sub(_shortened, message)
-    return shorter.encode("utf-8", "backslashreplace").decode()
+    return printable(LONG.sub(_shortened, message), keep="\n")
 
 
 def _shortened(match: re.Match[str]) -> str:
@@ -48,16 +50,20 @@ def _shortened(match: re.Match[str]) -> str:
 
 
 def quoted(value: object, most: int = MAX_QUOTED) -> str:
-    """The value as a message repeats it: cut, and without characters that no terminal or file can take."""
+    """The value as a message repeats it: cut, and on one line without characters that no terminal or file can take."""
     text = value if isinstance(value, str) else repr(value)
-    text = text if len(text) <= most else text[:most] + "..."
-    return text.encode("utf-8", "backslashreplace").decode()
+    return printable(text if len(text) <= most else text[:most] + "...")
 
 
 def read_bytes(path: Path, what: str = "The file") -> bytes:
-    """The content of a file that is called `what`, or a `DraftscopeError`."""
-    with one_sentence(f"{what} '{path}' cannot be read", "check the path"):
-        return path.read_bytes()
+    """The content of a file that is called `what`, or a `DraftscopeError`, also for one of more than `MAX_READ`."""
+    with one_sentence(f"{what} '{path}' cannot be read", "check the path"), path.open("rb") as file:
+        content = file.read(MAX_READ + 1)
+    if len(content) > MAX_READ:
+        raise DraftscopeError(
+            f"{what} '{path}' has more than {MAX_READ >> 20} MiB, the most that is read; give another."
+        )
+    return content
 
 
 def reason(error: Exception) -> str:

@@ -85,7 +85,7 @@ def _text_or_chat(prompt: AnyPrompt, room: int) -> str | Sequence[ChatMessage]:
         raise DraftscopeError(f"prompt = {quoted(prompt)}: give {KINDS}.")
     if not prompt:
         raise DraftscopeError(EMPTY)
-    if quoted(prompt, len(prompt)) != prompt:
+    if prompt.encode(errors="ignore").decode() != prompt:
         raise DraftscopeError(f"prompt = {quoted(prompt)}: it holds half a character; leave that out.")
     if len(prompt) > LONGEST_TOKEN * room:
         raise DraftscopeError(

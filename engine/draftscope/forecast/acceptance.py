@@ -9,6 +9,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.drafting import DraftPlan
 from draftscope.forecast.tables import Row, read_table
 
@@ -51,16 +52,29 @@ def tau_of(alpha: float, depth: int) -> float:
 
 
 def prior_tau(drafting: DraftPlan, text: str) -> Band:
-    """Tokens a round of this drafter on this kind of text."""
-    row = _prior(drafting.kind.name, drafting.branches, text)
+    """Tokens a round of this drafter on this kind of text, or a DraftscopeError where nobody has published any."""
+    row = prior_row(drafting, text)
     middle, half = float(row["logit"]), LEVEL_Z * float(row["spread"])
     return Band(
         *(tau_of(1 / (1 + math.exp(-entry)), drafting.depth) for entry in (middle, middle - half, middle + half))
     )
 
 
-def _prior(kind: str, tree: bool, text: str) -> Row:
-    """The most special row: the kind on this text, the kind, then all kinds."""
+def prior_row(drafting: DraftPlan, text: str) -> Row:
+    """The row of its kind, of chains or trees, and text. A draft model has none: rows of others do not know it."""
+    kind, tree = drafting.kind, str(int(drafting.branches))
+    if kind.shape in ("model", "parallel") and drafting.model is not None:
+        raise DraftscopeError(
+            f"No published row says how many tokens of the draft {drafting.model.name} are accepted; give the tokens a "
+            "round (tau)."
+        )
     rows = {(row["kind"], row["tree"], row["text"]): row for row in read_table("priors")}
-    wanted = [(kind, str(int(tree)), text), (kind, str(int(tree)), ""), (kind, str(int(not tree)), ""), ("", "", "")]
-    return next(rows[key] for key in wanted if key in rows)
+    if (row := rows.get((kind.name, tree, text))) is None:
+        texts = [name for name, _ in TEXTS if (kind.name, tree, name) in rows]
+        those = f", only on {' and '.join(texts)}" if texts else ""
+        other = (kind.name, str(int(not drafting.branches)), text) in rows
+        form = "" if not other else " in trees" if drafting.branches else " in chains"
+        raise DraftscopeError(
+            f"The published record has no row of {kind.name} on {text}{form}{those}; give the tokens a round (tau)."
+        )
+    return row

@@ -10,9 +10,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from draftscope.base.errors import DraftscopeError, quoted, reason
-from draftscope.forecast.tables import names_like, pick_row
+from draftscope.base.errors import DraftscopeError, quoted, read_bytes, reason
+from draftscope.forecast.tables import FORMATS, exact_row, names_like
 
+USUAL = "a usual shape of its size"
+MAX_SIZE = 10_000_000  # of a number in a configuration
 ROPE = 64  # dimensions of a latent cache that are not compressed (DeepSeek-V2, arXiv:2405.04434)
 SEQUENCE_POWER = 0.73  # see `awake`
 SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)([bm])(?![a-z])", re.IGNORECASE)
@@ -48,6 +50,11 @@ class Architecture:
     tied: bool = False
     weight_bytes: float = 2.0
     source: str = ""
+
+    @property
+    def guessed(self) -> bool:
+        """Only its size is known."""
+        return self.source == USUAL
 
     @property
     def attention(self) -> float:
@@ -120,6 +127,12 @@ def bits_of(words: str) -> float | None:
     return next((bits for pattern, bits in BITS if re.search(pattern, words.lower())), None)
 
 
+def format_in(name: str) -> str:
+    """The format of the weights that the last words of a model's name say, such as FP8; empty if they say none."""
+    result = re.search(rf"[-_]({FORMATS})(?:-gguf)?$", name.lower())
+    return result[1] if result else ""
+
+
 def find_architecture(name: str, billions: float | None = None) -> Architecture:
     """By the path of a folder or a config.json, a name of the table, or a size in the name ('Tess-4-27B')."""
     path = Path(name)
@@ -127,14 +140,14 @@ def find_architecture(name: str, billions: float | None = None) -> Architecture:
         return read_config(path / "config.json")
     if path.suffix == ".json":
         return read_config(path)
-    if row := pick_row("models", name):
+    if row := exact_row("models", name):
         return _of_row(row)
     result = SIZE.search(name)
     size = billions or (float(result[1]) / (1000 if result[2] in "mM" else 1) if result else None)
     if size is None or size <= 0:
         raise DraftscopeError(
             f"The model '{quoted(name)}' is not in the table and its name has no size; give its config.json, "
-            f"or try {names_like('models', name)}."
+            f"or a name such as {names_like('models', name)}."
         )
     active = ACTIVE.search(name)
     return of_size(size * 1e9, float(active[1]) * 1e9 if active else None, name)
@@ -151,8 +164,7 @@ def of_size(parameters: float, active: float | None = None, name: str = "") -> A
     matrices = 1 if small or active else 2  # of the vocabulary: a small model's two are tied
     layers = max(1, round((core - matrices * width * vocab) / (14.0 * width**2)))
     heads, d_ff = max(1, width // 128), int(3.8 * width)
-    source = "a usual shape of its size"
-    base = Architecture(name, layers, width, heads, max(1, heads // 4), 128, d_ff, vocab, tied=small, source=source)
+    base = Architecture(name, layers, width, heads, max(1, heads // 4), 128, d_ff, vocab, tied=small, source=USUAL)
     if active is None:
         return base
     expert = (parameters - active) / (120.0 * layers)
@@ -162,23 +174,29 @@ def of_size(parameters: float, active: float | None = None, name: str = "") -> A
 def read_config(path: Path) -> Architecture:
     """The architecture that a config.json describes, the text model's of one that also sees."""
     try:
-        config = json.loads(path.read_text("utf-8"))
+        config = json.loads(read_bytes(path))
         return of_config({**config, **config.get("text_config", {})}, path.resolve().parent.name)
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise DraftscopeError(f"'{path}' cannot be read as a config.json ({reason(error)}); give another.") from None
 
 
 def of_config(config: Mapping[str, Any], name: str) -> Architecture:
     """From the keys that Transformers writes; a DraftscopeError names the one that is missing."""
 
-    def get(*keys: str, default: int | None = 0) -> int:
-        value = next((config[key] for key in keys if config.get(key) is not None), default)
-        if value is None:
-            raise DraftscopeError(f"The configuration of '{quoted(name)}' has no '{keys[0]}'; give a decoder's.")
+    def get(*keys: str, default: int = 0, least: int = 0) -> int:
+        key = next((key for key in keys if config.get(key) is not None), keys[0])
+        value = default if config.get(key) is None else config[key]
+        if key not in config and value < least:
+            raise DraftscopeError(f"The configuration of '{quoted(name)}' has no '{key}'; give a decoder's.")
+        if not isinstance(value, int | float) or not least <= value <= MAX_SIZE:
+            raise DraftscopeError(
+                f"The configuration of '{quoted(name)}' has {quoted(value)} in '{key}', and it can be {least} to "
+                f"{MAX_SIZE:,}; give a decoder's."
+            )
         return int(value)
 
-    d, heads = get("hidden_size", "n_embd", default=None), get("num_attention_heads", "n_head", default=None)
-    layers = get("num_hidden_layers", "n_layer", default=None)
+    d, heads = get("hidden_size", "n_embd", least=1), get("num_attention_heads", "n_head", least=1)
+    layers = get("num_hidden_layers", "n_layer", least=1)
     experts = get("n_routed_experts", "num_experts", "num_local_experts")
     d_expert = get("moe_intermediate_size", "intermediate_size") if experts else 0
     kinds = config.get("layer_types") or []
@@ -186,8 +204,9 @@ def of_config(config: Mapping[str, Any], name: str) -> Architecture:
     d_ff = get("intermediate_size", "ffn_dim", "n_inner", default=4 * d)
     shared = get("n_shared_experts") or get("shared_expert_intermediate_size") // max(d_expert, 1)
     return Architecture(
-        name, layers, d, heads, get("num_key_value_heads", default=heads), get("head_dim", default=d // heads),
-        d_ff if gated else round(d_ff * 2 / 3), get("vocab_size", default=None), experts,
+        name, layers, d, heads, get("num_key_value_heads", default=heads, least=1),
+        get("head_dim", default=d // heads, least=1),
+        d_ff if gated else round(d_ff * 2 / 3), get("vocab_size", least=1), experts,
         get("num_experts_per_tok", "top_k", "num_experts_per_token"), shared if experts else 0, d_expert,
         get("first_k_dense_replace") if experts else 0,
         get("kv_lora_rank") + get("qk_rope_head_dim") if get("kv_lora_rank") else 0, get("q_lora_rank"),

@@ -18,6 +18,7 @@ EXPERT_MS = 0.05  # routing, sorting and combining in a layer: about ten more ke
 COMPUTE = 0.7  # of the data sheet's dense rate; H200 measured 790 of 989 TFLOP/s in a large product
 REDUCE_MS = 0.006  # a small all-reduce over NVLink
 HOP_MS = 0.02  # activations handed to the next card of a pipeline, or an all-reduce step over PCIe
+SERVER, RACK, RACK_GB_S = 8, 64, 900.0  # cards that are linked: HGX; NVL72, of which a power of two; its links
 NVLINK_GB_S = 100.0  # links from here on are NVLink or Infinity Fabric
 
 
@@ -39,13 +40,27 @@ def spread_over(
     card: Card, engine: EngineCosts, model: Architecture, count: int | None = None, stages: bool | None = None
 ) -> Hardware:
     """`model` on `count` cards, or on a power of two that holds the weights and a fifth more. `stages`: one after the
-    other, which is also how some engines do it where nothing else is said."""
+    other, which is also how some engines do it where nothing else is said, and all of them beyond the cards that one
+    server links."""
     if count is None:
         count = 1
         while count * card.memory_gb * 1e9 < 1.2 * model.parameters * model.weight_bytes and count < 64:
             count *= 2
+        if engine.by_tensor and not stages:
+            shared = min(count, linked(card))
+            return Hardware(card, engine, shared, count // shared)
     one_by_one = not engine.by_tensor if stages is None else stages
     return Hardware(card, engine, *((1, count) if one_by_one else (count, 1)))
+
+
+def linked(card: Card) -> int:
+    """Cards of one server, which can share a layer: 8, 64 of a rack of 72, or 1 where there is no link."""
+    return 1 if not card.link_gb_s else RACK if card.link_gb_s >= RACK_GB_S else SERVER
+
+
+def cache_copies(model: Architecture, tensor: int) -> float:
+    """How often the cards that share a layer keep the cache between them: each has a whole head of keys and values."""
+    return 1.0 if model.latent else max(1.0, tensor / max(model.kv_heads, 1))
 
 
 def forward_ms(model: Architecture, on: Hardware, sequences: int, rows: float, context: float) -> float:
@@ -56,7 +71,9 @@ def forward_ms(model: Architecture, on: Hardware, sequences: int, rows: float, c
     reading = model.every_row + model.experts_read(sequences, rows) * BANDWIDTH / EXPERT_BANDWIDTH
     weights = max(reading * model.weight_bytes / read_s, 2 * model.active * every / work_s)
     attention = 4.0 * (model.attended or model.layers) * model.heads * model.head_dim * context * every
-    caches = max(sequences * context * model.cache_bytes() / read_s, attention / work_s)
+    caches = max(
+        sequences * context * model.cache_bytes() * cache_copies(model, on.tensor) / read_s, attention / work_s
+    )
     launches = model.layers * on.engine.layer_ms + model.expert_layers * EXPERT_MS
     return 1e3 * (weights + caches) + launches + _links_ms(model, on, every)
 

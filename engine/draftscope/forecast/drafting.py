@@ -9,6 +9,7 @@ from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.forecast.architecture import Architecture, find_architecture, of_size
 from draftscope.forecast.tables import names_like, pick_row
 
+CHAIN, TREE = re.compile(r"k=(\d+)"), re.compile(r"steps=(\d+),topk=(\d+),draft_tokens=(\d+)")
 SHARE_OF_TARGET = 20  # a draft model that is not given and has no usual one: from a tenth to a fiftieth of the target
 MOST = 4096  # steps or rows of a round
 USUAL_DRAFTS = {
@@ -51,7 +52,9 @@ class DraftPlan:
 def find_kind(name: str) -> DrafterKind:
     """The kind of a name such as 'eagle3' or 'draft model (Qwama-0.5B)'."""
     if not name or (row := pick_row("drafters", name)) is None:
-        raise DraftscopeError(f"The drafter '{quoted(name)}' is not known; choose {names_like('drafters', name)}.")
+        raise DraftscopeError(
+            f"The drafter '{quoted(name)}' is not known; did you mean {names_like('drafters', name)}?"
+        )
     return DrafterKind(row["name"], row["shape"], int(row["steps"]), int(row["rows"]), row["tree"] == "1")
 
 
@@ -69,6 +72,24 @@ def plan_drafting(
     return DraftPlan(
         kind, _drafter(kind, target, draft, steps), 1 if once else steps, rows if once else width, rows, steps
     )
+
+
+def refuse_form(form: str, kind: DrafterKind) -> None:
+    """Raises a DraftscopeError for a form that is not read whole, or for a tree that no drafter can draw."""
+    tree = TREE.fullmatch(form.replace(" ", ""))
+    if not tree and not CHAIN.fullmatch(form.replace(" ", "")):
+        raise DraftscopeError(f"The form '{quoted(form)}': write 'k=3' or 'steps=7,topk=4,draft_tokens=8'.")
+    if tree is None:
+        return
+    steps, width, rows = map(int, tree.groups())
+    if kind.shape == "look-up" and width > 1:
+        raise DraftscopeError(f"The form '{quoted(form)}': {kind.name} drafts no tree; give 'k={max(steps, 1)}'.")
+    most = 1 + width + (steps - 1) * width**2
+    if not (steps and width) or not 2 <= rows <= most:
+        raise DraftscopeError(
+            f"The form '{quoted(form)}' has no tree of {rows} tokens: {steps} steps of the {width} best give 2 to "
+            f"{max(most, 2)}, the last token of the text among them; change draft_tokens."
+        )
 
 
 def _read_form(form: str, kind: DrafterKind, trees: bool) -> tuple[int, int, int]:
@@ -93,7 +114,9 @@ def _drafter(kind: DrafterKind, target: Architecture, draft: Architecture | None
         return None
     if kind.shape in ("model", "parallel"):
         usual = next((small for family, small in USUAL_DRAFTS.items() if target.name.startswith(family)), None)
-        return draft or (find_architecture(usual) if usual else of_size(target.active / SHARE_OF_TARGET))
+        return draft or (
+            find_architecture(usual) if usual else of_size(target.active / SHARE_OF_TARGET, name="of a usual size")
+        )
     if kind.shape == "own layer":  # the target's layer, experts and all
         return replace(target, layers=1, dense_layers=0, attended=0)
     d_ff = target.d_ff or 4 * target.d

@@ -12,7 +12,7 @@ from typing import Any
 
 from draftscope.forecast.acceptance import Band, tau_of
 from draftscope.forecast.architecture import of_size
-from draftscope.forecast.forecast import MOST, Scenario, ask, forecast, speedup_of
+from draftscope.forecast.forecast import MOST, Scenario, ask, fits, forecast, speedup_of
 
 SMALL, DENSE, MIXTURE = "Llama-3.1-8B", "Llama-3.3-70B", "Qwen3-235B-A22B"
 LOADS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -47,28 +47,32 @@ def scenario(model: str, drafter: str = "eagle3", **more: Any) -> Scenario:
     return ask(model, drafter, **{"form": "k=3"} | more)
 
 
-def _along(given: Scenario, field: str, xs: Sequence[float]) -> list[Band]:
+def _usual(model: str, drafter: str, **more: Any) -> Scenario:
+    """With the prior; a draft model, of which there is none, with `SAME_TAU`."""
+    return scenario(model, drafter, tau=SAME_TAU if drafter == "draft" else None, **more)
+
+
+def _along(name: str, given: Scenario, field: str, xs: Sequence[float]) -> Curve:
+    """Where the memory holds it."""
     values: Sequence[Any] = xs
-    return [speedup_of(replace(given, **{field: x})) for x in values]
+    there = {x: replace(given, **{field: x}) for x in values}
+    there = {x: at for x, at in there.items() if fits(at) >= at.concurrency}
+    return Curve(name, list(there), [speedup_of(at) for at in there.values()])
 
 
 def _by_load() -> list[Curve]:
     pairs = ((SMALL, "eagle3"), (DENSE, "eagle3"), (DENSE, "draft"))
-    return [
-        Curve(f"{model}, {kind}", LOADS, _along(scenario(model, kind), "concurrency", LOADS)) for model, kind in pairs
-    ]
+    return [_along(f"{model}, {kind}", _usual(model, kind), "concurrency", LOADS) for model, kind in pairs]
 
 
 def _by_mixture() -> list[Curve]:
     models = (DENSE, MIXTURE, "Qwen3-30B-A3B", "DeepSeek-V3")
-    return [Curve(model, LOADS, _along(scenario(model, tau=SAME_TAU), "concurrency", LOADS)) for model in models]
+    return [_along(model, scenario(model, tau=SAME_TAU), "concurrency", LOADS) for model in models]
 
 
 def _by_context() -> list[Curve]:
     return [
-        Curve(
-            f"{model}, {n} at once", CONTEXTS, _along(scenario(model, tau=SAME_TAU, concurrency=n), "context", CONTEXTS)
-        )
+        _along(f"{model}, {n} at once", scenario(model, tau=SAME_TAU, concurrency=n), "context", CONTEXTS)
         for model in (SMALL, DENSE)
         for n in (1, 64)
     ]
@@ -76,11 +80,7 @@ def _by_context() -> list[Curve]:
 
 def _by_answer() -> list[Curve]:
     return [
-        Curve(
-            f"{drafter}, prompt of {context}",
-            ANSWERS,
-            _along(scenario(DENSE, drafter, context=context), "answer", ANSWERS),
-        )
+        _along(f"{drafter}, prompt of {context}", _usual(DENSE, drafter, context=context), "answer", ANSWERS)
         for drafter in ("eagle3", "draft")
         for context in (1024, 16_384)
     ]
@@ -97,12 +97,14 @@ def _by_size() -> list[Curve]:
     return curves
 
 
+USUAL = f"The prior for chat; the draft model with {SAME_TAU} tokens a round."
 SAME = f"The same {SAME_TAU} tokens a round for all."
 SEEDS = (
-    Seed("by-load", "Free at one request, gone under load", "requests at once", "The prior for chat.", _by_load),
+    Seed("by-load", "Free at one request, gone under load", "requests at once", USUAL, _by_load),
     Seed("by-mixture", "Rows wake experts", "requests at once", SAME, _by_mixture),
     Seed("by-context", "Long contexts give some back", "tokens of context", SAME, _by_context),
-    Seed("by-answer", "Short answers do not pay", "tokens of an answer", "One request, with its prefill.", _by_answer),
+    Seed("by-answer", "Short answers do not pay", "tokens of an answer", f"One request, with its prefill. {USUAL}",
+         _by_answer),
     Seed("by-size", "Small and large drafts", "draft's share of the target's weights",
          f"Chains of five; acceptance {ALPHA} whatever the size.", _by_size),
 )  # fmt: skip
@@ -125,16 +127,18 @@ def by_batch() -> str:
 
 def long_context() -> str:
     """Claim 19."""
-    at = [speedup_of(scenario(SMALL, tau=SAME_TAU, concurrency=64, context=context)) for context in (1024, 32_768)]
+    at = [
+        speedup_of(scenario(SMALL, tau=SAME_TAU, concurrency=64, context=context, tp=4)) for context in (1024, 32_768)
+    ]
     verb = "gives some back" if at[1].middle > at[0].middle else "gives nothing back"
-    return f"a long context {verb}: {SMALL} at 64 requests, {at[0]} behind 1,024 tokens and {at[1]} behind 32,768"
+    return f"a long context {verb}: {SMALL} on 4 at 64 requests, {at[0]} behind 1,024 tokens and {at[1]} behind 32,768"
 
 
 def experts_gain_less() -> str:
     """Claim 21."""
     result = {
         f"{n} at once": [speedup_of(scenario(model, tau=SAME_TAU, concurrency=n)).middle for model in (DENSE, MIXTURE)]
-        for n in (1, 8, 64, 512)
+        for n in (1, 8, 64, 256)
     }
     less = ", ".join(f"{at} {dense:.2f} and {sparse:.2f}" for at, (dense, sparse) in result.items())
     return f"with {SAME_TAU} tokens a round, {DENSE} and {MIXTURE} gain: {less}"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from draftscope.base.errors import DraftscopeError, quoted
-from draftscope.forecast.acceptance import TEXTS, Band, prior_tau
-from draftscope.forecast.architecture import Architecture, bits_of, find_architecture
+from draftscope.forecast import runnable
+from draftscope.forecast.acceptance import TEXTS, Band, prior_row, prior_tau
+from draftscope.forecast.architecture import Architecture, find_architecture, format_in
 from draftscope.forecast.cost import Hardware, drafting_ms, forward_ms, plain_ms, round_ms, spread_over
-from draftscope.forecast.drafting import DraftPlan, find_kind, plan_drafting
-from draftscope.forecast.tables import find_card, find_engine, names_like
+from draftscope.forecast.drafting import DraftPlan, find_kind, plan_drafting, refuse_form
+from draftscope.forecast.held import held_to
+from draftscope.forecast.tables import FORMATS, exact_name, find_card, find_engine
 
 COST_SPREAD = 0.43  # 90% of the training half's rows with a published tau are predicted within exp(+-0.43)
 MOST = 4096  # requests at once that are looked at
@@ -40,23 +43,37 @@ def ask(
     `form` is 'k=3' or 'steps=7,topk=4,draft_tokens=8'; `draft` the draft model; `quant` the format of the weights;
     `tp` the cards that share each layer, by default as many as the weights need.
     """
+    names = {"drafter": drafter, "card": card, "engine": engine}
+    drafter, card, engine = (exact_name(f"{what}s", what, name) for what, name in names.items())
     if text not in (known := [name for name, _ in TEXTS]):
         raise DraftscopeError(f"The kind of text '{quoted(text)}' is not known; give one of: {', '.join(known)}.")
-    target, costs = find_architecture(model).quantised(quant), find_engine(engine)
-    if quant and bits_of(quant) is None:
+    if quant and not re.fullmatch(rf"(?:ud-)?(?:{FORMATS})", quant.lower()):
         raise DraftscopeError(
             f"The format '{quoted(quant)}' is not known; give one such as bf16, fp8, int8, q4 or nvfp4."
         )
-    if costs.name == "other" != engine:
-        raise DraftscopeError(f"The engine '{quoted(engine)}' is not known; choose {names_like('engines', engine)}.")
-    smaller = find_architecture(draft) if draft else None
-    drafting = plan_drafting(find_kind(drafter), target, form, smaller, costs.trees)
+    target, kind, costs = _model(model, quant), find_kind(drafter), find_engine(engine)
+    if form:
+        refuse_form(form, kind)
+    smaller = _model(draft) if draft else None
+    if smaller is not None and kind.shape not in ("model", "parallel"):
+        raise DraftscopeError(f"{kind.name} drafts without a model of its own; leave out the draft '{quoted(draft)}'.")
+    drafting = plan_drafting(kind, target, form, smaller, costs.trees)
+    runnable.refuse_draft(target, drafting)
     if tau is not None and not 1 <= tau <= drafting.depth + 1:
         raise DraftscopeError(
             f"tau = {tau:g} is not from 1 to {drafting.depth + 1}, which a round can emit; change the form."
         )
+    if tau is None:
+        prior_row(drafting, text)  # refuses where there is none
     machine = spread_over(find_card(card), costs, target, tp, None if tp is None else False)
+    runnable.refuse_sharing(target, machine)
+    runnable.refuse_size(target, drafting, machine, concurrency, context)
     return Scenario(target, drafting, machine, concurrency, context, answer, tau, text)
+
+
+def _model(name: str, quant: str = "") -> Architecture:
+    """In the format that was asked for, or that its name says."""
+    return find_architecture(name).quantised(quant or format_in(name))
 
 
 @dataclass(frozen=True)
@@ -88,7 +105,8 @@ class Forecast:
     tokens_s: Band
     stops_at: Stops | None  # None where the middle never is below 1 within what was looked at
     memory_gb: float  # weights and caches on all cards
-    notes: tuple[str, ...]
+    fits: int  # requests at once whose caches the memory holds
+    known: str  # what of it was held to published speedups
 
 
 def forecast(scenario: Scenario) -> Forecast:
@@ -97,16 +115,20 @@ def forecast(scenario: Scenario) -> Forecast:
     plain, whole = plain_ms(scenario.target, on, n, scenario.context), _round_ms(scenario)
     speedup = speedup_of(scenario)
     rate = 1e3 * n / plain
-    caches = n * scenario.context * scenario.target.cache_bytes()
-    memory = scenario.target.parameters * scenario.target.weight_bytes + caches
-    room = on.cards * on.card.memory_gb
-    short = f"weights and caches take {memory / 1e9:.0f} GB, and {on.cards} x {on.card.name} have {room:.0f}"
+    memory = runnable.weights_gb(scenario.target, scenario.drafting)
+    memory += n * runnable.sequence_gb(scenario.target, on, scenario.context)
     return Forecast(
         speedup, tau, plain, drafting_ms(scenario.drafting, on, n, scenario.context),
         forward_ms(scenario.target, on, n, scenario.drafting.rows, scenario.context), whole, rate,
-        Band(rate * speedup.middle, rate * speedup.low, rate * speedup.high), stops_at(scenario), memory / 1e9,
-        (short,) if memory / 1e9 > room else (),
+        Band(rate * speedup.middle, rate * speedup.low, rate * speedup.high), stops_at(scenario), memory,
+        fits(scenario),
+        held_to(scenario.drafting.kind.name, on.engine.name, on.card.name),
     )  # fmt: skip
+
+
+def fits(scenario: Scenario) -> int:
+    """Requests at once whose caches the memory holds beside the weights."""
+    return runnable.fitting(scenario.target, scenario.drafting, scenario.machine, scenario.context)
 
 
 def speedup_of(scenario: Scenario) -> Band:

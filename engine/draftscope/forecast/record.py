@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftscope.base.errors import DraftscopeError, reason
+from draftscope.base.errors import DraftscopeError, read_bytes, reason
 from draftscope.forecast.architecture import Architecture, find_architecture
 from draftscope.forecast.cost import Hardware, spread_over
 from draftscope.forecast.drafting import DraftPlan, find_kind, plan_drafting
@@ -31,7 +31,7 @@ class PublishedRow:
     name: str
     source: str
     engine: str
-    gpu: str
+    gpu: str  # empty: the row names none
     drafter: str
     dataset: str
     row_class: str
@@ -47,8 +47,8 @@ class PublishedRow:
 def read_rows(path: Path) -> list[dict[str, str]]:
     """The rows of a CSV file with the columns of `COLUMNS`; a DraftscopeError if it is none."""
     try:
-        rows = list(csv.DictReader(path.read_text("utf-8").splitlines()))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        rows = list(csv.DictReader(read_bytes(path).decode("utf-8").splitlines()))
+    except (UnicodeDecodeError, csv.Error) as error:
         raise DraftscopeError(f"'{path}' cannot be read as CSV ({reason(error)}); give another file.") from None
     missing = [column for column in COLUMNS if not rows or column not in rows[0]]
     if missing:
@@ -97,8 +97,8 @@ def _question(row: Mapping[str, str], speedup: float, sequences: int) -> Publish
     card = find_card(row["gpu"] or UNSTATED)
     machine = spread_over(card, engine, target, round(count) if count else None, stages)
     return PublishedRow(
-        row["id"], row["source"], engine.name, machine.card.name, kind.name, row["dataset"], row["row_class"], target,
-        drafting, machine, sequences, context, published_tau(row, drafting), speedup,
+        row["id"], row["source"], engine.name, machine.card.name if row["gpu"] else "", kind.name, row["dataset"],
+        row["row_class"], target, drafting, machine, sequences, context, published_tau(row, drafting), speedup,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from math import log
 from pathlib import Path
@@ -12,11 +13,13 @@ from statistics import median
 import numpy as np
 
 from draftscope.base import markdown
+from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.acceptance import Band, kind_of_text
 from draftscope.forecast.forecast import Scenario, speedup_of
 from draftscope.forecast.record import PublishedRow, in_training_half, read_row, read_rows
 
 WORST = 10
+NO_ACCEPTANCE = "no tau, and no published row of its kind and text"
 HALVES = {True: "chosen on", False: "shown on"}
 
 
@@ -89,7 +92,9 @@ def validate(path: Path) -> Validation:
         if isinstance(result, str):
             refused[result] += 1
         else:
-            checked += _check(result, row.get("notes", ""))
+            rows = list(_check(result, row.get("notes", "")))
+            refused.update([] if rows else [NO_ACCEPTANCE])
+            checked += rows
     return Validation(checked, refused)
 
 
@@ -97,7 +102,8 @@ def _check(row: PublishedRow, notes: str) -> Iterator[CheckedRow]:
     """Without tau, and with it where it was published."""
     text = kind_of_text(row.dataset)
     scenario = Scenario(row.target, row.drafting, row.machine, row.sequences, row.context, text=text)
-    yield CheckedRow(row, notes, speedup_of(scenario), without_tau=True)
+    with suppress(DraftscopeError):  # no prior
+        yield CheckedRow(row, notes, speedup_of(scenario), without_tau=True)
     if row.tau is not None:
         yield CheckedRow(row, notes, speedup_of(replace(scenario, tau=row.tau)), without_tau=False)
 
@@ -108,7 +114,7 @@ def _batch(entry: CheckedRow) -> str:
 
 GROUPS: Sequence[Callable[[CheckedRow], str]] = (
     lambda entry: f"engine {entry.row.engine}",
-    lambda entry: f"card {entry.row.gpu}",
+    lambda entry: f"card {entry.row.gpu or 'not named'}",
     lambda entry: f"drafter {entry.row.drafter}",
     lambda entry: f"batch {_batch(entry)}",
     lambda entry: f"class {entry.row.row_class}",
@@ -142,7 +148,7 @@ def _worst(rows: Sequence[CheckedRow]) -> str:
     for entry in sorted(rows, key=lambda entry: -abs(log(entry.predicted.middle / entry.row.speedup)))[:WORST]:
         row, tau = entry.row, entry.row.tau or 0.0
         why = f"a round cost {tau / row.speedup:.2f} steps, forecast {tau / entry.predicted.middle:.2f}"
-        what = f"{row.engine}, {row.drafter}, {row.target.name}, {row.gpu}, batch {row.sequences}"
+        what = f"{row.engine}, {row.drafter}, {row.target.name}, {row.gpu or 'no card named'}, batch {row.sequences}"
         cells.append(
             (
                 row.name,

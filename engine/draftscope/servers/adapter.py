@@ -14,14 +14,21 @@ from dataclasses import dataclass
 from typing import Literal, Self, TypeAlias
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.printable import printable
 
 # The remedy where a server cannot.
 LOAD_IT_HERE = "load its model here (--target MODEL, on the page under Other models)"
 Finish: TypeAlias = Literal["stop", "length"]
+MAX_COUNT = 1 << 53  # that a server may say it counted: beyond it floats are no whole numbers
+MAX_ROUND = 4096  # tokens of a draft, as far as counters by position are believed
 
 
 class ServerError(DraftscopeError):
     """A server did not do what it was asked; `text` before the failure has been yielded by then and is kept."""
+
+
+class CounterError(ServerError):
+    """A server counts what nobody can count."""
 
 
 @dataclass(frozen=True)
@@ -148,11 +155,11 @@ class Identity:
     @property
     def sentence(self) -> str:
         """The address with what answers there."""
-        return f"{self.url} ({self.kind} {self.version or 'of unknown version'}, {self.model})"
+        return printable(f"{self.url} ({self.kind} {self.version or 'of unknown version'}, {self.model})")
 
 
 class Server(ABC):
-    """A server that runs, of one program. As a context it closes its connections at the end."""
+    """A server that runs, of one program. As a context it is closed at the end."""
 
     identity: Identity
 
@@ -186,6 +193,5 @@ class Server(ABC):
         """The token ids of a chat in the server's own template. Raises `ServerError` if not offered."""
         raise ServerError(f"{self.identity.url} ({self.identity.kind}) does not render a chat; {LOAD_IT_HERE}.")
 
-    @abstractmethod
-    def close(self) -> None:
-        """Closes the connections kept open."""
+    def close(self) -> None:  # noqa: B027 - a server of another program keeps nothing open
+        """Ends what it keeps for later requests."""

@@ -50,6 +50,8 @@ def _split(url: str) -> SplitResult:
         raise ServerError(f"{quoted(url)} is no address ({error}); write http://HOST:PORT.") from None
     if parts.scheme not in PORTS or not parts.hostname:
         raise ServerError(f"{quoted(url)} is no http address; write http://HOST:PORT.")
+    if not url.isascii():
+        raise ServerError(f"{quoted(url)} is not ASCII; write the host as xn--... or as its number.")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ServerError(f"{quoted(parts.hostname)}: an address has no password, query or fragment here.")
     return parts

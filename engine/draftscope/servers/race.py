@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Cancelled, Steps
-from draftscope.servers.adapter import Chunk, Counted, Finish, Request, Server, ServerError
+from draftscope.servers.adapter import Chunk, Counted, CounterError, Finish, Request, Server, ServerError
 from draftscope.servers.background import at_once
 from draftscope.servers.latency import Arrival, Latency, latency
 
@@ -67,9 +67,11 @@ class Lane:
     server: Server
 
     def counters(self) -> Counted | None:
-        """None where the server does not count, or does not answer."""
+        """None where the server does not count, or does not answer. Raises `CounterError` where it counts nonsense."""
         try:
             return self.server.counters()
+        except CounterError:
+            raise
         except DraftscopeError:
             return None
 
@@ -132,7 +134,7 @@ def race(lanes: Sequence[Lane], plan: Race, standing: RaceResult) -> Steps[Heard
                     yield warm
                 elif warm.failure:
                     standing.dropped[lane.name] = warm.failure
-    before = {lane.name: lane.counters() for lane in lanes if lane.name not in standing.dropped}
+    before = _counters(lanes, standing)
     failures = dict.fromkeys(before, 0)
     for repeat in range(plan.repeats):
         for number, prompt in enumerate(plan.prompts):
@@ -151,6 +153,18 @@ def race(lanes: Sequence[Lane], plan: Race, standing: RaceResult) -> Steps[Heard
                 standing.counted[lane.name] = counted
         except DraftscopeError as error:
             standing.dropped.setdefault(lane.name, str(error))
+
+
+def _counters(lanes: Sequence[Lane], standing: RaceResult) -> dict[str, Counted | None]:
+    """Of the lanes that race; one that counts nonsense does not."""
+    counters = {}
+    for lane in lanes:
+        try:
+            if lane.name not in standing.dropped:
+                counters[lane.name] = lane.counters()
+        except CounterError as error:
+            standing.dropped[lane.name] = str(error)
+    return counters
 
 
 def _answers(

@@ -80,8 +80,6 @@ def traced(task: Traced) -> Steps[AnyEvent | None, None]:
         stopped = True
     finally:
         racing.close()
-        for lane in live.values():
-            lane.close()
     yield from (event for lane in live.values() for event in lane.left(task.standing.dropped))
     yield from _computed(task, live, stopped)
 
@@ -110,10 +108,6 @@ class _Live:
         recorded = RecordedAnswer(self.lane.server, request, self.task.run, self.lane.name, raw)
         recorded.read()  # refuses where nothing is recorded, before anything is shown
         return recorded
-
-    def close(self) -> None:
-        if self.recorded is not None:
-            self.recorded.close()
 
     def start(self) -> RunStart:
         start = _first(self.task, self.lane)

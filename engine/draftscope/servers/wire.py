@@ -1,23 +1,35 @@
-"""HTTP to one server: bounded in size and time, no redirects, no proxies, and errors that name the address."""
+"""HTTP to one server: bounded in size and time, no redirects, no proxies, and errors that name the address.
+
+Every request to a server is made here. Its time counts from its start, whatever the server sends meanwhile.
+"""
 
 from __future__ import annotations
 
 import json
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
-import httpx
+import httpcore
 from pydantic import BaseModel, ValidationError
 
-from draftscope.base.errors import quoted
+from draftscope.base.errors import quoted, reason
 from draftscope.servers.adapter import ServerError
+from draftscope.servers.clock import Clock, TimedNetwork
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
 MIB = 1 << 20
+HEADERS: Mapping[bytes | str, bytes | str] = {
+    "accept": "*/*",
+    "accept-encoding": "identity",  # a compressed stream would be held back, and may be a bomb
+    "content-type": "application/json",
+    "user-agent": "draftscope",
+}
 DATA = b"data:"
 END = b"[DONE]"
 ASKS_FOR_A_KEY = (401, 403)
@@ -29,31 +41,24 @@ class WireLimits:
     """Seconds and bytes after which a server is given up."""
 
     connect: float = 5.0
-    silent: float = 120.0  # without a byte: a long prompt is read in this time
-    total: float = 1800.0  # one stream
+    silent: float = 120.0  # a whole answer; of a stream its head, and each line: a long prompt is read in this time
+    total: float = 1800.0  # one request, from its start to its end
     answer: int = 16 * MIB
     stream: int = 256 * MIB
     event: int = MIB
 
 
 class Wire:
-    """Calls to one server. Safe to use from several threads."""
+    """Calls to one server. Safe to use from several threads: each has a connection of its own, because llama.cpp closes
+    one after a stream without saying so, and a request that is sent at that moment is lost."""
 
     def __init__(self, url: str, limits: WireLimits | None = None) -> None:
         self.url = url
         self.limits = limits or WireLimits()
-        self._client = httpx.Client(
-            timeout=httpx.Timeout(self.limits.silent, connect=self.limits.connect),
-            # A connection for each call: llama.cpp closes one after a stream without saying so, and a request that is
-            # sent at that moment is lost.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
-            headers={"accept-encoding": "identity"},  # a compressed stream would be held back, and may be a bomb
-            follow_redirects=False,
-            trust_env=False,
-        )
 
-    def close(self) -> None:
-        self._client.close()
+    @cached_property
+    def _tls(self) -> ssl.SSLContext | None:
+        return httpcore.default_ssl_context() if self.url.startswith("https:") else None
 
     def get(self, path: str, shape: type[Answer]) -> Answer:
         """What the server answers, checked. Raises `ServerError`."""
@@ -80,52 +85,54 @@ class Wire:
         Events that arrive in one read have one time. Ends after `[DONE]` or when the server closes the stream in an
         orderly way; whether the answer was complete by then is for the dialect to say.
         """
-        with self._failures(path), self._client.stream("POST", self.url + path, json=dict(body)) as response:
+        clock = Clock(self.limits.silent, self.limits.total)
+        with self._called("POST", path, body, clock) as response:
             self._refuse(path, response)
-            for data, at in self._data(path, response):
+            for data, at in self._data(path, response, clock):
                 if data == END:
                     return
                 yield self._shaped(path, data, shape), at
 
-    def _data(self, path: str, response: httpx.Response) -> Iterator[tuple[bytes, float]]:
-        began, size, rest = time.monotonic(), 0, b""
-        for piece in response.iter_bytes():
+    def _data(self, path: str, response: httpcore.Response, clock: Clock) -> Iterator[tuple[bytes, float]]:
+        size, rest = 0, bytearray()
+        for piece in response.iter_stream():
             at = time.monotonic()
             size += len(piece)
-            if size > self.limits.stream or len(rest) > self.limits.event:
+            rest += piece
+            if size > self.limits.stream or len(rest) > self.limits.event + len(piece):
                 raise ServerError(f"{self.url}{path} sends more than an answer can be; is it the right server?")
-            if at - began > self.limits.total:
-                raise ServerError(f"{self.url}{path} was not done after {self.limits.total:g} s; ask for fewer tokens.")
-            *lines, rest = (rest + piece).split(b"\n")
+            if b"\n" not in piece:
+                continue
+            clock.alive()
+            *lines, last = bytes(rest).split(b"\n")
+            rest = bytearray(last)
             for line in lines:
                 if line.startswith((DATA, b"error:")):
                     yield line.partition(b":")[2].strip(), at
 
     def _body(self, method: str, path: str, body: Mapping[str, Any] | None, absent: bool = False) -> bytes | None:
-        send = None if body is None else dict(body)
-        with self._failures(path), self._client.stream(method, self.url + path, json=send) as response:
-            if absent and response.status_code in NOTHING_THERE:
+        clock = Clock(self.limits.silent, min(self.limits.silent, self.limits.total))
+        with self._called(method, path, body, clock) as response:
+            if absent and response.status in NOTHING_THERE:
                 return None
             self._refuse(path, response)
             return self._read(path, response)
 
-    def _read(self, path: str, response: httpx.Response) -> bytes:
-        began, pieces, size = time.monotonic(), [], 0
-        for piece in response.iter_bytes():
-            pieces.append(piece)
-            size += len(piece)
-            if size > self.limits.answer:
+    def _read(self, path: str, response: httpcore.Response) -> bytes:
+        content = bytearray()
+        for piece in response.iter_stream():
+            content += piece
+            if len(content) > self.limits.answer:
                 raise ServerError(f"{self.url}{path} answers with more than {self.limits.answer >> 20} MiB.")
-            if time.monotonic() - began > self.limits.silent:
-                raise ServerError(f"{self.url}{path} took more than {self.limits.silent:g} s to answer.")
-        return b"".join(pieces)
+        return bytes(content)
 
-    def _refuse(self, path: str, response: httpx.Response) -> None:
-        status = response.status_code
+    def _refuse(self, path: str, response: httpcore.Response) -> None:
+        status = response.status
         if status < 300:
             return
         if status < 400:
-            elsewhere = quoted(response.headers.get("location", "nowhere"))
+            headers = {name.lower(): value for name, value in response.headers}
+            elsewhere = quoted(headers.get(b"location", b"nowhere").decode("latin-1"))
             raise ServerError(
                 f"{self.url}{path} redirects to {elsewhere}; redirects are not followed, give that address."
             )
@@ -147,20 +154,47 @@ class Wire:
             raise ServerError(f"{self.url}{path} answers what its kind of server does not ({wrong}): {start}") from None
 
     @contextmanager
-    def _failures(self, path: str) -> Iterator[None]:
+    def _called(
+        self, method: str, path: str, body: Mapping[str, Any] | None, clock: Clock
+    ) -> Iterator[httpcore.Response]:
+        """A request and the head of its answer."""
+        content = None if body is None else json.dumps(dict(body)).encode()
+        connecting = {"timeout": {"connect": self.limits.connect}}
+        with (
+            self._failures(path, clock),
+            httpcore.ConnectionPool(ssl_context=self._tls, network_backend=TimedNetwork(clock)) as pool,
+            pool.stream(method, self.url + path, headers=HEADERS, content=content, extensions=connecting) as response,
+        ):
+            clock.alive()
+            yield response
+
+    @contextmanager
+    def _failures(self, path: str, clock: Clock) -> Iterator[None]:
         """Failures of the connection as sentences."""
+        where = f"{self.url}{path}"
         try:
             yield
-        except httpx.ConnectTimeout:
+        except httpcore.ConnectTimeout:
             raise ServerError(f"{self.url} took no call within {self.limits.connect:g} s; is it running?") from None
-        except httpx.TimeoutException:
-            raise ServerError(f"{self.url}{path} was silent for {self.limits.silent:g} s; is it overloaded?") from None
-        except httpx.ConnectError:
+        except httpcore.TimeoutException:
+            if not clock.heard and (not clock.over or clock.total == clock.silent):
+                why = f"was silent for {clock.silent:g} s; is it overloaded?"
+            elif clock.over:
+                why = f"was not done after {clock.total:g} s; ask for fewer tokens, or give it more time."
+            else:
+                why = f"sent parts of a line for {clock.silent:g} s and no whole one; is it a model server?"
+            raise ServerError(f"{where} {why}") from None
+        except httpcore.ConnectError:
             raise ServerError(f"{self.url} cannot be reached; start it ('draftscope servers' prints how).") from None
-        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-            raise ServerError(f"{self.url}{path} closed the connection before its answer was complete.") from None
-        except httpx.HTTPError as error:
-            raise ServerError(f"{self.url}{path} failed ({type(error).__name__}); is it a model server?") from None
+        except httpcore.RemoteProtocolError as error:
+            why = "closed the connection before its answer was complete."
+            if not any(word in str(error).lower() for word in ("closed", "disconnected")):
+                why = f"does not speak HTTP ({reason(error)}); is it a model server?"
+            raise ServerError(f"{where} {why}") from None
+        except httpcore.NetworkError:
+            raise ServerError(f"{where} closed the connection before its answer was complete.") from None
+        except (httpcore.ProtocolError, httpcore.UnsupportedProtocol) as error:
+            raise ServerError(f"{where} failed ({type(error).__name__}); is it a model server?") from None
 
 
 def _reason(body: bytes) -> str:

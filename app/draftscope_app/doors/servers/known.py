@@ -55,12 +55,8 @@ class KnownServers:
         Calls the server. Raises `DraftscopeError` where it has no recorder.
         """
         url = self.urls([name] if isinstance(name, str) else [""])[name]
-        wire = Wire(url, WireLimits(silent=LIST_S))
-        try:
-            requests = recorded(wire)
-            return requests if self.can_add else []
-        finally:
-            wire.close()
+        requests = recorded(Wire(url, WireLimits(silent=LIST_S)))
+        return requests if self.can_add else []
 
     def add(self, written: Any) -> None:
         """Takes `NAME=URL` or `URL`. Raises `DraftscopeError` where that is not allowed or may not be called."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from draftscope.base.errors import DraftscopeError, read_bytes, reason
 from draftscope.models import head_kinds
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
@@ -89,12 +90,12 @@ def inspect(
 
 def _print(head: str, kind: str, defects: Sequence[Defect], tau: float | None, low: float, high: float) -> None:
     for defect in defects:
-        print(f"{defect.name}: {defect.sentence}. Served wrongly by: {', '.join(defect.served_wrongly)}.")
+        terminal.say(f"{defect.name}: {defect.sentence}. Served wrongly by: {', '.join(defect.served_wrongly)}.")
     if defects:
         count = f"{len(defects)} defects; mend them" if len(defects) > 1 else "a defect; mend it"
-        print(f"'{head}' ({kind}) has {count}, and inspect it again.")
+        terminal.say(f"'{head}' ({kind}) has {count}, and inspect it again.")
     else:
-        print(f"'{head}' ({kind}): no defect was found in its files.")
+        terminal.say(f"'{head}' ({kind}): no defect was found in its files.")
     if tau is None:
         return
     said = "as expected" if low <= tau <= high else "less than expected" if tau < low else "more than expected"
@@ -117,7 +118,12 @@ def _drafted(engine: DecodingEngine, kind: str, tokens: int) -> list[Drafted]:
 def _expected(folder: Path) -> tuple[float, float]:
     """Tokens a round, from the worst to the best kind of text that its training measured (`training.json`)."""
     record = folder / "training.json"
-    record_of: dict[str, Any] = jsonlib.loads(record.read_text("utf-8")) if record.is_file() else {}
-    curves = [kind["greedy"][:GAMMA] for kind in record_of.get("agreement", {}).values()]
-    taus = [1 + sum(accumulate(curve, mul)) for curve in curves]
+    try:
+        record_of: dict[str, Any] = jsonlib.loads(read_bytes(record)) if record.is_file() else {}
+        curves = [kind["greedy"][:GAMMA] for kind in record_of.get("agreement", {}).values()]
+        taus = [float(1 + sum(accumulate(curve, mul))) for curve in curves]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DraftscopeError(
+            f"'{record}' is no record of a training ({reason(error)}); mend it or take it away."
+        ) from None
     return (min(taus), max(taus)) if taus else PUBLISHED

@@ -4,10 +4,12 @@ inside it."""
 from __future__ import annotations
 
 import json
+import math
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from draftscope.base.errors import DraftscopeError, quoted
 
@@ -20,6 +22,7 @@ MAX_LARGE = 64 * MIB  # of an index or a vocabulary: the largest real ones have 
 LARGE = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt", INDEX)  # how their names end
 WHOLE = (".json", ".model", ".txt", ".jinja", ".tiktoken")  # suffixes of files that are read whole
 MAX_MODULES = 2048  # layers or experts in a layer: the largest real ones have about 130 and 512
+ENDLESS = ("time_step_limit",)  # of Mamba-2: a range that may have no end
 COUNTED = re.compile(r"layers$|n_layer$|experts$")  # keys of such numbers
 SAFE, PICKLED = (".safetensors",), (".safetensors", ".bin", ".pt", ".pth")
 
@@ -85,9 +88,10 @@ def refuse_size(path: Path, size: int | None = None) -> None:
         )
 
 
-def refuse_layers(path: Path) -> None:
-    """Raises `DraftscopeError` for a config.json of more layers or experts than any model has: each becomes a module
-    before any weight is looked at. A file that is no JSON is left to whoever reads it."""
+def refuse_config(path: Path) -> None:
+    """Raises `DraftscopeError` for a config.json of more layers or experts than any model has, since each becomes a
+    module before any weight is looked at, or with a number that is none. A file that is no JSON is left to whoever
+    reads it."""
     refuse_size(path)
     try:
         config = json.loads(path.read_bytes())
@@ -99,6 +103,25 @@ def refuse_layers(path: Path) -> None:
             raise DraftscopeError(
                 f"'{path}' claims {value:,} in '{quoted(key)}', and at most {MAX_MODULES:,} are built; write it again."
             )
+    for key, number in _numbers(config):
+        if math.isnan(number) or (math.isinf(number) and key not in ENDLESS):
+            raise DraftscopeError(
+                f"'{path}' has {number} in '{quoted(key)}', with which nothing can be computed; download or write it "
+                "again."
+            )
+
+
+def _numbers(config: Any) -> Iterator[tuple[str, float]]:
+    """Every number that is not whole, with the name that it or its list has."""
+    waiting = [("", config)]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += [(key, entry) for entry in value]
+        elif isinstance(value, float):
+            yield key, value
 
 
 def refuse_index(path: Path, allow_pickle: bool = False) -> None:

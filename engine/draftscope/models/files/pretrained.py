@@ -50,7 +50,8 @@ def _message(source: str, error: Exception) -> str:
     if "backend tokenizer" in text:
         return f"'{source}' has no readable tokenizer; put its tokenizer.json beside the model."
     if kind := UNKNOWN.search(text):
-        return f"'{source}' is a '{quoted(kind[1])}', which transformers {transformers.__version__} does not know; {NEWER}."
+        here = transformers.__version__
+        return f"'{source}' is a '{quoted(kind[1])}', which transformers {here} does not know; {NEWER}."
     if "Unrecognized model" in text:
         return f"'{source}' names no known model_type in its config.json; download or write its config.json again."
     if key := VARYING.match(text):

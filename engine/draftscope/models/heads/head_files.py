@@ -17,7 +17,7 @@ from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError, quoted, reason
 from draftscope.models.files import hub
-from draftscope.models.files.contents import refuse_folder
+from draftscope.models.files.contents import refuse_config, refuse_folder
 
 WEIGHTS = ("medusa_lm_head", "model", "pytorch_model")  # prefixes of weight files; other files are training state
 SUFFIXES = (".safetensors", ".bin", ".pt")  # in order of preference
@@ -90,6 +90,7 @@ def read(source: str | Path) -> Checkpoint:
     path = folder / "config.json"
     if not path.is_file():
         raise DraftscopeError(f"'{source}' has no config.json; name the folder or the hub id of a published head.")
+    refuse_config(path)
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

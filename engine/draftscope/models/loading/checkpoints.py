@@ -157,7 +157,7 @@ def find(source: str | Path, options: CheckpointOptions, revision: str | None = 
         origin["revision"] = revision
     path = Path(name) / CONFIG if Path(name).is_dir() else hub.file(name, CONFIG, revision, files.online)
     if path is not None and path.is_file():
-        contents.refuse_layers(path)
+        contents.refuse_config(path)
     config = _without_unknown_quantization(loaded(AutoConfig, name, **origin))
     _refuse_kind(config, name)
     return Place(name, checkpoint.name, checkpoint.weights, config, files.stored, origin, files.beside)

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from draftscope.servers.inside.decisions import FALSE_ALARM, TensorFinding, examine
 from draftscope.servers.inside.recording import RecordedRound, read_state
 from draftscope.servers.programs.web_server import Cards, chosen
-from draftscope.servers.wire import Wire
+from draftscope.servers.wire import Wire, WireLimits
 from draftscope.verify.sampling import Sampling
 
 ARRIVES_S, PAUSE_S = 10.0, 0.05
@@ -32,12 +32,13 @@ class InsideAnswer(BaseModel):
 
 @dataclass(frozen=True)
 class InsidePlan:
-    """Texts of `length` tokens, `tokens` in all at most, `concurrency` at once."""
+    """Texts of `length` tokens, `tokens` in all at most, `concurrency` at once; none is begun after `seconds`."""
 
     sampling: Sampling
     tokens: int = 5000
     length: int = 48
     concurrency: int = 4
+    seconds: float = 300.0
     model: str | None = None
     false_alarm: float = FALSE_ALARM
 
@@ -90,16 +91,17 @@ class InsideReport:
 
 def audit_inside(url: str, prompts: Sequence[str], plan: InsidePlan) -> InsideReport:
     """Raises `ServerError` where the server does not answer, has no recorder, or ended it."""
-    wire = Wire(url.rstrip("/"))
-    try:
-        before = read_state(wire).lost
-        model = chosen(wire.get("/v1/models", Cards), plan.model, wire.url).id
-        sent = list(islice(cycle(prompts), max(plan.tokens // plan.length, 1)))
-        with ThreadPoolExecutor(plan.concurrency) as pool:
-            texts = list(pool.map(lambda prompt: _ask(wire, model, prompt, plan, before), sent))
-        lost = read_state(wire).lost - before
-    finally:
-        wire.close()
+    end, wire = time.monotonic() + plan.seconds, Wire(url.rstrip("/"), WireLimits(total=plan.seconds))
+    before = read_state(wire).lost
+    model = chosen(wire.get("/v1/models", Cards), plan.model, wire.url).id
+    sent = list(islice(cycle(prompts), max(plan.tokens // plan.length, 1)))
+
+    def ask(prompt: str) -> tuple[list[int], list[RecordedRound]] | None:
+        return _ask(wire, model, prompt, plan, before) if time.monotonic() < end else None
+
+    with ThreadPoolExecutor(plan.concurrency) as pool:
+        texts = [text for text in pool.map(ask, sent) if text is not None]
+    lost = read_state(wire).lost - before
     rounds = [step for _, recorded in texts for step in recorded]
     parted = [pair for pair in texts if pair[0] != _written(pair[1])[: len(pair[0])]]
     gaps = sum(lost > 0 and has_gaps(*pair) for pair in parted)

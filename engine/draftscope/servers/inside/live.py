@@ -20,6 +20,7 @@ from draftscope.servers.inside.audit import ARRIVES_S, PAUSE_S
 from draftscope.servers.inside.recording import RecordedRound, read_state
 from draftscope.servers.inside.translation import Translation
 from draftscope.servers.programs.registry import title_of
+from draftscope.servers.programs.web_server import WebServer
 from draftscope.servers.race import Lane, RacePrompt
 from draftscope.servers.wire import Wire
 from draftscope.trace.events import AnyEvent, EndReason, Round, RunEnd, RunStart, ServerInfo
@@ -30,11 +31,8 @@ LACKS = "The server's recorder lacks the next round of this answer; ask again wh
 
 def opened(lane: Lane, request: str, run: str, raw: Raw | None = None) -> Iterator[AnyEvent]:
     """The rounds that the recorder has of a request. Nothing says how it ended, so the run has no end."""
-    wire = Wire(lane.server.identity.url)
-    try:
-        rounds = [step for step in read_state(wire, request).rounds if step.request == request]
-    finally:
-        wire.close()
+    wire = _wire(lane.server)
+    rounds = [step for step in read_state(wire, request).rounds if step.request == request]
     if not rounds:
         raise ServerError(f"{wire.url} has no rounds of '{request}' any more; its recorder keeps the newest.")
     sampling = {"temperature": rounds[0].temperature, "top_k": rounds[0].top_k, "top_p": rounds[0].top_p}
@@ -69,8 +67,12 @@ def written(
         reason, message = "error", str(error)
     finally:
         chunks.close()
-        live.close()
     yield end_of(live, reason, message)
+
+
+def _wire(server: Server) -> Wire:
+    """With the limits that the server itself is asked with."""
+    return server.wire if isinstance(server, WebServer) else Wire(server.identity.url)
 
 
 def new_name() -> str:
@@ -104,14 +106,11 @@ class RecordedAnswer(Translation):
 
     def __init__(self, server: Server, request: Request, run: str, lane: str, raw: Raw) -> None:
         super().__init__(run, lane, raw)
-        self.request, self.wire = request, Wire(server.identity.url)
+        self.request, self.wire = request, _wire(server)
         self.answer = list[int]()
         self.reason: Cut | None = None  # for which the answer has ended
         self.after = -1  # number of the latest round that was read
         self.waiting = list[RecordedRound]()  # read before their tokens arrived
-
-    def close(self) -> None:
-        self.wire.close()
 
     def take(self, chunk: Chunk, at: float | None = None) -> Iterator[Round]:
         """The rounds that are complete with this chunk. `at`: seconds of the reader's clock, on which the first round

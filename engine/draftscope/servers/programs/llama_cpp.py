@@ -17,6 +17,7 @@ from draftscope.servers.adapter import Chunk, Counted, Identity, Message, Offers
 from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain
 from draftscope.servers.programs.web_server import (
     Cards,
+    Count,
     PromptText,
     TokenIds,
     WebServer,
@@ -33,7 +34,7 @@ SAMPLERS = ("temperature", "top_k", "top_p", "min_p")  # in the order that the o
 
 
 class LlamaSettings(BaseModel):
-    n_ctx: int | None = None
+    n_ctx: Count | None = None
 
 
 class Props(BaseModel):
@@ -43,8 +44,8 @@ class Props(BaseModel):
 
 
 class LlamaTimings(BaseModel):
-    draft_n: int | None = None
-    draft_n_accepted: int | None = None
+    draft_n: Count | None = None
+    draft_n_accepted: Count | None = None
 
 
 class LlamaProbability(BaseModel):
@@ -57,8 +58,8 @@ class LlamaEvent(BaseModel):
     stop: bool
     stop_type: str | None = None
     timings: LlamaTimings | None = None
-    tokens_predicted: int | None = None
-    tokens_evaluated: int | None = None
+    tokens_predicted: Count | None = None
+    tokens_evaluated: Count | None = None
     completion_probabilities: list[LlamaProbability] = []
 
 
@@ -90,7 +91,7 @@ class LlamaCpp(WebServer):
     metrics = "llamacpp"
 
     def _chunks(self, request: Request) -> Iterator[Chunk]:
-        for event, at in self._wire.events("/completion", self._body(request), LlamaEvent):
+        for event, at in self.wire.events("/completion", self._body(request), LlamaEvent):
             if event.stop:
                 same_prompt(self, request, event.tokens_evaluated)
             yield Chunk(
@@ -123,13 +124,13 @@ class LlamaCpp(WebServer):
         }
 
     def tokenize(self, text: str) -> tuple[int, ...]:
-        return tuple(self._wire.post("/tokenize", {"content": text, "add_special": False}, TokenIds).tokens)
+        return tuple(self.wire.post("/tokenize", {"content": text, "add_special": False}, TokenIds).tokens)
 
     def detokenize(self, ids: Sequence[int]) -> str:
-        return self._wire.post("/detokenize", {"tokens": list(ids)}, Content).content
+        return self.wire.post("/detokenize", {"tokens": list(ids)}, Content).content
 
     def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        return self.tokenize(self._wire.post("/apply-template", {"messages": chat(messages)}, PromptText).prompt)
+        return self.tokenize(self.wire.post("/apply-template", {"messages": chat(messages)}, PromptText).prompt)
 
 
 def _counted(timings: LlamaTimings | None) -> Counted | None:

@@ -84,15 +84,10 @@ def identify(
     line, never what a visitor sent) are called. `model` is needed if the server serves several.
     """
     wire = Wire(permitted(url, listed), limits)
-    try:
-        cards = wire.try_get("/v1/models", Cards) or Cards(data=[])  # transformers serve fails there without a cache
-        for program in asked_programs():
-            server = program.recognise(wire, cards, model) if program.recognise else None
-            if server is not None:
-                return server
-    except BaseException:
-        wire.close()
-        raise
-    wire.close()
+    cards = wire.try_get("/v1/models", Cards) or Cards(data=[])  # transformers serve fails there without a cache
+    for program in asked_programs():
+        server = program.recognise(wire, cards, model) if program.recognise else None
+        if server is not None:
+            return server
     known = titles(asked_programs(), "and")
     raise ServerError(f"{wire.url} answers as none of {known}.")

@@ -12,11 +12,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from draftscope.servers.adapter import Chunk, Counted, Identity, Offers, Request
+from draftscope.servers.adapter import MAX_ROUND, Chunk, Counted, Identity, Offers, Request
 from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain
-from draftscope.servers.programs.web_server import Cards, TokenIds, WebServer, chosen, finish, known, same_prompt
+from draftscope.servers.programs.web_server import (
+    Cards,
+    Count,
+    TokenIds,
+    WebServer,
+    chosen,
+    finish,
+    known,
+    same_prompt,
+)
 from draftscope.servers.wire import Wire
 
 
@@ -33,13 +42,13 @@ class Finish(BaseModel):
 
 
 class Meta(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int
+    prompt_tokens: Count | None = None
+    completion_tokens: Count
     finish_reason: Finish | None = None
-    spec_verify_ct: int | None = None
-    spec_num_proposed_drafts: int | None = None
-    spec_num_correct_drafts: int | None = None
-    spec_correct_drafts_histogram: list[int] | None = None  # [accepted tokens] rounds
+    spec_verify_ct: Count | None = None
+    spec_num_proposed_drafts: Count | None = None
+    spec_num_correct_drafts: Count | None = None
+    spec_correct_drafts_histogram: list[Count] | None = Field(None, max_length=MAX_ROUND)  # [accepted tokens] rounds
     output_token_logprobs: list[list[float | int | str | None]] = []  # [log-probability, id, text], from the start
 
 
@@ -77,7 +86,7 @@ class SGLang(WebServer):
     def _chunks(self, request: Request) -> Iterator[Chunk]:
         ids: tuple[int, ...] = ()
         text = ""
-        for event, at in self._wire.events("/generate", self._body(request), SglangEvent):
+        for event, at in self.wire.events("/generate", self._body(request), SglangEvent):
             meta, sent = event.meta_info, tuple(event.output_ids)
             since_start = (
                 sent[: len(ids)] == ids and event.text.startswith(text) and len(sent) == meta.completion_tokens
@@ -113,11 +122,11 @@ class SGLang(WebServer):
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         body = {"model": self.identity.model, "prompt": text, "add_special_tokens": False}
-        return tuple(self._wire.post("/tokenize", body, TokenIds).tokens)
+        return tuple(self.wire.post("/tokenize", body, TokenIds).tokens)
 
     def detokenize(self, ids: Sequence[int]) -> str:
         body = {"model": self.identity.model, "tokens": list(ids), "skip_special_tokens": False}
-        return self._wire.post("/detokenize", body, Text).text
+        return self.wire.post("/detokenize", body, Text).text
 
 
 def _counted(meta: Meta) -> Counted | None:

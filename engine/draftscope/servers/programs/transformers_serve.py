@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from draftscope.servers.adapter import Chunk, Identity, Offers, Request, ServerError
 from draftscope.servers.programs.program import Program, WantedChain
-from draftscope.servers.programs.web_server import Cards, WebServer, finish, same_prompt
+from draftscope.servers.programs.web_server import Cards, Count, WebServer, finish, same_prompt
 from draftscope.servers.wire import Wire
 
 OFFERS = Offers(ids_in=False, ids_out=False, chat=False, ignore_eos=False, tokenize=False)
@@ -31,8 +31,8 @@ class ServeChoice(BaseModel):
 
 
 class ServeUsage(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
 
 
 class ServeEvent(BaseModel):
@@ -64,7 +64,7 @@ class TransformersServe(WebServer):
     """A `transformers serve` server."""
 
     def _chunks(self, request: Request) -> Iterator[Chunk]:
-        for event, at in self._wire.events("/v1/completions", self._body(request), ServeEvent):
+        for event, at in self.wire.events("/v1/completions", self._body(request), ServeEvent):
             choice = event.choices[0] if event.choices else ServeChoice()
             if event.usage is not None:
                 same_prompt(self, request, event.usage.prompt_tokens)

@@ -18,7 +18,9 @@ from draftscope.servers.adapter import Chunk, Counted, Identity, Message, Offers
 from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain
 from draftscope.servers.programs.web_server import (
     Cards,
+    Count,
     PromptText,
+    RoundLength,
     TokenIds,
     WebServer,
     chat,
@@ -51,11 +53,11 @@ class VllmChoice(BaseModel):
 class Speculative(BaseModel):
     """`metrics.speculative_decoding` of one request."""
 
-    num_spec_steps: int | None = None
-    num_draft_tokens: int | None = None
-    num_accepted_draft_tokens: int | None = None
-    per_step_accepted: list[int] | None = None
-    per_step_drafted: list[int] | None = None
+    num_spec_steps: Count | None = None
+    num_draft_tokens: Count | None = None
+    num_accepted_draft_tokens: Count | None = None
+    per_step_accepted: list[RoundLength] | None = None
+    per_step_drafted: list[RoundLength] | None = None
 
 
 class VllmMetrics(BaseModel):
@@ -63,8 +65,8 @@ class VllmMetrics(BaseModel):
 
 
 class VllmUsage(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
 
 
 class VllmEvent(BaseModel):
@@ -97,7 +99,7 @@ class VLLM(WebServer):
     metrics = "vllm"
 
     def _chunks(self, request: Request) -> Iterator[Chunk]:
-        for event, at in self._wire.events("/v1/completions", self._body(request), VllmEvent):
+        for event, at in self.wire.events("/v1/completions", self._body(request), VllmEvent):
             choice = event.choices[0] if event.choices else VllmChoice()
             if choice.prompt_token_ids is not None and choice.prompt_token_ids != list(request.ids):
                 raise ServerError(f"{self.identity.url} read other prompt tokens than it was sent; is a proxy between?")
@@ -138,14 +140,14 @@ class VLLM(WebServer):
 
     def tokenize(self, text: str) -> tuple[int, ...]:
         body = {"model": self.identity.model, "prompt": text, "add_special_tokens": False}
-        return tuple(self._wire.post("/tokenize", body, TokenIds).tokens)
+        return tuple(self.wire.post("/tokenize", body, TokenIds).tokens)
 
     def detokenize(self, ids: Sequence[int]) -> str:
-        return self._wire.post("/detokenize", {"model": self.identity.model, "tokens": list(ids)}, PromptText).prompt
+        return self.wire.post("/detokenize", {"model": self.identity.model, "tokens": list(ids)}, PromptText).prompt
 
     def render(self, messages: Sequence[Message]) -> tuple[int, ...]:
         body = {"model": self.identity.model, "messages": chat(messages), "add_generation_prompt": True}
-        return tuple(self._wire.post("/tokenize", body, TokenIds).tokens)
+        return tuple(self.wire.post("/tokenize", body, TokenIds).tokens)
 
 
 def _counted(metrics: VllmMetrics | None) -> Counted | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from draftscope.base.errors import quoted
 from draftscope.servers.adapter import (
     LOAD_IT_HERE,
+    MAX_COUNT,
+    MAX_ROUND,
     Chunk,
     Counted,
     Finish,
@@ -22,6 +25,9 @@ from draftscope.servers.adapter import (
 from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import Wire
 
+Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+RoundLength: TypeAlias = Annotated[int, Field(ge=0, le=MAX_ROUND)]
+
 
 class ModelCard(BaseModel):
     """One model of `/v1/models`."""
@@ -29,7 +35,7 @@ class ModelCard(BaseModel):
     id: str
     owned_by: str = ""
     root: str | None = None
-    max_model_len: int | None = None
+    max_model_len: Count | None = None
 
 
 class Cards(BaseModel):
@@ -50,11 +56,8 @@ class WebServer(Server):
     metrics = ""  # what the names of its counters in `/metrics` begin with; empty: they are not read
 
     def __init__(self, wire: Wire, identity: Identity) -> None:
-        self._wire = wire
+        self.wire = wire
         self.identity = identity
-
-    def close(self) -> None:
-        self._wire.close()
 
     def stream(self, request: Request) -> Iterator[Chunk]:
         self._refuse(request)
@@ -91,7 +94,7 @@ class WebServer(Server):
             raise ServerError(f"{where} has room for {context} tokens, not for {wanted}; ask for fewer.")
 
     def counters(self) -> Counted | None:
-        text = self._wire.text("/metrics") if self.metrics else None
+        text = self.wire.text("/metrics") if self.metrics else None
         return None if text is None else spec_decode(text.decode("utf-8", "replace"), self.metrics)
 
 

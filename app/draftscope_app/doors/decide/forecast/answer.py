@@ -8,6 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from draftscope.forecast.acceptance import prior_row
 from draftscope.forecast.economics import ANSWERS, CONTEXTS, LOADS
 from draftscope.forecast.forecast import MOST, Forecast, Scenario, speedup_of
 from draftscope.trace.figures import OURS, PLAIN, dashed, empty_figure
@@ -23,13 +24,13 @@ AXES: Mapping[str, tuple[str, Sequence[int]]] = {  # field of a scenario, values
 
 def sentences(scenario: Scenario, result: Forecast) -> list[str]:
     """What was asked, the speedup, where a round's time goes, tokens a second, and where it stops paying."""
-    target, plan, on, at = scenario.target, scenario.drafting, scenario.machine, result.stops_at
+    target, plan, on = scenario.target, scenario.drafting, scenario.machine
     what = f"{target.name}, {target.parameters / 1e9:.1f} billion weights ({target.source})"
     where = f"{on.cards} x {on.card.name} with {on.engine.name}"
     how = f"{plan.kind.name}, {count(plan.steps, 'draft step')}, {count(plan.rows, 'token')} to check at once"
     load = f"{count(scenario.concurrency, 'concurrent request')}, {scenario.context:,.0f} tokens of context each"
     whole = f" of answers of {count(scenario.answer, 'token')} with reading their prompts" if scenario.answer else ""
-    estimated = "" if scenario.tau else ", estimated"
+    estimated = "" if scenario.tau else f", estimated from {_rows(scenario)}"
     rest = result.round_ms - result.drafting_ms - result.verify_ms
     rates = f"{result.tokens_s.middle:,.0f} [{result.tokens_s.low:,.0f}, {result.tokens_s.high:,.0f}]"
     cost = result.round_ms / result.plain_ms
@@ -40,10 +41,23 @@ def sentences(scenario: Scenario, result: Forecast) -> list[str]:
         f"A step of plain decoding takes {result.plain_ms:.2f} ms and a round {result.round_ms:.2f}: drafting "
         f"{result.drafting_ms:.2f}, verifying {result.verify_ms:.2f}, the engine {rest:.2f}.",
         f"Tokens a second, all requests together: {result.plain_tokens_s:,.0f} plain, {rates} with {plan.kind.name}.",
-        f"It stops paying at {at} concurrent requests."
-        if at
-        else f"It does not stop paying within {MOST:,} concurrent requests, the most that were looked at.",
+        _stops(result),
+        result.known,
     ]
+
+
+def _rows(scenario: Scenario) -> str:
+    row = prior_row(scenario.drafting, scenario.text)
+    return f"{count(int(row['rows']), 'published row')} of {scenario.drafting.kind.name} on {scenario.text}"
+
+
+def _stops(result: Forecast) -> str:
+    """Where it stops paying, as far as the memory goes."""
+    at, most = result.stops_at, min(result.fits, MOST)
+    if at and at.middle <= most:
+        return f"It stops paying at {at} concurrent requests; the memory holds {result.fits:,} such requests at once."
+    why = "the most that the memory holds" if most < MOST else "the most that were looked at"
+    return f"It does not stop paying within {most:,} concurrent requests, {why}."
 
 
 def verdict(result: Forecast) -> str:

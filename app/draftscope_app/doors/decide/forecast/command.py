@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import BaseModel
 
-from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
@@ -79,8 +79,6 @@ def forecast(
         raise DraftscopeError(
             "A forecast needs a MODEL, such as Llama-3.3-70B; or give --validate FILE or --figures DIR."
         )
-    if chosen.form and not any(map(str.isdigit, chosen.form)):
-        raise DraftscopeError(f"--form {quoted(chosen.form)}: write 'k=3' or 'steps=7,topk=4,draft_tokens=8'.")
     from draftscope.forecast.forecast import ask
 
     scenario = ask(model, **chosen.model_dump(exclude=set(BESIDE)))
@@ -123,8 +121,6 @@ def _print(scenario: Scenario, price: float | None, json: bool) -> None:
         print(
             f"A million tokens cost ${dollars[0]:.2f} plain and ${dollars[1]:.2f} with {scenario.drafting.kind.name}."
         )
-    for note in result.notes:
-        terminal.print_note(f"{note}; give more cards with --tp, or fewer requests.")
 
 
 def _count_cards(

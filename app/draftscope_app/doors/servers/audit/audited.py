@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -50,6 +51,7 @@ def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Audit
     """Audits a server. Raises `DraftscopeError` where it cannot be tested."""
     from draftscope.base.steps import last
     from draftscope.servers.field import Field
+    from draftscope.servers.wire import WireLimits
 
     if "target" not in loading and chosen.plain is None:
         raise DraftscopeError(
@@ -59,7 +61,8 @@ def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Audit
     texts = _read(chosen.prompts)
     plan = _plan(chosen, sampling, len(texts))
     servers = {"audited": url} | ({} if chosen.plain is None else {"plain": chosen.plain})
-    with Field.open(servers, models={} if chosen.model is None else dict.fromkeys(servers, chosen.model)) as field:
+    models = {} if chosen.model is None else dict.fromkeys(servers, chosen.model)
+    with Field.open(servers, models=models, limits=WireLimits(total=plan.seconds)) as field:
         field.refuse_unauditable()
         terminal.print_note(_cost(plan, chosen))
         with _watched(plan) as watch:
@@ -73,7 +76,9 @@ def audited_inside(url: str, chosen: Options, sampling: Given) -> InsideReport:
     from draftscope.verify.sampling import Sampling
 
     settings = Sampling.of(options.settings({"temperature": 1.0} | dict(sampling)))
-    plan = InsidePlan(settings, chosen.tokens, chosen.length, chosen.concurrency, chosen.model, chosen.false_alarm)
+    plan = InsidePlan(
+        settings, chosen.tokens, chosen.length, chosen.concurrency, _seconds(chosen), chosen.model, chosen.false_alarm
+    )
     return audit_inside(url, _read(chosen.prompts), plan)
 
 
@@ -101,9 +106,15 @@ def _plan(chosen: Options, sampling: Given, prompts: int) -> Plan:
             f"--tokens {chosen.tokens}: {prompts} prompts take {first} before sampling; give {least} or more."
         )
     return Plan(
-        Sampling.of(settings), samples, chosen.length, 60 * chosen.minutes, chosen.concurrency, chosen.false_alarm,
+        Sampling.of(settings), samples, chosen.length, _seconds(chosen), chosen.concurrency, chosen.false_alarm,
         chosen.tolerance, settings.seed,
     )  # fmt: skip
+
+
+def _seconds(chosen: Options) -> float:
+    if not 0 < chosen.minutes < math.inf:
+        raise DraftscopeError(f"--minutes {chosen.minutes:g}: choose a time above 0.")
+    return 60 * chosen.minutes
 
 
 def _cost(plan: Plan, chosen: Options) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from draftscope.base.errors import DraftscopeError, reason
+from draftscope.base.errors import DraftscopeError, read_bytes, reason
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, options_of, takes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TARGET = "the weights that the server should run: hub id, folder, GGUF file, or a known name; without it give --plain"
 INSIDE = "test every decision that draftscope-vllm recorded in the server; needs no weights"
 POSITIONS = ("token", "samples", "log p - E log p, nats", "standard error", "z")
-WITH_INSIDE = ("model", "prompts", "length", "concurrency", "tokens", "false_alarm")
+WITH_INSIDE = ("model", "prompts", "length", "concurrency", "tokens", "minutes", "false_alarm")
 SAME = ("target", "settings")  # of a baseline and a report that may be compared
 
 # No stop strings: a server that leaves the string's tokens out does not say which tokens it sampled.
@@ -84,7 +84,7 @@ def _inside(url: str, chosen: Options, sampling: Given, json: Path | None) -> in
     report = audited_inside(url, chosen, sampling)
     _write_json(report.as_json(), json)
     if str(json) != "-":
-        print(report.verdict)
+        terminal.say(report.verdict)
         rows = [
             (
                 finding.tensor,
@@ -104,9 +104,9 @@ def _inside(url: str, chosen: Options, sampling: Given, json: Path | None) -> in
 
 def _baseline(path: Path) -> Mapping[str, Any]:
     try:
-        report = jsonlib.loads(path.read_text(encoding="utf-8"))
+        report = jsonlib.loads(read_bytes(path, "The baseline"))
         return {name: report[name] for name in (*SAME, "differences")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DraftscopeError(
             f"--baseline {path}: not a report of 'draftscope audit --json' ({reason(error)})."
         ) from None
@@ -146,7 +146,7 @@ def _write_json(content: Mapping[str, Any], path: Path | None) -> None:
 
 def _print(report: AuditReport) -> None:
     """The verdict, the numbers by position, and an example where something is wrong."""
-    print(report.verdict)
+    terminal.say(report.verdict)
     if report.sampled is None:
         return
     if "positions" in report.sampled:

@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from draftscope.base.markdown import table
+from draftscope.base.printable import printable
 from draftscope.servers.audit.coverage import of_report
 
 KINDS = {"greedy identity": "greedy", "log-probabilities": "log-probabilities"}  # row -> difference; others: sampled
@@ -20,16 +21,17 @@ def junit(report: Mapping[str, Any], known: Collection[str] = ()) -> str:
     skipped = [name for name, status, _ in rows if status not in ("different", "no difference")]
     counts = {"tests": len(rows), "failures": len(failed), "errors": int(report["incomplete"]), "skipped": len(skipped)}
     about = {"name": "draftscope audit"} | {name: str(count) for name, count in counts.items()}
+    verdict = printable(report["verdict"])
     suite = ElementTree.Element("testsuite", about)
     for name, status, reason in rows:
         case = ElementTree.SubElement(suite, "testcase", name=name, classname="draftscope.audit")
         if name in failed:
-            ElementTree.SubElement(case, "failure", message=report["verdict"]).text = reason
+            ElementTree.SubElement(case, "failure", message=verdict).text = printable(reason)
         elif name in skipped:
-            ElementTree.SubElement(case, "skipped", message=f"{status}: {reason}")
+            ElementTree.SubElement(case, "skipped", message=printable(f"{status}: {reason}"))
     if report["incomplete"]:
-        ElementTree.SubElement(suite[0], "error", message=report["verdict"])
-    ElementTree.SubElement(suite, "system-out").text = report["verdict"]
+        ElementTree.SubElement(suite[0], "error", message=verdict)
+    ElementTree.SubElement(suite, "system-out").text = verdict
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -40,7 +42,12 @@ def markdown_summary(report: Mapping[str, Any], known: Collection[str], code: in
     noted = f"\n\nThe baseline has this difference too: {', '.join(both)}." if both else ""
     settings = ", ".join(f"{name} {value:g}" for name, value in report["settings"]["sampling"].items())
     return (
-        f"## Draftscope audit: {MARKS[code]}\n\n{report['verdict']}{noted}\n\n"
-        f"`{report['server']}` against `{report['target']}` ({settings}), {report['created']}\n\n"
-        f"{table(('what', 'result', 'detail'), of_report(report))}\n\n"
+        f"## Draftscope audit: {MARKS[code]}\n\n{printable(report['verdict'])}{noted}\n\n"
+        f"{_code(report['server'])} against {_code(report['target'])} ({settings}), {report['created']}\n\n"
+        f"{printable(table(('what', 'result', 'detail'), of_report(report)), keep=chr(10))}\n\n"
     )
+
+
+def _code(name: str) -> str:
+    """A name of somebody else as Markdown's code, which it cannot end."""
+    return f"`{printable(name).replace('`', '_')}`"

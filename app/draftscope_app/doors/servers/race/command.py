@@ -50,7 +50,9 @@ class Options(BaseModel):
     served_model: tuple[str, ...] = option(
         "the model to ask a server for, where it does not say or has several", (), LANES, "LANE=MODEL"
     )
-    timeout: float = option("seconds of silence until a server is given up", 120.0, LANES, "S", gt=0, le=86400)
+    timeout: float = option(
+        "seconds without a whole line or answer until a server is given up", 120.0, LANES, "S", gt=0, le=86400
+    )
     cached: bool = option("let servers use their prefix caches", False, LANES)
     prompts: Path | None = option("prompts, one object a line", None, options.PROMPT, "FILE.jsonl")
     raw: bool = option("no chat template", False, options.PROMPT)
@@ -179,7 +181,7 @@ def _show(
     print(f"The loopback's own jitter here: {field.jitter * 1e3:.2f} ms (99th percentile).")
     for row in rows:
         for note in row.notes:
-            print(f"{row.lane}: {note}")
+            terminal.say(f"{row.lane}: {note}")
 
 
 def _load(field: Field, plan: LoadPlan, save: Path | None, json: bool, interrupted: Callable[[], bool]) -> int:
@@ -207,7 +209,7 @@ def _load(field: Field, plan: LoadPlan, save: Path | None, json: bool, interrupt
         head, rows, numbers = races.load_table(points, field.lanes[0].name, curve)
         terminal.show(terminal.Table(head, rows, numbers))
         for note in races.load_notes(points, curve):
-            print(note)
+            terminal.say(note)
     if interrupted():
         raise KeyboardInterrupt
     return ExitCode.FAILED if field.missing or any(point.failed for point in points) else ExitCode.OK
