@@ -107,8 +107,8 @@ class DoorFolder(Folder):
 def doors() -> tuple[DoorFolder, ...]:
     """Every door that has a folder, in order."""
     folders = _package("draftscope_app.doors").folders()
-    found = [DoorFolder(f.package, f.path, import_module(f.package).DOOR, tasks_in(f)) for f in folders]
-    return tuple(sorted(found, key=lambda folder: folder.door.place))
+    there = [DoorFolder(f.package, f.path, import_module(f.package).DOOR, tasks_in(f)) for f in folders]
+    return tuple(sorted(there, key=lambda folder: folder.door.place))
 
 
 @cache
@@ -119,10 +119,10 @@ def tasks() -> tuple[TaskFolder, ...]:
 
 def task(name: str) -> TaskFolder:
     """The task behind a door whose folder has this name. Raises `DraftscopeError` where there is none."""
-    found = next((folder for folder in tasks() if folder.name == name), None)
-    if found is None:
+    folder = next((folder for folder in tasks() if folder.name == name), None)
+    if folder is None:
         raise DraftscopeError(f"'{name}' is not part of this installation; install draftscope again.")
-    return found
+    return folder
 
 
 @cache
@@ -135,8 +135,8 @@ def commands() -> dict[str, tuple[Command, TaskFolder]]:
 def tasks_in(folder: Folder) -> tuple[TaskFolder, ...]:
     """The tasks that have a folder in it, in order."""
     parts = [(inner, inner.part("task")) for inner in folder.folders()]
-    found = [TaskFolder(inner.package, inner.path, part.TASK) for inner, part in parts if part is not None]
-    return tuple(sorted(found, key=lambda inner: inner.task.place))
+    there = [TaskFolder(inner.package, inner.path, part.TASK) for inner, part in parts if part is not None]
+    return tuple(sorted(there, key=lambda inner: inner.task.place))
 
 
 def _package(name: str) -> Folder:

@@ -17,8 +17,8 @@ def page_doors() -> list[PageDoor]:
 
 def _page_door(folder: DoorFolder) -> PageDoor:
     folders = [folder, *folder.tasks]
-    pages = [part for part in (each.part("page") for each in folders) if hasattr(part, "Page")]
-    cards = {each.mount: each.path for each in folders if each.has("card.js")}
+    pages = [part for part in (one.part("page") for one in folders) if hasattr(part, "Page")]
+    cards = {one.mount: one.path for one in folders if one.has("card.js")}
     lay_out = getattr(folder.part("page"), "lay_out", None)
     door = folder.door
     return PageDoor(door.name, door.title, door.sentence, [part.Page for part in pages], cards, lay_out)

@@ -117,9 +117,9 @@ async def _launch(
     from draftscope_app.page import page, theme
     from draftscope_app.serve import api, calls, doors
 
-    own = select.profile() == "own"  # not on ZeroGPU, whose lent GPU would wait for servers
+    own_process = select.profile() == "own"  # not on ZeroGPU, whose lent GPU would wait for servers
     network, given = network_address(host, port), () if opens is None else opens.given
-    site = Site(environment, host, network, own, is_chat(admission.engine.load), given)
+    site = Site(environment, host, network, own_process, is_chat(admission.engine.load), given)
     names = hosts.known_names(host, environment.root_path, environment.allowed_hosts)
     guards = [Middleware(hosts.OwnNames, names)] if site.lets_load else []
     guards += [

@@ -327,8 +327,8 @@ class Model:
     def _noting_residual(self, layers: tuple[int, ...]) -> AbstractContextManager[list[Tensor]]:
         """What a forward inside adds to its hidden states: the input of the final norm, where transformers' network
         runs and a drafter reads it."""
-        own = isinstance(self.run, LeanLlama | NativeDecoder | Mamba2)
-        return nullcontext([]) if own or self.layers + 1 not in layers else final_residual(self.network)
+        notes_it = isinstance(self.run, LeanLlama | NativeDecoder | Mamba2)
+        return nullcontext([]) if notes_it or self.layers + 1 not in layers else final_residual(self.network)
 
     @torch.inference_mode()
     def loop(self, cache: SlotCache, call: Call, key: object, inputs: tuple[Tensor, ...], widths: list[int]) -> Outputs:

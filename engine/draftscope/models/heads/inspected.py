@@ -76,14 +76,14 @@ def misread(defects: list[Defect], ids: LayerIds, here: Sequence[Drafted], other
     if ids.other is None or _gain(here, other) < SURE:
         return defects
     wrong = ("here",) if ids.key == DFLASH else ("SGLang", "here")
-    found = Defect(
+    mistake = Defect(
         "layer ids in the other numbering",
         f"'{ids.key}' {list(ids.stated)} are read as {ids.numbering} of layers, and it drafts better if they are "
         f"{ids.other_numbering}; write {in_every_engine(ids.other)}",
         wrong if ids.numbering == OUTPUTS else ("vLLM", "llama.cpp", "here"),
         drafts=True,
     )
-    return [found]
+    return [mistake]
 
 
 def compared(ids: LayerIds, here: Sequence[Drafted], other: Sequence[Drafted]) -> str:
