@@ -9,6 +9,7 @@ import torch
 
 from draftscope.base.steps import last
 from draftscope.decode.calibrate import forward_of, interleaved
+from draftscope.models.forward.stored import stored_of, stored_weights
 from draftscope.models.model import Model
 
 ROWS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
@@ -59,6 +60,8 @@ def _read_a_token(model: Model) -> int:
     row of it."""
     network = model.network
     embedding, head = network.get_input_embeddings(), network.get_output_embeddings()
-    separate = head is not None and embedding.weight.data_ptr() != head.weight.data_ptr()
-    read: int = sum(tensor.nbytes for tensor in chain(network.parameters(), network.buffers())) - model.saved_bytes
-    return read - embedding.weight.nbytes if separate else read
+    floats = sum(tensor.nbytes for tensor in chain(network.parameters(), network.buffers()))
+    read = floats + sum(weight.nbytes for weight in stored_weights(network))
+    first = stored_of(embedding) or embedding.weight
+    separate = head is not None and first.data_ptr() != (stored_of(head) or head.weight).data_ptr()
+    return int(read - first.nbytes) if separate else read
