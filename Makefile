@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JAVASCRIPT := tests/javascript
 MODULES := $(JAVASCRIPT)/node_modules
-ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(JAVASCRIPT)
-PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument '!**/vendor' $(JAVASCRIPT)
+CARDS := app/draftscope_app/doors
+ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(CARDS) $(JAVASCRIPT)
+PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument '!**/vendor' '!**/*.md' '$(CARDS)/**/*.{js,css}' $(JAVASCRIPT)
 
 .PHONY: run test test-all lint types javascript style house programs format bench attack gpu space-test servers-test interop inside clean
 
@@ -41,7 +42,7 @@ style:
 	$(BIN)/ruff format --check engine app tests
 	$(BIN)/lint-imports
 
-# Lines, modules, and names that say nothing: none may grow unnoticed. SAVE=1 saves the figures of the working tree.
+# Lines by door, which may grow, and names that say nothing, which may not. SAVE=1 saves the names of the working tree.
 house: $(READY) $(MODULES)/.ready
 	$(BIN)/python -m tests.programs.house $(if $(SAVE),--save)
 

@@ -8,6 +8,6 @@ for source in ("engine", "app"):
     sys.path.insert(0, str(ROOT / source))
 
 if __name__ == "__main__":  # the engine process imports this file again and must not serve
-    from draftscope_app.space.entry import main
+    from draftscope_app.lab.space.entry import main
 
     sys.exit(main(ROOT))

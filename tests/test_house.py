@@ -1,4 +1,4 @@
-"""The figures of the house: what is counted, and that a figure which grew is named."""
+"""The house: lines by door, and that a name which became more frequent is said."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.house import FORBIDDEN, count_house, grown
+from tests.programs.house import FORBIDDEN, count_names, grown, lines_by_room
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def house(tmp_path: Path) -> Path:
     """A small house: one class of a name, no forbidden name."""
     for name, text in {
         "engine/a.py": "class Pair:\n    pass\n",
-        "app/b.py": "def show(text: str) -> str:\n    return text\n",
+        "app/draftscope_app/doors/decide/b.py": "def show(text: str) -> str:\n    return text\n",
         "assets/instrument/c.js": "export const lines = [];\n",
         "assets/instrument/vendor/d.js": "export const own = 1;\n",
         "tests/test_a.py": "told = 1\n",
@@ -25,15 +25,20 @@ def house(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_figures_of_a_small_house(house: Path) -> None:
-    figures = count_house(house)
-    assert (figures.source_lines, figures.test_lines, figures.program_lines) == (5, 1, 2)
-    assert (figures.python_modules, figures.javascript_modules) == (2, 1)
-    assert not figures.duplicate_classes and figures.forbidden_names == dict.fromkeys(FORBIDDEN, 0)
+def test_the_lines_of_a_small_house_are_counted_by_door(house: Path) -> None:
+    lines = lines_by_room(house)
+    assert {room: count for room, count in lines.items() if count} == {
+        "core": 3,
+        "decide": 2,
+        "tests": 1,
+        "programs": 2,
+    }
+    names = count_names(house)
+    assert not names.duplicate_classes and names.forbidden_names == dict.fromkeys(FORBIDDEN, 0)
 
 
-def test_what_grows_is_named(house: Path) -> None:
-    before = count_house(house)
+def test_a_name_that_becomes_more_frequent_is_said(house: Path) -> None:
+    before = count_names(house)
     assert not grown(before, before)
     for file, text in {
         "engine/b.py": "class Pair: ...\n",
@@ -46,11 +51,7 @@ def test_what_grows_is_named(house: Path) -> None:
         "tests/test_b.py": "own = 1\n",
     }.items():
         (house / file).write_text(text)
-    assert grown(before, count_house(house)) == [
-        "source_lines has grown from 5 to 15.",
-        "test_lines has grown from 1 to 2.",
-        "python_modules has grown from 2 to 7.",
-        "javascript_modules has grown from 1 to 2.",
+    assert grown(before, count_names(house)) == [
         "duplicate_classes 'Pair' has grown from 0 to 2.",
         "forbidden_names 'own' has grown from 0 to 1.",
         "forbidden_names 'told' has grown from 0 to 2.",

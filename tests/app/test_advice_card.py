@@ -16,14 +16,15 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.base.steps import said
 from draftscope.decode.engine import DecodingEngine
+from draftscope_app.doors.decide.advise import view
+from draftscope_app.doors.decide.advise.job import AdviseJob
+from draftscope_app.doors.decide.advise.page import Page, job, offered
+from draftscope_app.doors.decide.advise.report import page
 from draftscope_app.engine.answers import Answer, Part
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.jobs import AdviseJob, DrafterChoice, EngineStatus, Update
+from draftscope_app.engine.jobs import DrafterChoice, EngineStatus, Update
 from draftscope_app.engine.work import Work, steps_of
 from draftscope_app.page import bundle, notes
-from draftscope_app.page.advice import view
-from draftscope_app.page.tasks.advise import AdviceListeners, job, offered
-from draftscope_app.reports.advice_page import page
 
 EVIL = "<script>alert('x')</script>"
 KNOWN = (
@@ -122,7 +123,7 @@ def test_every_stage_is_told_and_the_report_comes_last(told: list[Any], events: 
 def test_the_card_says_how_far_it_is_and_shows_every_look_at_the_runs() -> None:
     """It showed the latest interval alone: of an advice's events only the last one was kept."""
     answer = Answer(SimpleNamespace(status=EngineStatus("ready")), advice())  # type: ignore[arg-type]
-    card: Any = AdviceListeners(SimpleNamespace(), SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
+    card: Any = Page(SimpleNamespace())  # type: ignore[arg-type]
 
     def shown(place: int = 0) -> tuple[str, str]:
         part = Part(0, [], answer.standing, place, answer.progress, None)

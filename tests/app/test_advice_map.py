@@ -11,9 +11,18 @@ import pytest
 from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.planned import TypedValues, planned
 from draftscope.advise.question import Question
-from draftscope_app.page.tasks.advise import AdviceListeners, alpha_override, draft_cost_factor
-from draftscope_app.reports.advice_map import ACCEPTANCE, LENGTH, MACHINES, MAPS, READERS, THIS_MACHINE, drawn, what_if
-from draftscope_app.reports.advice_page import page
+from draftscope_app.doors.decide.advise.map import (
+    ACCEPTANCE,
+    LENGTH,
+    MACHINES,
+    MAPS,
+    READERS,
+    THIS_MACHINE,
+    drawn,
+    what_if,
+)
+from draftscope_app.doors.decide.advise.page import Page, alpha_override, draft_cost_factor
+from draftscope_app.doors.decide.advise.report import page
 from tests.support.models import made_calibration
 
 AS_MEASURED = what_if(None, 1.0, THIS_MACHINE)
@@ -90,7 +99,7 @@ def test_the_sentence_names_the_lines_and_marks_that_are_there(report: dict[str,
 
 
 def test_the_page_shows_the_map_and_its_sentence(report: dict[str, Any]) -> None:
-    listeners = AdviceListeners(None, None, None)  # type: ignore[arg-type]
+    listeners = Page(None)  # type: ignore[arg-type]
     figure, note, group = listeners.draw(report, READERS, 0, 9, THIS_MACHINE)
     assert figure is not None and group["visible"] is True
     assert "What if: a draft step at 3.00 of its cost." in note and "break-even" in note

@@ -26,9 +26,10 @@ from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
-from draftscope_app.engine import commands
+from draftscope_app.doors.decide import commands
+from draftscope_app.doors.decide.experiments.job import ExperimentJob
 from draftscope_app.engine.beats import Beats
-from draftscope_app.engine.jobs import Asker, Command, EngineStatus, ExperimentJob, Message, Quit, Start, Update
+from draftscope_app.engine.jobs import Asker, Command, EngineStatus, Message, Quit, Start, Update
 from draftscope_app.engine.process import EngineProcess, pause_after, uninterrupted
 from draftscope_app.engine.sessions import Visitor, Visitors
 from draftscope_app.engine.worker import IN_TURNS, main

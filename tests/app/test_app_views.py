@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -18,15 +20,18 @@ from draftscope.drafters.registry import find
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.metrics import fold
+from draftscope_app.doors.door import doors, tasks
 from draftscope_app.engine import select
 from draftscope_app.engine.jobs import DrafterChoice
-from draftscope_app.page import bundle
+from draftscope_app.engine.site import Site
+from draftscope_app.page import bundle, page
 from draftscope_app.page.controls import LANE, as_setting, defaults, from_query, lanes, names, options
 from draftscope_app.page.plots import views
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs.feed import delta, note
 from draftscope_app.page.theme import gradio_theme, page_css, palette
 from draftscope_app.serve import server
+from draftscope_app.serve.doors import page_doors
 from draftscope_app.serve.server import refuse_taken, serve
 from tests.support.framed import free_port
 from tests.support.links import OWN_SETTINGS
@@ -181,12 +186,25 @@ def test_deltas_are_json_that_begins_with_what_changes() -> None:
     assert note("same") != note("same")
 
 
+def modules(pattern: str) -> dict[str, Path]:
+    """The files of the page's script by the names of their modules: the instrument's, and those of the tasks."""
+    folder = assets() / "instrument"
+    paths = [path for path in folder.rglob(pattern) if path.parent != folder / "classroom"]  # pages by themselves
+    found = {path.relative_to(folder).as_posix(): path for path in paths}
+    return found | {f"{mount}/{path.name}": path for mount, path in _of_tasks(pattern)}
+
+
+def _of_tasks(pattern: str) -> Iterator[tuple[str, Path]]:
+    for folder in (*doors(), *tasks()):
+        for path in folder.path.glob(pattern):
+            yield folder.mount, path
+
+
 def test_the_script_holds_every_file_of_the_instrument_once() -> None:
-    folder, script = assets() / "instrument", bundle.script()
-    apart = {folder / "classroom", folder / "decide"}  # scripts of pages and cards by themselves
-    for path in (path for path in folder.rglob("*.js") if path.parent not in apart):
-        assert script.count(f'modules["{path.relative_to(folder).as_posix()}"] = ') == 1, path
-    for path in (path for path in folder.rglob("*.css") if path.parent not in apart):
+    script = page.head(Site(), page_doors())
+    for name, path in modules("*.js").items():
+        assert script.count(f'modules["{name}"] = ') == 1, path
+    for path in modules("*.css").values():
         first = next(line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("*/"))
         assert script.count(json.dumps(first)[1:-1]) == 1, path
 
@@ -198,8 +216,8 @@ def test_the_script_can_stand_inside_a_script_element() -> None:
 
 def test_the_instrument_never_writes_markup_from_data() -> None:
     """lit-html writes the markup of its templates, in which a value can only become a text or an attribute."""
-    ours = (path for path in (assets() / "instrument").rglob("*.js") if path.parent.name != "vendor")
-    for path in ours:
+    pages = (assets() / "instrument" / "classroom").glob("*.js")
+    for path in (*pages, *(path for path in modules("*.js").values() if path.parent.name != "vendor")):
         text = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|unsafeHTML|unsafeSVG|document\.write|eval\(|new Function|https?://(?!huggingface|www\.w3)",

@@ -6,8 +6,11 @@ from typing import Any
 
 from draftscope.decode.fork import ForkPoint
 from draftscope.drafters.settings import Settings
-from draftscope_app.engine.jobs import CheckJob, CompareJob, RunJob, new_id
+from draftscope_app.doors.decide.check.job import CheckJob
+from draftscope_app.doors.decide.compare.job import CompareJob
+from draftscope_app.engine.jobs import new_id
 from draftscope_app.engine.process import EngineProcess
+from draftscope_app.engine.run_job import RunJob
 from tests.support.runs import Seen, job
 
 PLAIN: dict[str, Any] = {"max_new_tokens": 40, "temperature": 1.0}

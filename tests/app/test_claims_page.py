@@ -16,9 +16,9 @@ from draftscope.claims import saved
 from draftscope.claims.claim import ClaimVerdict
 from draftscope.claims.evidence import SavedResults, in_folder
 from draftscope.claims.table import CLAIMS
-from draftscope_app.cli.commands.claims import commands_to_run, run_commands
-from draftscope_app.engine import commands
-from draftscope_app.page.claims.view import claims
+from draftscope_app.doors.decide import commands
+from draftscope_app.doors.decide.claims.command import commands_to_run, run_commands
+from draftscope_app.doors.decide.claims.page import claims
 
 RATIO, PARTS = {"median": 1.2, "low": 1.1, "high": 1.3}, {"tau": 2.0, "gamma_c": 0.4, "v": 1.1, "o": 0.1}
 EVIL = "<script>alert('x')</script>"

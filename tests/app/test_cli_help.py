@@ -71,8 +71,8 @@ def test_help_lists_every_command_in_its_group(capsys: pytest.CaptureFixture[str
             panel = line.strip("\u256d\u2500\u256e ")
         elif (words := line.strip("\u2502 ").split()) and words[0] in COMMANDS:
             listed[words[0]] = panel
-            assert " ".join(words[1:]) == COMMANDS[words[0]].summary
-    assert listed == {name: command.panel for name, command in COMMANDS.items()}
+            assert " ".join(words[1:]) == COMMANDS[words[0]][0].summary
+    assert listed == {name: command.panel for name, (command, _) in COMMANDS.items()}
     assert len(set(listed.values())) > 3
 
 

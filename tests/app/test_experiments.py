@@ -23,15 +23,16 @@ from draftscope.claims import saved
 from draftscope.claims.charts import Chart, Line
 from draftscope.claims.evidence import SavedResults
 from draftscope.claims.experiments import EXPERIMENTS, find, named
-from draftscope_app.engine import commands
+from draftscope_app.doors.decide import commands
+from draftscope_app.doors.decide.commands import MAX_S, ExperimentResult
+from draftscope_app.doors.decide.experiments import view
+from draftscope_app.doors.decide.experiments.job import ExperimentJob
+from draftscope_app.doors.decide.experiments.page import ExperimentForm, Page, experiment_form
+from draftscope_app.doors.decide.experiments.plot import figure
 from draftscope_app.engine.answers import Answer, Part
-from draftscope_app.engine.commands import MAX_S, ExperimentResult
-from draftscope_app.engine.jobs import EngineStatus, ExperimentJob, Update
+from draftscope_app.engine.jobs import EngineStatus, Update
 from draftscope_app.engine.work import steps_of
 from draftscope_app.page import notes
-from draftscope_app.page.experiments import view
-from draftscope_app.page.tasks.experiment import ExperimentForm, ExperimentListeners, experiment_form
-from draftscope_app.reports.experiment_plot import figure
 from tests.claims.test_claims import row
 
 EVIL = "<script>alert('x')</script>"
@@ -167,7 +168,8 @@ class Card:
     def __init__(self, form: ExperimentForm) -> None:
         self.visitor = SimpleNamespace(active=None)
         shared = SimpleNamespace(visitors=SimpleNamespace(of=lambda _: self.visitor))
-        self.listeners: Any = ExperimentListeners(shared, form)  # type: ignore[arg-type]
+        self.listeners: Any = Page(shared)  # type: ignore[arg-type]
+        self.listeners.form = form
 
     def begin(self, name: str) -> Answer:
         job = self.listeners.job({self.listeners.form.which: name}, None, None)
@@ -288,7 +290,7 @@ def test_whoever_closes_a_command_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 PARENT = f"""
 import pathlib, sys
-from draftscope_app.engine import commands
+from draftscope_app.doors.decide import commands
 commands.arguments = lambda *_: [sys.executable, "-S", "-c", "{WAITS}"]
 running = commands.running("draftscope bench", pathlib.Path(), 60)
 next(running)

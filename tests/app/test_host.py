@@ -15,6 +15,8 @@ import pytest
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
+from draftscope_app.doors.learn.lessons import page as lessons
+from draftscope_app.engine.admission import UNREADABLE
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import host, page
 from draftscope_app.page.controls import defaults
@@ -42,7 +44,8 @@ def call(shared: Shared, name: str, sent: Any, session: Any = "mine") -> Any:
         async def json(self) -> Any:
             return {"data": sent} | ({} if session is None else {"session_hash": session})
 
-    function = next(one for one in host.functions(shared) if one.__name__ == name)
+    functions = [*host.functions(shared), *lessons.Page(shared).functions()]
+    function = next(one for one in functions if one.__name__ == name)
     return asyncio.run(function(sent) if name == "lesson" else function(sent, Request()))
 
 
@@ -73,11 +76,11 @@ def test_the_whole_run_is_its_visitors_only(shared: Shared) -> None:
 )  # fmt: skip
 def test_what_cannot_be_read_is_one_sentence(shared: Shared, sent: Any) -> None:
     for answer in (call(shared, "save", sent), json.loads(call(shared, "lesson", sent))):
-        assert answer["note"].endswith("reload the page.") or answer["note"] == host.UNREADABLE
+        assert answer["note"].endswith("reload the page.") or answer["note"] == UNREADABLE
         assert "data" not in answer
 
 
 def test_a_lesson_is_its_recorded_run(shared: Shared) -> None:
-    name = host.lessons.names()[0]
+    name = lessons.names()[0]
     answer = json.loads(call(shared, "lesson", name))
     assert answer["lesson"] == name and answer["ev"][0]["kind"] == "run_start"

@@ -17,8 +17,9 @@ from draftscope.drafters.settings import Settings
 from draftscope_app.engine.admission import Admission, refuse_long
 from draftscope_app.engine.answers import REMOVED
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.jobs import AnyJob, EngineStatus, RunJob
+from draftscope_app.engine.jobs import EngineStatus, Job
 from draftscope_app.engine.notice import Notice
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import page
 from draftscope_app.page.controls import defaults
@@ -41,7 +42,7 @@ class NoEngine:
     def __len__(self) -> int:
         return 0
 
-    def run(self, job: AnyJob, *_: Any) -> Any:
+    def run(self, job: Job, *_: Any) -> Any:
         raise AssertionError(job)
 
 

@@ -20,11 +20,11 @@ from draftscope_app.cli import options
 from draftscope_app.engine import opening
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus
 from draftscope_app.engine.opening import is_chat, loading, opened, ready
+from draftscope_app.lab.space import entry
 from draftscope_app.page import opening as page_opening
 from draftscope_app.page.controls import defaults, names
 from draftscope_app.page.listeners.engine import EngineListeners, able, engine_message
 from draftscope_app.page.shared import Shared
-from draftscope_app.space import entry
 
 OF_THE_HEAD = ("eagle3", "eagle3-sampled-tree")
 OF_SMOLLM2 = usual_drafter(LoadSettings(target="smollm2"))

@@ -20,6 +20,7 @@ from draftscope_app.engine.config import Environment, Limits
 from draftscope_app.engine.jobs import EngineStatus
 from draftscope_app.engine.process import EngineProcess
 from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.site import Site
 from draftscope_app.page import page
 from draftscope_app.page.runs import own_models
 from tests.support.models import byte_tokenizer, random_llama
@@ -105,8 +106,10 @@ def test_only_ones_own_machine_lets_load(
 def test_the_form_is_absent_where_it_is_not_allowed(lets: bool) -> None:
     admission: Any = SimpleNamespace(engine=SimpleNamespace(status=EngineStatus()), limits=Limits())
 
+    site = Site(Environment.read({"DRAFTSCOPE_LOAD_MODELS": str(int(lets))}))
+
     async def built() -> dict[str, Any]:
-        config: dict[str, Any] = page.build(admission, Visitors(), lets_load=lets).get_config_file()
+        config: dict[str, Any] = page.build(admission, Visitors(), site).get_config_file()
         return config
 
     config = asyncio.run(built())  # without a running loop Gradio makes some and never closes them

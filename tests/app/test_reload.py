@@ -17,32 +17,24 @@ from draftscope.advise.question import Asked
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.drafters.settings import Settings
+from draftscope_app.doors.decide.advise.job import AdviseJob
+from draftscope_app.doors.decide.advise.page import Page as AdvicePage
+from draftscope_app.doors.decide.check.job import CheckJob
+from draftscope_app.doors.decide.compare.job import CompareJob
+from draftscope_app.doors.servers.audit.job import AuditJob
+from draftscope_app.doors.servers.load.job import LoadJob
 from draftscope_app.engine import sessions
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.answers import Answer, Log
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.jobs import (
-    NOBODY,
-    AdviseJob,
-    AnyJob,
-    Asker,
-    AuditJob,
-    CheckJob,
-    Command,
-    CompareJob,
-    EngineStatus,
-    LoadJob,
-    Stop,
-    Update,
-)
+from draftscope_app.engine.jobs import NOBODY, Asker, Command, EngineStatus, Job, Stop, Update
 from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.page.shared import Shared
-from draftscope_app.page.tasks.advise import AdviceListeners
-from draftscope_app.page.tasks.task import InstrumentTask, Task, TaskListeners
+from draftscope_app.page.task import CardPage, Task, TaskListeners
 from tests.support.runs import job
 
 MINE, THEIRS = "0" * 31 + "1", "f" * 32
@@ -59,7 +51,7 @@ class Tape:
     def __len__(self) -> int:
         return len(self.runs)
 
-    def run(self, job: AnyJob, log: Log | None = None, asker: Asker = NOBODY) -> Answer:
+    def run(self, job: Job, log: Log | None = None, asker: Asker = NOBODY) -> Answer:
         return self.runs.setdefault(job.id, Answer(self, job, log, asker))  # type: ignore[arg-type]
 
     def send(self, command: Command) -> None:
@@ -272,32 +264,41 @@ def test_a_run_of_a_new_page_is_kept_and_the_old_one_ends(page: RunListeners, en
 
 LANES = {"plain": Settings.of(drafter="plain", max_new_tokens=4)}
 URLS = {"plain": "http://127.0.0.1:9"}
-WORK: tuple[AnyJob, ...] = (
+WORK: tuple[Job, ...] = (
     CompareJob(id="r1", lanes=LANES, repeats=3), CheckJob(id="r2", lanes=LANES, samples=500),
     AuditJob(id="r3", lanes=LANES, urls=URLS, samples=40), LoadJob(id="r4", lanes=LANES, urls=URLS, points=(1, 2)),
     AdviseJob(id="r5", lanes=LANES, wish=Asked()),
 )  # fmt: skip
 
 
-def listeners(page: RunListeners, work: AnyJob) -> TaskListeners:
-    task: Task = InstrumentTask(work.kind, lambda *_: work)
-    if isinstance(work, AdviseJob):
-        task = AdviceListeners(page.shared, SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
+class CardOf(CardPage):
+    """A card that asks for this."""
+
+    def __init__(self, shared: Shared, work: Job) -> None:
+        super().__init__(shared)
+        self.work, self.kind = work, work.kind  # type: ignore[misc]
+
+    def job(self, *_: Any) -> Job:
+        return self.work
+
+
+def listeners(page: RunListeners, work: Job) -> TaskListeners:
+    task: Task = AdvicePage(page.shared) if isinstance(work, AdviseJob) else CardOf(page.shared, work)
     return TaskListeners(page.shared, task)
 
 
-def asked(page: RunListeners, session: str, work: AnyJob) -> tuple[Answer, AsyncIterator[Any]]:
+def asked(page: RunListeners, session: str, work: Job) -> tuple[Answer, AsyncIterator[Any]]:
     request: Any = SimpleNamespace(session_hash=session)
     answer = page.shared.begin(request, lambda: work)
     return answer, listeners(page, work)._shown(answer, session)
 
 
-def found_again(page: RunListeners, session: str, work: AnyJob) -> AsyncIterator[Any]:
+def found_again(page: RunListeners, session: str, work: Job) -> AsyncIterator[Any]:
     request: Any = SimpleNamespace(session_hash=session)
     return listeners(page, work).resume(request)
 
 
-def answer_of(work: AnyJob, update: Any) -> tuple[list[int], str]:
+def answer_of(work: Job, update: Any) -> tuple[list[int], str]:
     """The numbers of the events, and the state, in an update of the page's card."""
     if isinstance(work, AdviseJob):
         number = re.findall(r"look (\d+);", update[3])
@@ -307,7 +308,7 @@ def answer_of(work: AnyJob, update: Any) -> tuple[list[int], str]:
 
 
 @pytest.mark.parametrize("work", WORK, ids=lambda work: work.kind)
-def test_a_measurement_is_found_again(page: RunListeners, engine: Tape, work: AnyJob) -> None:
+def test_a_measurement_is_found_again(page: RunListeners, engine: Tape, work: Job) -> None:
     """An advice was lost."""
     so_far = (lambda last: list(range(last + 1))) if isinstance(work, CompareJob) else lambda last: [last]
     over = (

@@ -11,16 +11,27 @@ from typing import Any
 import pytest
 
 from draftscope.base.errors import DraftscopeError
+from draftscope_app.doors.servers.audit.job import AuditJob
+from draftscope_app.doors.servers.audit.page import AuditRequest
+from draftscope_app.doors.servers.inside.job import InsideJob
+from draftscope_app.doors.servers.inside.page import InsideRequest
+from draftscope_app.doors.servers.known import KnownServers, listed
+from draftscope_app.doors.servers.load.job import LoadJob
+from draftscope_app.doors.servers.load.page import LoadRequest
+from draftscope_app.doors.servers.race.job import RaceJob
+from draftscope_app.doors.servers.race.page import RaceRequest
+from draftscope_app.doors.servers.requests import PageValues, ServersRequest
 from draftscope_app.engine.config import Environment, Limits
-from draftscope_app.engine.jobs import AnyJob, AuditJob, DrafterChoice, EngineStatus, InsideJob, LoadJob, RaceJob
+from draftscope_app.engine.jobs import DrafterChoice, EngineStatus, Job
 from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.site import Site
 from draftscope_app.page import controls, page
-from draftscope_app.page.servers import KnownServers, PageValues, ServersRequest, listed
-from draftscope_app.page.tasks import race
-from draftscope_app.page.tasks.audit import AuditRequest
-from draftscope_app.page.tasks.load import LoadRequest
+from draftscope_app.serve.doors import page_doors
 from tests.inside.server import recorded_by
 
+REQUESTS: dict[str, type[ServersRequest]] = {
+    "audit": AuditRequest, "loadtest": LoadRequest, "race": RaceRequest, "inside": InsideRequest,
+}  # fmt: skip
 LISTED = (("plain", "http://gpu:8000"), ("fast", "http://127.0.0.1:8001/v1"))
 
 
@@ -63,7 +74,7 @@ def test_a_page_for_others_takes_no_address_and_shows_none() -> None:
     known.remove("plain")
     assert known.as_message() == {
         "servers": [{"name": "plain", "url": ""}, {"name": "fast", "url": ""}], "canAdd": False,
-        "programs": "vLLM, SGLang, llama.cpp or transformers serve", "note": "", "pointSeconds": 5.0,
+        "programs": "vLLM, SGLang, llama.cpp or transformers serve", "note": "",
     }  # fmt: skip
 
 
@@ -93,24 +104,20 @@ def test_on_ones_own_machine_loopback_and_listed_addresses_are_added() -> None:
     "sent",
     [None, 3, {}, {"kind": "race", "names": []}, {"kind": "x", "names": ["a"]}, {"kind": "race", "names": [3]},
      {"kind": "race", "names": ["a"], "url": "http://h"}, {"kind": "race", "names": ["a"] * 17},
-     {"kind": "race", "names": ["a"], "here": ["x"]}, {"kind": "load", "names": ["a"], "here": ["plain"]},
-     {"kind": "load", "names": ["a"], "inside": ["a"]}, {"kind": "race", "names": ["a"], "inside": ["b"]},
-     {"kind": "load", "names": ["a"], "most": 65}, {"kind": "load", "names": ["a"], "most": 0}],
+     {"kind": "race", "names": ["a"], "here": ["x"]}, {"kind": "loadtest", "names": ["a"], "here": ["plain"]},
+     {"kind": "loadtest", "names": ["a"], "inside": ["a"]}, {"kind": "race", "names": ["a"], "inside": ["b"]},
+     {"kind": "loadtest", "names": ["a"], "most": 65}, {"kind": "loadtest", "names": ["a"], "most": 0}],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(sent: Any) -> None:
     values = PageValues(KnownServers(LISTED), controls.defaults(), None, 512)
-    for read in (race.job, lambda sent, page: AuditRequest.of(sent).job(page), lambda sent, page: LoadRequest.of(sent)):
+    for request in REQUESTS.values():
         with pytest.raises(DraftscopeError, match="cannot be read"):
-            read(sent, values)
+            request.of(sent).job(values)
 
 
-REQUESTS: dict[str, type[ServersRequest]] = {"audit": AuditRequest, "load": LoadRequest}
-
-
-def job(sent: Any, values: PageValues) -> AnyJob:
+def job(sent: Any, values: PageValues) -> Job:
     """As the page's listeners make it."""
-    kind = REQUESTS.get(sent["kind"])
-    return kind.of(sent).job(values) if kind else race.job(sent, values)
+    return REQUESTS[sent["kind"]].of(sent).job(values)
 
 
 def test_a_request_becomes_a_job_with_the_pages_settings() -> None:
@@ -126,14 +133,14 @@ def test_a_request_becomes_a_job_with_the_pages_settings() -> None:
     assert isinstance(audit, AuditJob) and list(audit.urls.items()) == list(both.items()) and not audit.is_run
     alone = job({"kind": "audit", "names": ["fast"], "against": ""}, values)
     assert isinstance(alone, AuditJob) and alone.urls == {"fast": "http://127.0.0.1:8001"}
-    load = job({"kind": "load", "names": ["fast", "plain"], "most": 6}, values)
+    load = job({"kind": "loadtest", "names": ["fast", "plain"], "most": 6}, values)
     assert isinstance(load, LoadJob) and load.points == (1, 2, 4, 6) and load.prompt == "a" and not load.is_run
     mine = replace(values, known=KnownServers(LISTED, can_add=True))
     inside = job({"kind": "inside", "names": ["fast"], "request": "cmpl-1"}, mine)
     assert isinstance(inside, InsideJob) and inside.is_run and inside.request == "cmpl-1"
     assert list(inside.lanes) == list(inside.urls) == ["fast"]
     for wrong, words in (
-        ({"kind": "load", "names": ["fast", "fast"]}, "take part once"),
+        ({"kind": "loadtest", "names": ["fast", "fast"]}, "take part once"),
         ({"kind": "race", "names": ["other"]}, "no server 'other'"),
         ({"kind": "inside", "names": ["fast"], "request": "cmpl-1"}, "on its operator's own machine only"),
         ({"kind": "race", "names": ["fast", "fast"]}, "take part once"),
@@ -166,12 +173,17 @@ def test_lanes_of_a_race_may_be_decoded_here() -> None:
         made(["drafter"], names=["ngram (here)"])
 
 
-@pytest.mark.parametrize("known", [KnownServers(), KnownServers(LISTED), KnownServers((), can_add=True)])
-def test_the_view_is_absent_where_there_is_nothing_to_ask(known: KnownServers) -> None:
+@pytest.mark.parametrize(
+    ("servers", "host", "offered"),
+    [("", "0.0.0.0", False), ("a=http://gpu:8000", "0.0.0.0", True), ("", "127.0.0.1", True)],
+)
+def test_the_view_is_absent_where_there_is_nothing_to_ask(servers: str, host: str, offered: bool) -> None:
     admission: Any = SimpleNamespace(engine=SimpleNamespace(status=EngineStatus()), limits=Limits())
 
-    async def built() -> str:
-        return json.dumps(page.build(admission, Visitors(), servers=known).get_config_file(), default=str)
+    site = Site(Environment.read({"DRAFTSCOPE_SERVERS": servers}), host)
 
-    events = '\\"resume\\", \\"race\\"'  # the recorded run may well have a token "race"
-    assert (events in asyncio.run(built())) is known.offered
+    async def built() -> str:
+        return json.dumps(page.build(admission, Visitors(), site, doors=page_doors()).get_config_file(), default=str)
+
+    events = '\\"race\\", \\"loadtest\\"'  # the recorded run may well have a token "race"
+    assert (events in asyncio.run(built())) is offered

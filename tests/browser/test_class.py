@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from draftscope_app.classroom import streams
-from draftscope_app.classroom.deck import shipped
-from draftscope_app.classroom.lessons import LessonStep, recorded
-from draftscope_app.classroom.rooms import Rooms
+from draftscope_app.doors.learn.classroom import streams
+from draftscope_app.doors.learn.classroom.deck import shipped
+from draftscope_app.doors.learn.classroom.lessons import LessonStep, recorded
+from draftscope_app.doors.learn.classroom.rooms import Rooms
 from tests.support.browsers import assert_accessible
 from tests.support.classroom import served_class
 from tests.support.framed import free_port

@@ -31,10 +31,14 @@ from draftscope.servers.wire import WireLimits
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, DraftProbs, Prefetch, Round, RunEnd, Served, TargetProbs
 from draftscope.trace.glossary import GLOSSARY
-from draftscope_app.classroom.lessons import recorded as recorded_steps
+from draftscope_app.doors.door import task
+from draftscope_app.doors.learn.classroom.lessons import recorded as recorded_steps
+from draftscope_app.doors.learn.lessons import page as lessons
+from draftscope_app.engine.site import Site
 from draftscope_app.page import bundle
+from draftscope_app.page import page as page_of
 from draftscope_app.page.controls import LANE, names
-from draftscope_app.page.runs import lessons
+from draftscope_app.serve.doors import page_doors
 from tests.programs import record_lessons, record_servers, record_steps, record_sweep
 from tests.servers.stubs import Habits, stub
 from tests.servers.test_audit_command import writer
@@ -44,7 +48,7 @@ from tests.support.models import random_heads, random_llama
 from tests.support.raced import EVIL, hostile
 from tests.support.school import lessons_page
 
-FOLDER = assets() / "instrument" / "lessons"
+FOLDER = task("lessons").path
 ORDER = re.search(r"LESSONS = \[(.*?)\]", (FOLDER / "lessons.js").read_text(encoding="utf-8"))
 assert ORDER is not None
 TEXTS = "".join((FOLDER / "texts" / f"{name}.js").read_text(encoding="utf-8") for name in ORDER[1].split(", "))
@@ -222,13 +226,13 @@ def test_metrics_among_the_terms_are_the_glossarys() -> None:
 
 
 def test_a_recording_that_is_not_there_is_one_sentence() -> None:
-    with pytest.raises(DraftscopeError, match="no lesson recorded as"):
+    with pytest.raises(DraftscopeError, match="no run recorded as"):
         lessons.events("../first")
-    assert "no lesson recorded" in json.loads(lessons.delta_of("x"))["note"]
+    assert "no run recorded" in json.loads(lessons.delta_of("x"))["note"]
 
 
 def test_the_page_is_told_which_lessons_there_are() -> None:
-    script = bundle.script()
+    script = page_of.head(Site(), page_doors())
     assert f"lessonNames: {json.dumps(lessons.names())}" in script
     assert "itl_ms" in script
 
@@ -252,7 +256,7 @@ def test_the_command_writes_every_recording(written: Path) -> None:
 
 # The player.
 
-LESSONS = "e => e.lessons.all.map((lesson) => lesson.trace)"
+LESSONS = "e => e.cards.view('lessons').all.map((lesson) => lesson.trace)"
 NEXT = """(e, on) => new Promise((done) => {
     const [words, next] = ["words", "leading"].map((part) => e.shadowRoot.querySelector(`.lesson [class*=${part}]`));
     if (on) next.click();
@@ -262,8 +266,8 @@ NEXT = """(e, on) => new Promise((done) => {
 
 def walk(page: Alone, number: int) -> Iterator[str]:
     """Begins a lesson and goes to its end, yielding what each step says."""
-    page.ask(f"e => e.lessons.start({number})")
-    page.until(f"e => e.lessons.lesson === e.lessons.all[{number - 1}]")
+    page.ask(f"e => e.cards.view('lessons').start({number})")
+    page.until(f"e => e.cards.view('lessons').lesson === e.cards.view('lessons').all[{number - 1}]")
     words, last = page.ask(NEXT, False)
     while not last:
         yield words
@@ -320,7 +324,7 @@ def test_every_step_of_every_lesson_is_told_shows_what_it_speaks_of_and_defines_
 
 
 def assert_the_list_is_accessible(page: Alone) -> None:
-    page.ask("e => { e.lessons.leave(); }")
+    page.ask("e => { e.cards.view('lessons').leave(); }")
     page.painted()
     assert violations(page.page) == []
 
@@ -409,7 +413,7 @@ def large_and_small(page: Alone) -> list[tuple[list[str], float]]:
     plain. Checks what the lesson says and shows of them."""
     told = list(walk(page, 10))
     at = next(i for i, text in enumerate(told) if text.startswith("Would a larger target gain more?"))
-    page.ask(f"e => e.lessons.go({at})")
+    page.ask(f"e => e.cards.view('lessons').go({at})")
     page.painted()
     rows = page.element.locator(".lesson .worth tbody tr")
     assert rows.count() == 2
@@ -418,7 +422,7 @@ def large_and_small(page: Alone) -> list[tuple[list[str], float]]:
         rows.nth(1).locator("th").inner_text().split(" + ")
     )
     found: list[tuple[list[str], float]] = page.ask(
-        """e => [e.lessons.store.lanes, e.lessons.store.lanes.slice(-2)].map((lanes) => {
+        """e => [e.cards.view('lessons').store.lanes, e.cards.view('lessons').store.lanes.slice(-2)].map((lanes) => {
             const [plain, lane] = ["plain", "draft"].map((name) => lanes.find((l) => l.start.drafter === name));
             return [lane.tokens.map((t) => t.text), Inside.costsOf(lane, plain).measured];
         })"""
@@ -449,7 +453,7 @@ def test_the_lesson_about_servers_says_what_was_recorded(browser: Any, own_run: 
     assert page.element.locator(".lesson .audit button:visible").count() == 0
     page.ask("e => { e.shadowRoot.querySelector('.lesson-words details').open = true; }")
     assert audits[1].verdict in page.text(".lesson-words")
-    page.ask("e => e.lessons.go(2)")
+    page.ask("e => e.cards.view('lessons').go(2)")
     page.painted()
     assert page.page.evaluate("(p) => Inside.formatProb(p)", min(forced.p)) in page.text(".reconstructed table")
     page.close()
@@ -569,7 +573,10 @@ def test_what_crosses_is_said_as_it_was_measured(browser: Any, school: Path) -> 
 def test_the_run_that_was_shown_comes_back(browser: Any, school: Path) -> None:
     page = Alone(browser, school)
     before = page.text("h2:visible"), page.ask("e => e.store.run")
-    page.ask("e => e.lessons.start(e.lessons.all.findIndex((lesson) => lesson.title === 'Trees') + 1)")
+    page.ask("""e => {
+        const player = e.cards.view('lessons');
+        player.start(player.all.findIndex((lesson) => lesson.title === 'Trees') + 1);
+    }""")
     page.until("e => e.store.run === 'trees'")
     page.painted()
     page.element.get_by_role("button", name="All lessons").click()
@@ -589,15 +596,15 @@ def test_a_run_goes_on_behind_a_lesson_and_a_new_one_ends_it(browser: Any, schoo
     feed = "(e, d) => e.feed(JSON.stringify(d))"
     delta: dict[str, Any] = {"seq": 0, "run": "r2", "ev": lines[:half], "source": "live", "state": "running"}
     page.element.evaluate(feed, delta)
-    page.ask("e => e.lessons.start(1)")
+    page.ask("e => e.cards.view('lessons').start(1)")
     page.until("e => e.store.run === 'rows'")
     page.element.evaluate(feed, {"seq": half, "run": "r2", "ev": lines[half:], "state": "done"})
     page.painted()
     assert page.ask("e => e.store.run") == "rows"
-    page.ask("e => e.lessons.leave()")
+    page.ask("e => e.cards.view('lessons').leave()")
     page.painted()
     assert page.ask("e => [e.store.run, e.store.lanes[0].tokens.length]") == ["own", 12]
-    page.ask("e => e.lessons.start(1)")
+    page.ask("e => e.cards.view('lessons').start(1)")
     page.until("e => e.store.run === 'rows'")
     page.element.evaluate(feed, delta | {"run": "r3", "ev": lines})
     page.painted()

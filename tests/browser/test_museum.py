@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from draftscope.servers.museum.exhibits import EXHIBITS, NOT_REPRODUCED
-from draftscope_app.page.runs import lessons
+from draftscope_app.doors.learn.lessons import page as lessons
 from tests.support.browsers import assert_accessible
 
 pytestmark = pytest.mark.browser

@@ -462,9 +462,9 @@ def test_a_teachers_link_fixes_the_settings_and_hides_the_controls(visit: Any) -
 @pytest.mark.slow
 def test_an_address_opens_a_lesson_which_can_be_saved_and_tried(visit: Any, tmp_path: Path) -> None:
     page = visit("?lesson=3")
-    page.until("e => e.lessons.trace === 'coin'")
+    page.until("e => e.cards.view('lessons').trace === 'coin'")
     assert {event.run for event in files.read(record(page, tmp_path)).events} == {"coin"}
-    page.ask("e => e.lessons.go(99)")
+    page.ask("e => e.cards.view('lessons').go(99)")
     page.element.get_by_role("button", name="Set the controls").click()
     page.page.wait_for_function("() => document.querySelector('#ds-temperature input[type=number]').value === '1'")
     assert page.ask("e => e.store.run") == "first"

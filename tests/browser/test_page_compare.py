@@ -26,12 +26,12 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
     sentence = page.text("h2:visible")
     page.unfold("Compare")
     started(page, "Compare all drafters")
-    page.until("e => e.compare.running")
+    page.until("e => e.cards.view('compare').running")
     page.painted()
     assert page.element.get_by_role("button", name="Compare all drafters").is_disabled()
-    page.until("e => !e.compare.running && e.compare.done")
+    page.until("e => !e.cards.view('compare').running && e.cards.view('compare').done")
     page.painted()
-    rows = page.ask("e => Inside.comparedRows(e.compare.done.ev)")
+    rows = page.ask("e => Inside.comparedRows(e.cards.view('compare').done.ev)")
     named = {row["drafter"]: row for row in rows}
     assert {"plain", "draft", "sampled-tree", "ngram", "oracle"} <= set(named)
     assert "typed" not in named
@@ -99,9 +99,9 @@ KEPT = """(evil) => {
 
 
 READ_AGAIN = """e => {
-    e.compare.done = new Inside.CompareView(() => {}).done;
+    e.cards.view('compare').done = e.cards.all.find((card) => card.name === 'compare').make({}).done;
     e.request();
-    return e.compare.done !== null;
+    return e.cards.view('compare').done !== null;
 }"""
 
 
@@ -114,9 +114,9 @@ def test_a_cancelled_comparison_leaves_the_last_one(visit: Any) -> None:
     page.painted()
     assert page.element.locator("tr[data-drafter]").count() == 1
     started(page, "Compare all drafters")
-    page.until("e => e.compare.running && e.compare.answer.ev.length > 1")
+    page.until("e => e.cards.view('compare').running && e.cards.view('compare').answer.ev.length > 1")
     page.element.get_by_role("button", name="Cancel").click()
-    page.until("e => !e.compare.running")
+    page.until("e => !e.cards.view('compare').running")
     page.painted()
     assert page.element.locator("tr[data-drafter]").count() == 1
     assert "cancelled" in page.text(".compare .stated")
@@ -131,12 +131,12 @@ def check_is_cancelled(page: Any) -> None:
     assert "Takes a minute" in page.text(".check")
     page.ask("e => e.say('Refused.')")
     started(page, "Check this pair and drafter")
-    page.until("e => e.checked.running && e.checked.answer.ev.length > 0")
+    page.until("e => e.cards.view('check').running && e.cards.view('check').answer.ev.length > 0")
     page.painted()
     assert re.search(r"\d of 9 tests", page.text(".check .stated"))
     assert page.ask("e => e.message.box.hidden")  # what was refused before is over
     page.element.locator(".check").get_by_role("button", name="Cancel").click()
-    page.until("e => !e.checked.running")
+    page.until("e => !e.cards.view('check').running")
     page.painted()
     assert "no conclusion" in page.text(".check .stated")
 

@@ -22,7 +22,7 @@ INSIDE = "e => e.store.lanes[0]?.start?.server?.inside && e.state === 'done'"
 def remove(page: Any, name: str) -> None:
     page.door("servers")
     page.element.get_by_role("button", name=f"Remove {name}").click()
-    page.until(f"e => !e.servers.known.servers.some((server) => server.name === '{name}')")
+    page.until(f"e => !e.cards.view('servers').known.servers.some((server) => server.name === '{name}')")
 
 
 def test_rounds_of_a_server_are_drawn_saved_and_opened_again(visit: Any, tmp_path: Any) -> None:

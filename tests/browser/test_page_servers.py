@@ -32,14 +32,14 @@ def opened(visit: Any, query: str = "") -> Any:
     page = visit(query)
     page.ready()
     page.door("servers")
-    page.until("e => e.servers.known")
+    page.until("e => e.cards.view('servers').known")
     return page
 
 
 def add(page: Any, written: str, name: str) -> None:
     page.element.get_by_label("Name and address of a server").fill(written)
     page.element.get_by_role("button", name="Add", exact=True).click()
-    page.until(f"e => e.servers.known.servers.some((server) => server.name === '{name}')")
+    page.until(f"e => e.cards.view('servers').known.servers.some((server) => server.name === '{name}')")
 
 
 def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any, urls: list[str]) -> None:
@@ -71,7 +71,7 @@ def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any,
     page.page.wait_for_function("document.documentElement.scrollWidth <= 390")
     page.element.get_by_role("button", name="Audit one").click()  # which cannot be made
     page.until("e => !e.message.box.hidden && e.message.text.textContent.includes('another tokenizer than the target')")
-    page.until("e => !e.servers.running")
+    page.until("e => !e.cards.running")
     page.element.get_by_label("Audit against").select_option("one")
     page.element.get_by_role("button", name="Audit one").click()
     page.until("e => e.message.text.textContent.includes('cannot be audited against itself')")
@@ -79,7 +79,7 @@ def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any,
     page.until(SHOWS.format(selector=".loaded", words="one and two under load"))
     assert page.ask("e => e.message.box.hidden")  # what was refused before is over
     page.element.locator(".loaded").get_by_role("button", name="Stop", exact=True).click()
-    page.until("e => !e.servers.running")
+    page.until("e => !e.cards.running")
     page.until(SHOWS.format(selector=".loaded", words="stopped after"))
     page.element.get_by_role("checkbox", name="one").focus()
     for running, words in ((True, "point 5 of 4"), (False, "4 points")):
@@ -88,7 +88,7 @@ def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any,
     assert page.ask("e => e.shadowRoot.activeElement?.checked")  # what goes on elsewhere leaves the focus where it is
     for name in ("one", "two"):
         page.element.get_by_role("button", name=f"Remove {name}").click()
-        page.until(f"e => !e.servers.known.servers.some((server) => server.name === '{name}')")
+        page.until(f"e => !e.cards.view('servers').known.servers.some((server) => server.name === '{name}')")
 
 
 def test_the_pages_engine_races_beside_a_server(visit: Any) -> None:
@@ -109,7 +109,7 @@ def test_the_pages_engine_races_beside_a_server(visit: Any) -> None:
         assert len(set(page.ask("e => e.store.lanes.slice(1).map((lane) => lane.end.text)"))) == 1
         assert_accessible(page.page)
         page.element.get_by_role("button", name="Remove one").click()
-        page.until("e => !e.servers.known.servers.some((server) => server.name === 'one')")
+        page.until("e => !e.cards.view('servers').known.servers.some((server) => server.name === 'one')")
 
 
 LOADED = """({ running, waits, ...event }) => {

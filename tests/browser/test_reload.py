@@ -34,11 +34,11 @@ def test_a_tab_finds_its_run_after_a_reload_and_the_copy_of_the_tab_does_not(vis
     page.reload()
     page.until(f"e => e.shownRun === '{run}' && e.store.source === 'live' && e.state === 'running'")
     assert page.ask("e => e.store.lanes[1].rounds[0].index") == 0
-    page.ask("e => e.lessons.start(1)")
-    page.until("e => e.lessons.trace !== ''")
+    page.ask("e => e.cards.view('lessons').start(1)")
+    page.until("e => e.cards.view('lessons').trace !== ''")
     page.reload()
-    page.until(f"e => e.lessons.trace !== '' && e.shownRun === '{run}'")  # the lesson stays in front
-    page.ask("e => e.lessons.leave()")  # meanwhile the run may have ended by itself
+    page.until(f"e => e.cards.view('lessons').trace !== '' && e.shownRun === '{run}'")  # the lesson stays in front
+    page.ask("e => e.cards.view('lessons').leave()")  # meanwhile the run may have ended by itself
     page.until(
         f"e => e.shownRun === '{run}' && e.store.source === 'live' && ['running', 'done', 'solo'].includes(e.state)"
     )
@@ -58,11 +58,11 @@ def test_a_tab_finds_its_run_after_a_reload_and_the_copy_of_the_tab_does_not(vis
 
 ASKED = "?temperature=1&max_new_tokens=100"
 TASKS = {
-    "compare": ("Compare", "Compare all drafters", "e.compare.answer", "answer.ev.length"),
+    "compare": ("Compare", "Compare all drafters", "e.cards.view('compare').answer", "answer.ev.length"),
     "check": (
         "Is it exact?",
         "Check this pair and drafter",
-        "e.checked.answer",
+        "e.cards.view('check').answer",
         "(answer.ev[0]?.findings.length ?? 0)",
     ),
 }

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope_app.classroom import routes, streams
-from draftscope_app.classroom.drafting import LIKELY, OTHERS
-from draftscope_app.classroom.lessons import recorded
+from draftscope_app.doors.learn.classroom import routes, streams
+from draftscope_app.doors.learn.classroom.drafting import LIKELY, OTHERS
+from draftscope_app.doors.learn.classroom.lessons import recorded
 from tests.classroom.test_drafting import PROMPT, decoder
 from tests.support.classroom import served_class, states
 

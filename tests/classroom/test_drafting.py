@@ -12,8 +12,8 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.fork import ForkPoint
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent
-from draftscope_app.classroom import drafting
-from draftscope_app.classroom.drafting import DEPTH, LIKELY, OTHERS, PROPOSALS_MOST, Writing
+from draftscope_app.doors.learn.classroom import drafting
+from draftscope_app.doors.learn.classroom.drafting import DEPTH, LIKELY, OTHERS, PROPOSALS_MOST, Writing
 from tests.classroom.test_rooms import open_room
 
 PROMPT = "abcab"

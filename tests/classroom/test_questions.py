@@ -12,8 +12,8 @@ from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files
 from draftscope.trace.events import Round
-from draftscope_app.classroom import deck, lessons
-from draftscope_app.classroom.questions import Lane, Question, Spec, lanes_of, make_question
+from draftscope_app.doors.learn.classroom import deck, lessons
+from draftscope_app.doors.learn.classroom.questions import Lane, Question, Spec, lanes_of, make_question
 
 FULL = {"ask": "Which?", "options": ["a", "b"], "truth": 1, "said": "It was b."}
 

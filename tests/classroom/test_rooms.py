@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.classroom import rooms
-from draftscope_app.classroom.deck import Deck
-from draftscope_app.classroom.lessons import LessonStep
-from draftscope_app.classroom.questions import Question
-from draftscope_app.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
+from draftscope_app.doors.learn.classroom import rooms
+from draftscope_app.doors.learn.classroom.deck import Deck
+from draftscope_app.doors.learn.classroom.lessons import LessonStep
+from draftscope_app.doors.learn.classroom.questions import Question
+from draftscope_app.doors.learn.classroom.rooms import NoRoomError, NotPresenterError, Room, Rooms
 
 QUESTIONS = tuple(
     Question(ask=f"Question {n}", options=("a", "b", "c"), truth=n, said=f"It was {n}.", hints=("hint",) * (n == 1))

@@ -14,7 +14,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, Prefill, Round, RunEnd, RunStart
 from draftscope.trace.result import Result
-from draftscope_app.engine.jobs import RunJob
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.page.runs import forks
 from draftscope_app.page.runs.forks import ForkRequest
 from draftscope_app.reports.lanes import decoded, given_text

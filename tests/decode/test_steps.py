@@ -17,8 +17,10 @@ from draftscope.base.progress import Progress
 from draftscope.base.steps import Cancelled, Steps, Together, last, mapped, said, stoppable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
+from draftscope_app.doors.decide.compare.job import CompareJob
 from draftscope_app.engine.answers import Answer
-from draftscope_app.engine.jobs import CompareJob, EngineStatus, RunJob
+from draftscope_app.engine.jobs import EngineStatus
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.work import Work, steps_of
 
 

@@ -19,7 +19,7 @@ from draftscope.forecast.economics import SEEDS, forecast_of_claim
 from draftscope.forecast.forecast import ask, dollars_per_million, forecast, speedup_of
 from draftscope.forecast.tables import Card, EngineCosts, find_card, find_engine, read_table
 from draftscope_app.cli.main import main
-from draftscope_app.reports.forecast_answer import sentences
+from draftscope_app.doors.decide.forecast.answer import sentences
 
 SIZES = {  # billions of weights, and of those that multiply a row, as their authors say
     "Vicuna-13B": (13.0, 13.0), "meta-llama/Llama-3.1-8B-Instruct": (8.0, 8.0), "Llama-3.3-70B-Instruct": (70.6, 70.6),

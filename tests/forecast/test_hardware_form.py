@@ -12,8 +12,8 @@ import pytest
 from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.economics import ANSWERS, CONTEXTS, LOADS, scenario
 from draftscope.forecast.forecast import forecast, speedup_of
-from draftscope_app.page.advice.hardware import VALIDATED, answer, fields, read, show
-from draftscope_app.reports.forecast_answer import AXES, LOAD, draw_curve, verdict
+from draftscope_app.doors.decide.forecast.answer import AXES, LOAD, draw_curve, verdict
+from draftscope_app.doors.decide.forecast.page import VALIDATED, answer, fields, read, show
 
 ASKED = {
     "model": "Llama-3-70B", "drafter": "eagle3", "card": "H100 SXM", "engine": "vLLM", "tp": 0, "concurrency": 32,

@@ -8,12 +8,12 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import Round
-from draftscope_app.classroom.deck import check_question
-from draftscope_app.classroom.questions import Question
+from draftscope_app.doors.learn.classroom.deck import check_question
+from draftscope_app.doors.learn.classroom.questions import Question
 from tests.instrument.test_speed import WORDS, lane, store
 from tests.support.node import call
 
-FILES = ["lessons/asking.js"]
+FILES = ["doors/learn/classroom/asking.js"]
 
 
 def rounds_of(engine: DecodingEngine, **settings: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -22,7 +22,7 @@ def test_a_drafter_that_gains_no_token_says_why_and_each_speed_has_its_range() -
         "good": own | {"drafted": 9, "rounds": 4}, "old": own,
     }  # fmt: skip
     events = [PLAIN, *({"lane": name, "drafter": name} | lane for name, lane in lanes.items())]
-    [rows] = call(["run/compare.js"], [("comparedRows", [events])])
+    [rows] = call(["doors/decide/compare/rows.js"], [("comparedRows", [events])])
     assert {row["drafter"]: row["why"] for row in rows} == {
         "plain": "", "idle": "drafted nothing here: no earlier text repeats", "silent": "drafted nothing here",
         "refuted": "none of its 3 drafted tokens was accepted", "good": "", "old": "",
@@ -39,5 +39,5 @@ def test_a_drafter_that_gains_no_token_says_why_and_each_speed_has_its_range() -
     ],
 )
 def test_a_chosen_acceptance_never_ranks_first(by: str, down: bool, order: list[str]) -> None:
-    [rows] = call(["run/compare.js"], [("sortedRows", [ROWS, by, down])])
+    [rows] = call(["doors/decide/compare/rows.js"], [("sortedRows", [ROWS, by, down])])
     assert [row["drafter"] for row in rows] == order

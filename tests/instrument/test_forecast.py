@@ -10,7 +10,7 @@ from draftscope.base.assets import assets
 from draftscope.trace import files
 from tests.support.node import call
 
-FILES = ["decide/forecast.js", "run/speed.js", "base/numbers.js"]
+FILES = ["doors/decide/estimate/forecast.js", "run/speed.js", "base/numbers.js"]
 Json = dict[str, Any]
 
 

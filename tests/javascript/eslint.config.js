@@ -5,23 +5,11 @@ import { readdirSync } from "node:fs";
 import js from "@eslint/js";
 import globals from "globals";
 
-const ROOMS = [
-  "base",
-  "draw",
-  "run",
-  "round",
-  "decision",
-  "proof",
-  "servers",
-  "lessons",
-  "decide",
-  "host",
-  "classroom",
-]; // each imports from those before it
+const ROOMS = ["base", "draw", "run", "round", "decision", "proof", "servers", "host", "classroom"]; // each imports from those before it
 const ROOT = "assets/instrument";
 const VENDOR = "vendor"; // as others wrote it, imported by all
 
-for (const name of readdirSync(ROOT))
+for (const { name } of readdirSync(ROOT, { withFileTypes: true }).filter((entry) => entry.isDirectory()))
   if (![...ROOMS, VENDOR].includes(name))
     throw new Error(`${ROOT}/${name} is in no room; name it in ROOMS, in its place.`);
 
@@ -36,6 +24,21 @@ const downward = ROOMS.map((room, i) => ({
           message: `${above}/ stands above ${room}/, and imports go down only.`,
         })),
       },
+    ],
+  },
+}));
+
+const DOORS = "app/draftscope_app/doors"; // cards of tasks import from all rooms, and from their own door
+
+const doors = readdirSync(DOORS, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory() && entry.name !== "__pycache__")
+  .map(({ name }) => name);
+const apart = doors.map((door) => ({
+  files: [`${DOORS}/${door}/*/*.js`],
+  rules: {
+    "no-restricted-imports": [
+      "error",
+      { patterns: doors.filter((other) => other !== door).map((other) => ({ regex: `^\\.\\./\\.\\./${other}/` })) },
     ],
   },
 }));
@@ -56,4 +59,5 @@ export default [
     },
   },
   ...downward,
+  ...apart,
 ];

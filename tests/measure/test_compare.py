@@ -25,10 +25,10 @@ from draftscope.measure.compare import ComparedLane, compare
 from draftscope.measure.greedy import TESTS, GreedyTest
 from draftscope.measure.joint import along, exact_joint
 from draftscope.verify.sampling import Sampling
+from draftscope_app.doors.decide.check import page as check_task
+from draftscope_app.doors.decide.compare import page as compare_task
 from draftscope_app.engine.jobs import DrafterChoice
 from draftscope_app.page.controls import defaults
-from draftscope_app.page.tasks import check as check_task
-from draftscope_app.page.tasks import compare as compare_task
 from tests.support.models import byte_tokenizer
 
 SHORT = {"max_new_tokens": 8, "seed": 2}
@@ -220,18 +220,18 @@ def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
         choice("plain"), choice("draft", "gamma", "rule"), choice("ngram", "gamma", "ngram"), choice("typed", "typed"),
         choice("mamba", "gamma", available=False),
     ]  # fmt: skip
-    job = compare_task.job(defaults() | {"prompt": "x", "gamma": 6, "drafter": "plain"}, known, 2048)
+    job = compare_task.comparison_of(defaults() | {"prompt": "x", "gamma": 6, "drafter": "plain"}, known, 2048)
     assert list(job.lanes) == ["plain", "draft", "ngram"]
     assert job.lanes["ngram"].model_dump()["gamma"] == 6
     assert "rule" not in job.lanes["ngram"].model_dump()
     assert job.repeats == compare_task.REPEATS
-    assert compare_task.about(job)["lanes"] == 3
-    typed = compare_task.job(defaults() | {"prompt": "x", "typed": "and"}, known, 2048)
+    assert compare_task.Page.about(None, job)["lanes"] == 3
+    typed = compare_task.comparison_of(defaults() | {"prompt": "x", "typed": "and"}, known, 2048)
     assert list(typed.lanes)[-1] == "typed"
     with pytest.raises(DraftscopeError, match="no drafter to compare"):
-        compare_task.job(defaults() | {"prompt": "x"}, [], 2048)
+        compare_task.comparison_of(defaults() | {"prompt": "x"}, [], 2048)
     with pytest.raises(DraftscopeError, match="The prompt is empty"):  # of which every lane would be refused alone
-        compare_task.job(defaults() | {"prompt": " "}, known, 2048)
+        compare_task.comparison_of(defaults() | {"prompt": " "}, known, 2048)
 
 
 def test_drafters_for_another_tokenizer_are_compared_only_where_the_draft_has_one(
@@ -241,16 +241,16 @@ def test_drafters_for_another_tokenizer_are_compared_only_where_the_draft_has_on
     detours = [{d.name for d in engine.drafters() if d.is_detour} for engine in (pair, foreign)]
     assert detours == [{"slem", "tli"}, set()]
     known = [choice("plain"), choice("draft", "gamma"), replace(choice("slem", "gamma"), is_detour=True)]
-    assert list(compare_task.job(defaults() | {"prompt": "x"}, known, 2048).lanes) == ["plain", "draft"]
+    assert list(compare_task.comparison_of(defaults() | {"prompt": "x"}, known, 2048).lanes) == ["plain", "draft"]
 
 
 def test_the_shown_runs_drafter_and_rule_are_checked(pair: DecodingEngine) -> None:
     events = pair.decode("abc", rule="lenient", lenience=0.3, temperature=1.0, max_new_tokens=4, seed=9).events
-    job = check_task.job(events)
-    assert check_task.about(job)["settings"] == {
+    job = check_task.check_of(events)
+    assert check_task.Page.about(None, job)["settings"] == {
         "drafter": "draft", "rule": "lenient", "lenience": 0.3, "agreement": 3, "draft_length": "fixed",
         "confidence": 0.4, "seed": 9,
     }  # fmt: skip
     assert job.samples == check_task.SAMPLES
     with pytest.raises(DraftscopeError, match="Nothing was drafted"):
-        check_task.job(pair.decode("abc", "plain", max_new_tokens=2).events)
+        check_task.check_of(pair.decode("abc", "plain", max_new_tokens=2).events)

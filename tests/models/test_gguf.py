@@ -115,6 +115,13 @@ def test_files_are_target_and_draft_and_every_result_says_their_weights(tmp_path
 # Converted once.
 
 
+def test_a_large_file_becomes_several_that_are_the_same_model(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(converting, "PART", 100_000)
+    model = loaded(llama)
+    torch.testing.assert_close(logits(model.network), logits(made(CONFIGS["Llama"])))
+    assert len(list(converted(llama).glob("*.safetensors"))) > 2 and model.digest
+
+
 def test_a_file_is_converted_once_by_its_content(llama: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = converted(llama)
     moved = llama.rename(llama.with_name("moved.gguf"))

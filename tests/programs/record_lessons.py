@@ -29,9 +29,9 @@ from draftscope.models.loading.embedded import PAIR
 from draftscope.models.loading.known import known
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, Round, Verified
+from draftscope_app.doors.learn.lessons import page as lessons
 from draftscope_app.page.bundle import presets
 from draftscope_app.page.controls import LANE
-from draftscope_app.page.runs import lessons
 from tests.programs import record_sweep
 
 LESSONS = assets() / "lessons"

@@ -18,8 +18,8 @@ from draftscope.servers.museum.exhibits import NOT_REPRODUCED
 from draftscope.servers.museum.server import Kept
 from draftscope.servers.museum.tour import Exhibited, tour
 from draftscope_app.cli import options
-from draftscope_app.cli.commands.museum import TARGET, about
-from draftscope_app.page.runs.lessons import MUSEUM
+from draftscope_app.doors.servers.museum.command import TARGET, about
+from draftscope_app.doors.servers.museum.page import MUSEUM
 from tests.programs.museum_picture import picture
 
 

@@ -29,8 +29,9 @@ from draftscope.servers.field import Field
 from draftscope.servers.race import Lane, Race
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
+from draftscope_app.doors.learn.lessons import page as lessons
 from draftscope_app.page.bundle import presets
-from draftscope_app.page.runs import lessons
+from draftscope_app.page.runs import recorded
 
 LESSONS = assets() / "lessons"
 NAME = "servers"
@@ -66,7 +67,7 @@ def main(
         engine = opened.enter_context(load(target, draft))
         field = opened.enter_context(Field.open(entries.parse_servers(server), engine))
         events, audits = record(engine, field.lanes)
-    files.write(out / f"{NAME}{lessons.SUFFIX}", events)
+    files.write(out / f"{NAME}{recorded.SUFFIX}", events)
     lines = "".join(f"{each.model_dump_json()}\n" for each in audits)
     (out / f"{NAME}{lessons.AUDITS}").write_text(lines, encoding="utf-8")
     for each in audits:

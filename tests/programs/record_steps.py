@@ -12,14 +12,18 @@ from typing import Any
 
 from draftscope.base.assets import assets
 from draftscope.trace import files
-from draftscope_app.classroom.lessons import RECORDED, LessonStep
-from draftscope_app.page.runs import lessons
+from draftscope_app.doors.learn.classroom.lessons import RECORDED, LessonStep
+from draftscope_app.doors.learn.lessons import page as lessons
+from draftscope_app.page.runs import recorded
 from tests.support.alone import Alone
 from tests.support.browsers import chromium
 from tests.support.school import lessons_page
 
-CATCH = "e => { e.caught = []; e.presenting.show = (step) => e.caught.push(step); }"
-ALL = "e => e.lessons.all.length"
+CATCH = """e => {
+    e.caught = [];
+    Object.assign(e.cards.view('classroom'), { room: {}, send: (_, step) => e.caught.push(step) });
+}"""
+ALL = "e => e.cards.view('lessons').all.length"
 
 
 def steps_of(browser: Any, path: Path) -> list[list[dict[str, Any]]]:
@@ -27,13 +31,13 @@ def steps_of(browser: Any, path: Path) -> list[list[dict[str, Any]]]:
     page, found = Alone(browser, path), []
     for number in range(1, page.ask(ALL) + 1):
         page.ask(CATCH)
-        page.ask(f"e => e.lessons.start({number})")
-        page.until(f"e => e.lessons.lesson === e.lessons.all[{number - 1}]")
-        for at in range(1, page.ask("e => e.lessons.steps.length")):
+        page.ask(f"e => e.cards.view('lessons').start({number})")
+        page.until(f"e => e.cards.view('lessons').lesson === e.cards.view('lessons').all[{number - 1}]")
+        for at in range(1, page.ask("e => e.cards.view('lessons').steps.length")):
             page.painted()
-            page.ask(f"e => e.lessons.go({at})")
+            page.ask(f"e => e.cards.view('lessons').go({at})")
         found.append([LessonStep.model_validate(step).model_dump(mode="json") for step in page.ask("e => e.caught")])
-        page.ask("e => e.lessons.leave()")
+        page.ask("e => e.cards.view('lessons').leave()")
     page.close()
     return found
 
@@ -41,7 +45,7 @@ def steps_of(browser: Any, path: Path) -> list[list[dict[str, Any]]]:
 def shipped(path: Path) -> Path:
     """A page with the lessons that are recorded."""
     own = list(files.read(assets() / "traces" / "first.jsonl.gz").events)
-    return lessons_page(path, own, {name: lessons.delta_of(name) for name in lessons.names()})
+    return lessons_page(path, own, {name: lessons.delta_of(name) for name in recorded.names()})
 
 
 def main() -> None:

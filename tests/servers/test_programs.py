@@ -19,7 +19,7 @@ from draftscope.servers.programs.registry import identify
 from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Wire
 from draftscope_app.cli.main import main
-from draftscope_app.page.servers import KnownServers
+from draftscope_app.doors.servers.known import KnownServers
 from tests.servers.stubs import Habits, stub
 
 

@@ -24,7 +24,9 @@ from draftscope.trace import files, html, metrics, tables
 from draftscope.trace.events import AnyEvent, Burst, DraftProbs, Round, RunEnd, RunStart, Served, TargetProbs
 from draftscope.trace.result import Trace
 from draftscope.trace.validate import ImpossibleError, validate
-from draftscope_app.engine.jobs import AnyJob, AuditJob, RaceJob
+from draftscope_app.doors.servers.audit.job import AuditJob
+from draftscope_app.doors.servers.race.job import RaceJob
+from draftscope_app.engine.jobs import Job
 from draftscope_app.engine.work import steps_of
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.reports.lanes import decoded, origin
@@ -172,14 +174,14 @@ def raced_start() -> RunStart:
 # As jobs of the engine process.
 
 
-def job(*urls: str, audits: int = 0, **values: object) -> AnyJob:
+def job(*urls: str, audits: int = 0, **values: object) -> Job:
     settings = Settings.of(**{"drafter": "plain", "max_new_tokens": 6, "raw": True} | values)
     asked = {"id": "r1", "prompt": " w1 w2", "urls": dict(zip(("one", "two"), urls, strict=False))}
     asked["lanes"] = dict.fromkeys(asked["urls"], settings)
     return AuditJob(**asked, samples=audits) if audits else RaceJob(**asked)
 
 
-def played(engine: DecodingEngine, asked: AnyJob) -> list:
+def played(engine: DecodingEngine, asked: Job) -> list:
     return list(said(steps_of(engine, asked)))
 
 

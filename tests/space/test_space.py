@@ -30,10 +30,11 @@ from draftscope_app.engine import config as environment
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.answers import Answer
 from draftscope_app.engine.config import Environment, Limits, names
-from draftscope_app.engine.jobs import AnyJob, Asker, Command, EngineStatus, RunJob
+from draftscope_app.engine.jobs import Asker, Command, EngineStatus, Job
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.sessions import Visitors
-from draftscope_app.space import entry
-from draftscope_app.space.folder import build, read
+from draftscope_app.lab.space import entry
+from draftscope_app.lab.space.folder import build, read
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "hf_not_to_be_seen"
@@ -349,14 +350,14 @@ class NoEngine:
     """An engine that only counts."""
 
     def __init__(self) -> None:
-        self.status, self.jobs = EngineStatus("ready", "stand-in"), list[AnyJob]()
+        self.status, self.jobs = EngineStatus("ready", "stand-in"), list[Job]()
 
     def __len__(self) -> int:
         return len(self.jobs)
 
     silent = ""
 
-    def run(self, job: AnyJob, log: Any, asker: Asker) -> Answer:
+    def run(self, job: Job, log: Any, asker: Asker) -> Answer:
         self.jobs.append(job)
         return Answer(self, job, log, asker)  # type: ignore[arg-type]
 

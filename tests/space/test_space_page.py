@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = os.environ.get("DRAFTSCOPE_SPACE")
     if given:
         return Path(given).resolve()
-    from draftscope_app.space.folder import build
+    from draftscope_app.lab.space.folder import build
 
     folder = tmp_path_factory.mktemp("space") / "folder"
     build(folder, ROOT)

@@ -14,7 +14,8 @@ import pytest
 
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import select
-from draftscope_app.engine.jobs import Asker, RunJob, Step
+from draftscope_app.engine.jobs import Asker, Step
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.zero import SETUP_S, ZeroEngine, seconds
 from tests.support.runs import PATIENCE_S, Seen, job
 

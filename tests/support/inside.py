@@ -6,20 +6,32 @@ their arguments give there what they give on the page, and what a module remembe
 
 from __future__ import annotations
 
+import os
 from functools import cache
+from pathlib import Path
 
 from draftscope.base.assets import assets
 from draftscope.trace.linker import link
+from draftscope_app.serve.doors import page_doors
 
 ROOT = assets() / "instrument"
 
 
 @cache
 def script() -> str:
-    """`window.Inside`: every export of every module below host/."""
+    """`window.Inside`: every export of every module below host/, and of those of the tasks but their cards."""
     modules = sorted(
         path.relative_to(ROOT).as_posix()
         for path in ROOT.rglob("*.js")
         if path.parent.name not in ("host", "classroom")
     )
-    return f"window.Inside = Object.assign({{}}, ...Object.values({link(ROOT, *modules)}));"
+    mounts = {mount: folder for door in page_doors() for mount, folder in door.cards.items()}
+    modules += [
+        f"{mount}/{path.relative_to(folder).as_posix()}" for mount, folder in mounts.items() for path in sources(folder)
+    ]
+    return f"window.Inside = Object.assign({{}}, ...Object.values({link(ROOT, *modules, mounts=mounts)}));"
+
+
+def sources(folder: Path) -> list[Path]:
+    """The modules of a task; those of a door's own folder are the tasks' too."""
+    return sorted(path for path in folder.rglob("*.js") if path.name != "card.js" and "task.py" in os.listdir(folder))

@@ -9,7 +9,8 @@ from typing import Any
 
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine.answers import Answer, Engine
-from draftscope_app.engine.jobs import EngineStatus, RunJob, Update, new_id
+from draftscope_app.engine.jobs import EngineStatus, Update, new_id
+from draftscope_app.engine.run_job import RunJob
 
 PATIENCE_S = 120.0
 

@@ -10,7 +10,8 @@ from unittest import mock
 
 from draftscope.trace import html
 from draftscope.trace.events import AnyEvent
-from draftscope_app.page.runs import lessons
+from draftscope.trace.glossary import GLOSSARY
+from draftscope_app.serve.doors import page_doors
 
 HOST = """<script>(() => {
     const runs = RUNS;
@@ -23,7 +24,11 @@ HOST = """<script>(() => {
 def lessons_page(path: Path, own: list[AnyEvent], told: Mapping[str, str]) -> Path:
     """Writes the file. `told`: what the server would answer, by the name of a lesson's recording."""
     packed = {name: html.packed(answer) for name, answer in told.items()}
-    script = partial(html.script, lessonNames=list(told), metrics=lessons.meanings())
+    doors = page_doors()
+    cards = {mount: folder for door in doors for mount, folder in door.cards.items()}
+    metrics = {entry.name: entry.meaning for entry in GLOSSARY}
+    sentences = {door.name: door.sentence for door in doors}
+    script = partial(html.script, cards, lessonNames=list(told), metrics=metrics, doors=sentences)
     with mock.patch.object(html, "script", script):
         page = html.page(own)
     path.write_text(page.replace("</body>", HOST.replace("RUNS", json.dumps(packed)) + "</body>"), encoding="utf-8")

@@ -13,7 +13,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -29,6 +28,7 @@ from typer.main import get_command
 from draftscope.base.errors import DisturbedError, DraftscopeError, PluginWarning, cut
 from draftscope_app.cli import terminal
 from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.doors.door import Command, commands
 
 PROGRAM = "draftscope"
 SHOW_WARNING = warnings.showwarning
@@ -37,41 +37,20 @@ LINE_END = re.compile(r"(?<!\n)\n(?!\n)")  # within a paragraph
 GIVEN = re.compile(r"\.py:\w+(,|$)")  # a drafter in a file
 COMPLETING = "_DRAFTSCOPE_COMPLETE"  # set by the shell when it asks what could come next
 
-DECODE, SERVE, SPEED, EXACT = "Decode", "Dashboard", "How fast?", "Is it exact?"
-SERVERS, MODELS = "Servers of other programs", "Models"
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A command as `draftscope --help` lists it; its module in `commands` has the same name (`class_`: a keyword)."""
-
-    panel: str
-    summary: str
-
-
+PANELS = ("Decode", "Dashboard", "How fast?", "Is it exact?", "Servers of other programs", "Models")  # in this order
+CORE = (  # the core's commands, whose modules in `commands` have their names; the others are those of tasks
+    Command("decode", "Decode", "Decode a prompt and print the text as it is written."),
+    Command("replay", "Decode", "Print a recorded run; loads no model."),
+    Command("export", "Decode", "Write a recorded run as a table or a page; loads no model."),
+    Command("serve", "Dashboard", "Open the dashboard in a browser."),
+    Command("calibrate", "How fast?", "Measure what a round costs on this machine."),
+    Command("bench", "How fast?", "Measure drafters, and other programs on the same weights."),
+    Command("drafters", "Models", "List the drafters and which of them can run here."),
+    Command("pairs", "Models", "List known pairs of models and what they need."),
+)
 COMMANDS = {
-    "decode": Listed(DECODE, "Decode a prompt and print the text as it is written."),
-    "replay": Listed(DECODE, "Print a recorded run; loads no model."),
-    "export": Listed(DECODE, "Write a recorded run as a table or a page; loads no model."),
-    "serve": Listed(SERVE, "Open the dashboard in a browser."),
-    "class": Listed(SERVE, "Open a class: phones predict, the projector shows."),
-    "space": Listed(SERVE, "Build the dashboard as a Hugging Face Space, or upload it."),
-    "calibrate": Listed(SPEED, "Measure what a round costs on this machine."),
-    "advise": Listed(SPEED, "Decide: speculate or not, with what, and what it saves."),
-    "bench": Listed(SPEED, "Measure drafters, and other programs on the same weights."),
-    "regret": Listed(SPEED, "Compare bandits with the best fixed setting, by kind of text."),
-    "forecast": Listed(SPEED, "Forecast speculation on other hardware; loads no model."),
-    "claims": Listed(SPEED, "Judge what people say by your own results; loads no model."),
-    "check": Listed(EXACT, "Compare a drafter's output with plain decoding."),
-    "audit": Listed(EXACT, "Ask whether a server's output is still its target's."),
-    "museum": Listed(EXACT, "Audit published bugs, rebuilt small, and their mends."),
-    "inspect": Listed(EXACT, "Find out whether a head will be served as it was trained."),
-    "servers": Listed(SERVERS, "Print or run commands that start servers to race."),
-    "race": Listed(SERVERS, "Race servers such as vLLM and llama.cpp on the same tokens."),
-    "drafters": Listed(MODELS, "List the drafters and which of them can run here."),
-    "pairs": Listed(MODELS, "List known pairs of models and what they need."),
-    "train": Listed(MODELS, "Train the embedded models, all or some."),
-    "train-drafter": Listed(MODELS, "Train a drafter for any model, on its own answers."),
+    **{command.name: (command, f"draftscope_app.cli.commands.{command.name}") for command in CORE},
+    **{name: (command, f"{folder.package}.command") for name, (command, folder) in commands().items()},
 }
 
 
@@ -88,9 +67,9 @@ class Lazy(TyperGroup):
 
 
 def imported(command: str) -> Any:
-    """That command, of its module: the function of the same name, or an app with several."""
+    """That command, of its module: the function of the same name (`class_`: a keyword), or an app with several."""
     name = command.replace("-", "_") + ("_" if iskeyword(command) else "")
-    module = import_module(f"draftscope_app.cli.commands.{name}")
+    module = import_module(COMMANDS[command][1])
     made = getattr(module, "app", None)
     if made is None:
         made = typer.Typer(add_completion=False)
@@ -146,8 +125,8 @@ def _unknown_yet() -> None:
     """Stands for a command whose module is not imported."""
 
 
-for _name, _listed in COMMANDS.items():
-    app.command(_name, help=_listed.summary, rich_help_panel=_listed.panel)(_unknown_yet)
+for _command, _ in sorted(COMMANDS.values(), key=lambda listed: PANELS.index(listed[0].panel)):
+    app.command(_command.name, help=_command.summary, rich_help_panel=_command.panel)(_unknown_yet)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,14 +20,16 @@ def draftscope_audit() -> Callable[..., AuditReport]:
     The test fails where a difference is found or too little was seen; a server that cannot be tested is an error.
     """
     from draftscope.base.errors import DraftscopeError
-    from draftscope_app.cli.audited import Options, audited, exit_code
     from draftscope_app.cli.exit_codes import ExitCode
+    from draftscope_app.doors.door import task
+
+    audits = task("audit").part("audited")
 
     def audit(url: str, target: str | None = None, **options: Any) -> AuditReport:
         sampling = {name: options.pop(name) for name in SAMPLING if name in options}
         loading = {} if target is None else {"target": target}
-        report = audited(url, Options(**options), loading, sampling)
-        code = exit_code(report)
+        report: AuditReport = audits.audited(url, audits.Options(**options), loading, sampling)
+        code = audits.exit_code(report)
         if code is ExitCode.NOT_DONE:
             raise DraftscopeError(report.verdict)
         if code is not ExitCode.OK:

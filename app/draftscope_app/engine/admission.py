@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope_app.engine.answers import Answer, Engine, Log
 from draftscope_app.engine.config import Limits
-from draftscope_app.engine.jobs import NOBODY, AnyJob, Asker
+from draftscope_app.engine.jobs import NOBODY, Asker, Job
 
 UNREADABLE = "The page sent a request that cannot be read; reload it and try again."
 
@@ -38,7 +38,7 @@ class Admission:
         self._admitted: list[Answer] = []  # that may not be over yet
 
     def admit(
-        self, job: AnyJob, instead_of: Answer | None = None, asker: Asker = NOBODY, log: Log | None = None
+        self, job: Job, instead_of: Answer | None = None, asker: Asker = NOBODY, log: Log | None = None
     ) -> Answer:
         """Takes a job of `asker` into the queue. `instead_of` is their older one: it is stopped and does not count. The
         events are added to the `log`, or to one of its own.

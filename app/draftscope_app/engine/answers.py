@@ -16,7 +16,7 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope.base.progress import Progress
 from draftscope.trace.events import EVENT, AnyEvent
 from draftscope_app.engine import log
-from draftscope_app.engine.jobs import NOBODY, AnyJob, Asker, Command, EngineStatus, State, Step, Stop, Update
+from draftscope_app.engine.jobs import NOBODY, Asker, Command, EngineStatus, Job, State, Step, Stop, Update
 from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.turns import turns_before
 
@@ -47,7 +47,7 @@ class Engine(Protocol):
     def changed(self) -> Notice:
         """Given whenever `status`, the number of jobs, or anything about a job has changed."""
 
-    def run(self, job: AnyJob, log: Log | None = None, asker: Asker = NOBODY) -> Answer:
+    def run(self, job: Job, log: Log | None = None, asker: Asker = NOBODY) -> Answer:
         """Takes a job of `asker` into the queue. Its events are added to the `log`, or to one of its own."""
 
     def send(self, command: Command) -> None:
@@ -99,7 +99,7 @@ class Log:
 class Answer:
     """What has come of a job so far, and two commands: `step` and `stop`."""
 
-    def __init__(self, engine: Engine, job: AnyJob, log: Log | None = None, asker: Asker = NOBODY) -> None:
+    def __init__(self, engine: Engine, job: Job, log: Log | None = None, asker: Asker = NOBODY) -> None:
         self.job, self.asker, self.log = job, asker, log if log is not None else Log(job.id)
         self.start = len(self.log.lines)  # of a fork: its events follow those of the run that it joins
         self.state: State = "queued"

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from draftscope.advise.question import Asked
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.progress import Progress
-from draftscope.decode.fork import ForkPoint
+from draftscope.base.steps import Steps
 from draftscope.drafters.settings import Settings
+from draftscope.trace.events import AnyEvent, Record
+
+if TYPE_CHECKING:
+    from draftscope.decode.engine import DecodingEngine
 
 State = Literal["queued", "running", "stepping", "solo", "done"]  # of a job
 Phase = Literal["loading", "ready", "failed"]  # of an engine
+Said = AnyEvent | Record | State | Progress | None  # by a job, step by step
+Watch = Callable[[], None]  # called within what is timed and cannot yield; may raise `Cancelled`
 
 _numbers = itertools.count(int(1000 * time.time()))  # grows over restarts too, by which a page knows the later run
 
@@ -37,102 +43,39 @@ NOBODY = Asker()
 
 
 class Job(BaseModel):
-    """Something that a visitor asks of the engine: its subclass says what. `lanes` are settings by name."""
+    """Something that a visitor asks of the engine: its subclass says what, under a `kind` of its own. `lanes` are
+    settings by name."""
 
     model_config = ConfigDict(frozen=True)
 
     is_run: ClassVar[bool] = False  # its lanes are raced and shown; else it is a measurement, which lets races go first
     keeps_last: ClassVar[bool] = True  # its latest event says it all
 
+    kind: str
     id: str
     prompt: str = ""
     lanes: dict[str, Settings] = {}
 
+    @property
+    def repeats_of_lanes(self) -> int | None:
+        """How many times its lanes are decoded whole; None where that cannot be known before."""
+        return None
 
-class RunJob(Job):
-    """A race of the lanes, then whole solo runs of each. A fork has one lane, and its events the name of the run
-    that it leaves."""
+    def work(self, engine: DecodingEngine, watch: Watch) -> Steps[Said, None]:
+        """The work, as a generator that yields at least once a round. Runs where the models are.
 
-    is_run, keeps_last = True, False
-    kind: Literal["run"] = "run"
-    steps: int | None = None  # rounds that may be decoded before a `Step`; None: all
-    solo_repeats: int = 0
-    fork_point: ForkPoint | None = None
+        It yields an event, a state that it enters, or None where it may only be stopped or wait for others. `Cancelled`
+        is thrown in to stop it. Raises `DraftscopeError` for what cannot be done.
+        """
+        raise NotImplementedError
 
-
-class RaceJob(Job):
-    """Other programs write the lanes that have an address, the engine itself the others, in turns."""
-
-    is_run, keeps_last = True, False
-    kind: Literal["race"] = "race"
-    urls: dict[str, str]  # lane -> address, never one that a stranger has sent
-    inside: tuple[str, ...] = ()  # lanes that are shown by the recorders inside them
-    repeats: int = 1  # answers of each
-
-
-class InsideJob(Job):
-    """The only lane is a server, whose recorder sends its rounds: of what it is asked for, or of an earlier request."""
-
-    is_run, keeps_last = True, False
-    kind: Literal["inside"] = "inside"
-    urls: dict[str, str]
-    request: str = ""  # the earlier one
-
-
-class CompareJob(Job):
-    """All lanes are decoded whole, in turn."""
-
-    keeps_last = False
-    kind: Literal["compare"] = "compare"
-    repeats: int
-
-
-class CheckJob(Job):
-    """The only lane's drafter and rule are checked by sampling."""
-
-    kind: Literal["check"] = "check"
-    samples: int  # of each distribution test
-
-
-class AdviseJob(Job):
-    """A question is answered; the only lane says how long an answer is."""
-
-    keeps_last = False
-    kind: Literal["advise"] = "advise"
-    wish: Asked
-
-
-class AuditJob(Job):
-    """The first server is audited against the second if there is one, else against the target loaded here."""
-
-    kind: Literal["audit"] = "audit"
-    urls: dict[str, str]
-    samples: int  # at most
-
-
-class LoadJob(Job):
-    """All servers are put under load."""
-
-    kind: Literal["load"] = "load"
-    urls: dict[str, str]
-    points: tuple[int, ...]  # requests at once
-
-
-class ExperimentJob(Job):
-    """Commands of the command line run, in processes of their own."""
-
-    kind: Literal["experiment"] = "experiment"
-    name: str
-
-
-AnyJob = RunJob | RaceJob | InsideJob | CompareJob | CheckJob | AdviseJob | AuditJob | LoadJob | ExperimentJob
 
 # Page -> engine process.
 
 
 @dataclass(frozen=True)
 class Start:
-    job: AnyJob
+    job: Job
     asker: Asker = NOBODY
 
 

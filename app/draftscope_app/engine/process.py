@@ -27,11 +27,11 @@ from draftscope_app.engine.answers import Answer, Log, place_of
 from draftscope_app.engine.beats import LOOK_S, QUIET_S, SILENT_S, Beats, Watch
 from draftscope_app.engine.jobs import (
     NOBODY,
-    AnyJob,
     Asker,
     Change,
     Command,
     EngineStatus,
+    Job,
     Message,
     Quit,
     Start,
@@ -75,7 +75,7 @@ class EngineProcess:
         self._commands: Commands = SimpleQueue()
         self._spawn()
 
-    def run(self, job: AnyJob, log: Log | None = None, asker: Asker = NOBODY) -> Answer:
+    def run(self, job: Job, log: Log | None = None, asker: Asker = NOBODY) -> Answer:
         """Takes a job into the queue."""
         answer = Answer(self, job, log, asker)
         with self._lock:  # not while a crashed process is being replaced

@@ -20,6 +20,7 @@ from draftscope_app.engine.beats import Beats
 from draftscope_app.engine.jobs import EngineStatus, Update
 from draftscope_app.engine.memory import Trimmer
 from draftscope_app.engine.opening import loading, opened, ready
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.turns import Turns
 from draftscope_app.engine.work import Work
 
@@ -47,7 +48,7 @@ def main(pipe: Connection, load: LoadSettings, beats: Beats) -> None:
 class _Running:
     """A job that is here. `steps`: rounds that it may still decode; None for one that is not in steps."""
 
-    job: jobs.AnyJob
+    job: jobs.Job
     asker: jobs.Asker
     work: Work
     steps: int | None
@@ -163,12 +164,12 @@ class _Worker:
                 running.steps = (running.steps or 0) + 1
                 running.touched = time.monotonic()
 
-    def _begin(self, job: jobs.AnyJob, asker: jobs.Asker) -> None:
+    def _begin(self, job: jobs.Job, asker: jobs.Asker) -> None:
         if self._engine is None:
             sentence = "No models are loaded, so nothing can run; see the message about loading."
             self._pipe.send(Update(job.id, state="done", note=sentence))
             return
-        steps = job.steps if isinstance(job, jobs.RunJob) else None
+        steps = job.steps if isinstance(job, RunJob) else None
         work = Work(self._engine, job, self._read_commands)
         self._running[job.id] = _Running(job, asker, work, steps, time.monotonic())
 

@@ -25,6 +25,7 @@ from draftscope_app.engine.answers import Answer, Log, place_of
 from draftscope_app.engine.jobs import EngineStatus, Update
 from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.opening import opened, ready
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.turns import Turns
 from draftscope_app.engine.work import Work
 
@@ -40,16 +41,12 @@ TAG = re.compile(r"<[^>]+>")
 Lend = Callable[..., Callable[..., Any]]  # `spaces.GPU`
 
 
-def seconds(job: jobs.AnyJob, _slot: int) -> int:
+def seconds(job: jobs.Job, _slot: int) -> int:
     """How long a GPU is asked for, from the number of tokens that a job may write in all its lanes and repeats."""
     tokens = sum(settings.max_new_tokens for settings in job.lanes.values())
-    match job:
-        case jobs.RunJob():
-            runs = 1 + job.solo_repeats
-        case jobs.CompareJob():
-            runs = job.repeats
-        case _:
-            return round(MAX_S)
+    runs = job.repeats_of_lanes
+    if runs is None:
+        return round(MAX_S)
     return round(min(MAX_S, SETUP_S + SECONDS_A_TOKEN * tokens * runs))
 
 
@@ -72,7 +69,7 @@ class ZeroEngine:
 
     # Jobs.
 
-    def run(self, job: jobs.AnyJob, log: Log | None = None, asker: jobs.Asker = jobs.NOBODY) -> Answer:
+    def run(self, job: jobs.Job, log: Log | None = None, asker: jobs.Asker = jobs.NOBODY) -> Answer:
         """Takes a job into the queue, with the context of the visitor's request, which holds their quota."""
         answer = Answer(self, job, log, asker)
         if self._engine is None:
@@ -162,7 +159,7 @@ class ZeroEngine:
 
     # A job, in the worker.
 
-    def _batches(self, job: jobs.AnyJob, slot: int) -> Iterator[list[Update]]:
+    def _batches(self, job: jobs.Job, slot: int) -> Iterator[list[Update]]:
         """All updates of a job, a few at a time: each batch crosses a process."""
         batch = [Update(job.id, state="running")]
         sent = time.monotonic()
@@ -173,7 +170,7 @@ class ZeroEngine:
                 batch, sent = [], time.monotonic()
         yield batch
 
-    def _updates(self, job: jobs.AnyJob, slot: int) -> Iterator[Update]:
+    def _updates(self, job: jobs.Job, slot: int) -> Iterator[Update]:
         assert self._engine is not None
 
         def look() -> None:
@@ -201,7 +198,7 @@ class _Waiting:
 
     def __post_init__(self) -> None:
         job = self.answer.job
-        self._rounds = (job.steps if isinstance(job, jobs.RunJob) else None) or ALL
+        self._rounds = (job.steps if isinstance(job, RunJob) else None) or ALL
         self._kept: deque[Update] = deque()
 
     @property

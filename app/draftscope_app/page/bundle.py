@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from draftscope.base.prompts import select, shipped
 from draftscope.trace import html
+from draftscope.trace.glossary import GLOSSARY
 from draftscope_app.page import controls
-from draftscope_app.page.runs import lessons
 
 
-def script(network: str = "", chat: bool = False) -> str:
+def script(network: str = "", chat: bool = False, cards: Mapping[str, Path] | None = None, **more: Any) -> str:
     """One classic script behind one name, `Draftscope`. `network` is the page's address for other machines, if any.
-    `chat`: the target is expected to answer in a chat, until the engine has said whether it does.
+    `chat`: the target is expected to answer in a chat, until the engine has said whether it does. `cards` are those of
+    the tasks, mount -> folder; `more` is handed over to the instrument too.
     """
     both = {"chat": presets(chat=True), "text": presets()}
+    metrics = {entry.name: entry.meaning for entry in GLOSSARY}
     return html.script(
-        presets=both, chat=chat, lessonNames=lessons.names(), metrics=lessons.meanings(), labels=controls.labels(),
-        network=network, classes=True,
-    )  # fmt: skip
+        cards, presets=both, chat=chat, metrics=metrics, labels=controls.labels(), network=network, **more
+    )
 
 
 def presets(chat: bool = False) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Requests of the instrument with one answer each: a lesson's run, the whole shown run, a file of it.
+"""Requests of the instrument with one answer each: the whole shown run, a file of it, a QR code.
 
 They are `server_functions` of the instrument's `gr.HTML`. Anybody can call them with any JSON, so each checks what it
 was sent. Forks, comparisons and checks are events instead: their answers come in many parts.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import tempfile
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,18 +18,18 @@ import segno
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files, html
 from draftscope.trace.events import AnyEvent
-from draftscope_app.engine.admission import UNREADABLE, PageRequest
+from draftscope_app.engine.admission import PageRequest
 from draftscope_app.engine.answers import REMOVED
-from draftscope_app.page.runs import lessons
+from draftscope_app.page.layout import ServerFunction
+from draftscope_app.page.runs import recorded
 from draftscope_app.page.runs.feed import note, rest
 from draftscope_app.page.shared import Shared
 
-ServerFunction = Callable[..., Awaitable[Any]]
 LONGEST_QR = 800  # characters
 
 
 class SaveRequest(PageRequest):
-    """A run to save: the named lesson's, or the visitor's if `lesson` is empty."""
+    """A run to save: the one recorded for the named lesson, or the visitor's if `lesson` is empty."""
 
     kind: Literal["trace", "page"]
     lesson: str
@@ -38,9 +37,6 @@ class SaveRequest(PageRequest):
 
 def functions(shared: Shared) -> list[ServerFunction]:
     """The server's functions, by the names under which the page calls them."""
-
-    async def lesson(name: Any) -> str:
-        return lessons.delta_of(name) if isinstance(name, str) else note(UNREADABLE)
 
     async def again(start: Any, request: gr.Request) -> str:
         visitor = shared.visitors.of(await session_of(request))
@@ -59,29 +55,7 @@ def functions(shared: Shared) -> list[ServerFunction]:
     async def qr(text: Any) -> list[str]:
         return qr_rows(text) if isinstance(text, str) else []
 
-    async def servers(message: Any) -> dict[str, Any]:
-        return await asyncio.to_thread(_servers, shared, message)
-
-    async def museum(_: Any) -> dict[str, Any]:
-        return lessons.museum()
-
-    return [lesson, again, save, qr, servers, museum]
-
-
-def _servers(shared: Shared, message: Any) -> dict[str, Any]:
-    """The servers that may be asked, after one was added or removed where that is allowed; and what the recorder inside
-    one has."""
-    wanted = message if isinstance(message, dict) else {}
-    try:
-        if "add" in wanted:
-            shared.servers.add(wanted["add"])
-        if "remove" in wanted:
-            shared.servers.remove(wanted["remove"])
-        if "inside" in wanted:
-            return shared.servers.as_message() | {"recorded": shared.servers.recorded(wanted["inside"])}
-    except DraftscopeError as error:
-        return shared.servers.as_message(str(error))
-    return shared.servers.as_message()
+    return [again, save, qr]
 
 
 def qr_rows(text: str) -> list[str]:
@@ -101,7 +75,7 @@ async def session_of(request: Any) -> str:
 
 def _saved(shared: Shared, wanted: SaveRequest, session: str) -> dict[str, str]:
     """Name and content, in base64, of a file of the run that is shown."""
-    events = list(lessons.events(wanted.lesson)) if wanted.lesson else shared.events(session)
+    events = list(recorded.events(wanted.lesson)) if wanted.lesson else shared.events(session)
     if not events:
         raise DraftscopeError("There is no run to save yet; press Run first.")
     if wanted.kind == "page":

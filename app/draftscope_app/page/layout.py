@@ -3,40 +3,53 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import gradio as gr
 
 from draftscope_app.engine.admission import refuse_long, text_of
 from draftscope_app.page import notes
-from draftscope_app.page.advice.form import AdviceForm, VerdictCard, estimate, verdict
-from draftscope_app.page.advice.form import form as advice_form
-from draftscope_app.page.advice.hardware import HardwareForm, hardware_form
-from draftscope_app.page.claims.view import drawer as claims_drawer
 from draftscope_app.page.controls import Controls
-from draftscope_app.page.host import ServerFunction
 from draftscope_app.page.panel import panel
 from draftscope_app.page.runs import own_models
-from draftscope_app.page.tasks.experiment import ExperimentForm, experiment_form
 
-# What the instrument asks for; the answers come as deltas.
-EVENTS = ("fork", "compare", "check", "set", "resume", "race", "audit", "loadtest")
-DOORS = ("watch", "decide", "servers", "learn")  # addresses of the page (host/doors.js), each its cards
+ServerFunction = Callable[..., Awaitable[Any]]
+
+EVENTS = ("fork", "set", "resume")  # what the core's cards ask for; the answers come as deltas
+MESSAGES = "messages"  # the area of hidden components that pass messages on to the instrument
 TITLE = (
-    '<a class="ds-skip" href="#ds-instrument">Skip to the run</a><h1>Draftscope</h1><nav aria-label="Doors">'
-    + "".join(f'<a href="?door={door}" data-door="{door}">{door.capitalize()}</a>' for door in DOORS)
-    + "</nav>"
+    '<a class="ds-skip" href="#ds-instrument">Skip to the run</a><h1>Draftscope</h1><nav aria-label="Doors">{}</nav>'
 )
+DOOR = '<a href="?door={0}" data-door="{0}">{1}</a>'  # an address of the page (host/doors.js)
 OPENS = '<button type="button" class="ds-opens" aria-expanded="false" aria-controls="{0}" data-opens="{0}">{1}</button>'
 PILL = OPENS.format("ds-models", '<i aria-hidden="true"></i><span class="ds-loaded">no model yet</span>')
 SHARE = OPENS.format("ds-share", "Share")
-EVIDENCE = '<h2 class="ds-stage">Evidence</h2>'
 ENGINE = '<p class="ds-engine" role="status"></p>'
 RECEIVE = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
 CONNECT = "Draftscope.connect({{ events: {events}, trigger, server }});"
-SERVER_EVENTS = ("race", "audit", "loadtest")  # where there are servers to ask
+
+
+class Part(Protocol):
+    """What a task puts on the page; see `TaskPage`."""
+
+    @property
+    def events(self) -> tuple[str, ...]: ...
+
+    def functions(self) -> list[ServerFunction]: ...
+
+    def lay_out(self, area: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class DoorLayout:
+    """A door of this page: its tasks, and how their components stand beside each other where they have any."""
+
+    name: str
+    title: str
+    tasks: Sequence[Part]
+    lay_out: Callable[[Sequence[Part]], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,18 +68,9 @@ class Widgets:
     load: gr.UploadButton
     theme: gr.Button
     instrument: gr.HTML  # its value is the latest delta of a run
-    # Each sender to the instrument has its own component: two simultaneous updates of one would overwrite each other.
-    messages: gr.HTML
-    compared: gr.HTML
-    checked: gr.HTML
-    audited: gr.HTML
-    loaded: gr.HTML
+    messages: gr.HTML  # of the core; two senders to one component would overwrite each other
     drawer: gr.Accordion  # holds the plots
     plots: tuple[gr.Plot, gr.Plot, gr.Plot]
-    advice: AdviceForm
-    hardware: HardwareForm
-    verdict: VerdictCard
-    experiments: ExperimentForm
     models: own_models.Form | None
 
     @property
@@ -90,43 +94,46 @@ def lay_out(
     first: str,
     lets_load: bool,
     functions: list[ServerFunction],
-    asks_servers: bool = False,
+    doors: Sequence[DoorLayout] = (),
 ) -> Widgets:
     """All components, inside a `gr.Blocks`. `first` is the delta that the page opens with; the instrument may call
-    the server's `functions`, and `asks_servers` of other programs."""
-    top, models = _top(lets_load)
+    the server's `functions`."""
+    tasks = [task for door in doors for task in door.tasks]
+    top, models = _top(lets_load, doors)
     with gr.Column(elem_id="ds-controls"):
         controls, buttons = panel(defaults, max_tokens)
     with gr.Column(elem_id="ds-main"):
-        events = [event for event in EVENTS if asks_servers or event not in SERVER_EVENTS]
-        instrument = _instrument(first, functions, events)
-        messages, compared, checked, audited, loaded = (_receiver() for _ in range(5))
+        events = [*EVENTS, *(event for task in tasks for event in task.events)]
+        called = [*functions, *(function for task in tasks for function in task.functions())]
+        instrument = _instrument(first, called, events)
+        messages = receiver()
+        for task in tasks:
+            task.lay_out(MESSAGES)
         with gr.Accordion("After the run: gaps, acceptance, lengths", open=False, elem_id="ds-after") as drawer:
             gaps = gr.Plot(show_label=False)
             with gr.Row():
                 positions, lengths = gr.Plot(show_label=False), gr.Plot(show_label=False)
-        # Gradio builds what an accordion holds when it is first opened, which this door does: see host/doors.js.
-        with gr.Accordion("Decide", open=False, elem_id="ds-deciding"), gr.Row(elem_id="ds-decide"):
-            with gr.Column(min_width=320):
-                estimate()
-                advice = advice_form()
-            with gr.Column(min_width=320):
-                card = verdict()
-                notes.html(EVIDENCE)
-                hardware = hardware_form()
-                experiments = experiment_form(lets_load)
-                claims_drawer()
+        for door in doors:
+            _door(door)
     return Widgets(
-        controls, **buttons, **top, instrument=instrument, messages=messages, compared=compared, checked=checked,
-        audited=audited, loaded=loaded, drawer=drawer, plots=(gaps, positions, lengths), advice=advice,
-        verdict=card, hardware=hardware, experiments=experiments, models=models,
+        controls, **buttons, **top, instrument=instrument, messages=messages, drawer=drawer,
+        plots=(gaps, positions, lengths), models=models,
     )  # fmt: skip
 
 
-def _top(lets_load: bool) -> tuple[dict[str, Any], own_models.Form | None]:
+def _door(door: DoorLayout) -> None:
+    """Gradio builds what an accordion holds when it is first opened, which entering the door does (host/doors.js)."""
+    if door.lay_out is None:
+        return
+    with gr.Accordion(door.title, open=False, elem_id=f"ds-door-{door.name}", elem_classes=["ds-door"]):
+        door.lay_out(door.tasks)
+
+
+def _top(lets_load: bool, doors: Sequence[DoorLayout]) -> tuple[dict[str, Any], own_models.Form | None]:
     """The same on every door: the name, the doors, the models, what to share, the theme."""
+    links = DOOR.format("watch", "Watch") + "".join(DOOR.format(door.name, door.title) for door in doors)
     with gr.Row(elem_id="ds-top"):
-        notes.html(name="ds-name", html_template=TITLE)
+        notes.html(name="ds-name", html_template=TITLE.format(links))
         notes.html(name="ds-tools", html_template=PILL + SHARE)
         theme = gr.Button("◐ Theme", elem_id="ds-theme")
     with gr.Column(elem_id="ds-share", elem_classes=["ds-menu"]):
@@ -142,7 +149,7 @@ def _top(lets_load: bool) -> tuple[dict[str, Any], own_models.Form | None]:
     return share | {"theme": theme}, models
 
 
-def _receiver() -> gr.HTML:
+def receiver() -> gr.HTML:
     """A hidden component that passes its value on to the instrument."""
     return notes.html(js=RECEIVE, html_template="<i hidden></i>", elem_classes=["ds-off"])
 

@@ -6,7 +6,9 @@ The instrument is one JavaScript element; Python only ever hands it deltas (runs
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import gradio as gr
 
@@ -15,51 +17,62 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
 from draftscope_app.engine.admission import Admission
-from draftscope_app.engine.jobs import AnyJob
 from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.site import Site
 from draftscope_app.page import bundle, controls, host, opening
-from draftscope_app.page.layout import Widgets, lay_out
+from draftscope_app.page.layout import DoorLayout, Part, Widgets, lay_out
 from draftscope_app.page.listeners import settings
 from draftscope_app.page.listeners.engine import EngineListeners
 from draftscope_app.page.listeners.files import FileListeners
 from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.runs.feed import recording
-from draftscope_app.page.servers import KnownServers, ServersRequest
 from draftscope_app.page.shared import Shared
-from draftscope_app.page.tasks import check, compare
-from draftscope_app.page.tasks.advise import AdviceListeners
-from draftscope_app.page.tasks.audit import AuditRequest
-from draftscope_app.page.tasks.experiment import ExperimentListeners
-from draftscope_app.page.tasks.load import LoadRequest
-from draftscope_app.page.tasks.task import InstrumentTask, TaskListeners, Values
+from draftscope_app.page.task import Core, TaskPage
 
 UPLOADS_S = 3600  # how long an uploaded file is kept, and how often old ones are deleted
 
 
-def head(network: str = "", chat: bool = False) -> str:
+@dataclass(frozen=True)
+class PageDoor:
+    """A door that the page has: its tasks' pages, their cards in the instrument as mount -> folder, and what lays out
+    their components, if they have any."""
+
+    name: str
+    title: str
+    sentence: str
+    tasks: Sequence[type[TaskPage]]
+    cards: dict[str, Path]
+    lay_out: Callable[[Sequence[Part]], None] | None = None
+
+
+def head(site: Site, doors: Sequence[PageDoor] = ()) -> str:
     """The script that belongs into the document's head; see `bundle.script`."""
-    return f"<script>{bundle.script(network, chat)}</script>"
+    values = {name: value for door in doors for task in door.tasks for name, value in task.hand_over().items()}
+    cards = {mount: folder for door in doors for mount, folder in door.cards.items()}
+    sentences = {door.name: door.sentence for door in doors}
+    return f"<script>{bundle.script(site.network, site.chat, cards, doors=sentences, **values)}</script>"
 
 
 def build(
     admission: Admission,
     visitors: Visitors,
+    site: Site | None = None,
     drafter: str | None = None,
-    lets_load: bool = False,
-    servers: KnownServers | None = None,
-    chat: bool = False,
+    doors: Sequence[PageDoor] = (),
 ) -> gr.Blocks:
-    """The whole page over one engine. `drafter` is selected when it opens; with `lets_load` it offers to load other
-    models. `servers` of other programs may be raced and audited. `chat`: the target is expected to be a chat model."""
+    """The whole page over one engine, with these `doors` beside the core's own. `drafter` is selected when it opens."""
+    site = site or Site()
     max_tokens = admission.limits.max_tokens
-    defaults = controls.defaults() | opening.settings(drafter, chat)
+    defaults = controls.defaults() | opening.settings(drafter, site.chat)
     defaults["max_new_tokens"] = min(defaults["max_new_tokens"], max_tokens)
-    shared = Shared(admission, visitors, defaults, first_run(), servers or KnownServers())
+    shared = Shared(admission, visitors, defaults, first_run(), site)
     first = recording(shared.first) if shared.first else ""
+    tasks = [[task(shared) for task in door.tasks] for door in doors]
+    layouts = [DoorLayout(door.name, door.title, made, door.lay_out) for door, made in zip(doors, tasks, strict=True)]
     demo = gr.Blocks(title="Draftscope", analytics_enabled=False, fill_width=True, delete_cache=(UPLOADS_S, UPLOADS_S))
     with demo:
-        widgets = lay_out(defaults, max_tokens, first, lets_load, host.functions(shared), shared.servers.offered)
-        _attach(demo, shared, widgets)
+        widgets = lay_out(defaults, max_tokens, first, site.lets_load, host.functions(shared), layouts)
+        _attach(demo, shared, widgets, [task for made in tasks for task in made])
     return demo
 
 
@@ -72,39 +85,14 @@ def first_run() -> tuple[AnyEvent, ...]:
         return ()
 
 
-def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets) -> None:
+def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets, tasks: Sequence[TaskPage]) -> None:
     names = controls.names()
     standing = [shared.defaults[name] for name in names]
     query = f"Draftscope.query({json.dumps(names)}, values, {json.dumps(standing)})"
     settings.attach(widgets, shared.defaults, query)
-    resumed = RunListeners(shared, widgets).attach(query)
-    _attach_cards(shared, widgets, resumed)
+    runs = RunListeners(shared, widgets)
+    core = Core(widgets, runs, runs.attach(query))
     FileListeners(shared, widgets).attach()
-    AdviceListeners(shared, widgets.advice, widgets.verdict).attach(resumed)
-    widgets.hardware.attach()
-    ExperimentListeners(shared, widgets.experiments).attach(resumed)
+    for task in tasks:
+        task.attach(core)
     EngineListeners(shared, widgets).attach(demo)
-
-
-def _attach_cards(shared: Shared, widgets: Widgets, resumed: Any) -> None:
-    """The tasks that cards of the instrument ask for. `resumed`: the listener after which a reloaded page's visitor is
-    known."""
-    limits, engine, page = shared.admission.limits, shared.admission.engine, widgets.instrument
-
-    def comparison(values: Values, *_: Any) -> AnyJob:
-        return compare.job(widgets.read(values, limits.max_text), engine.status.drafters, limits.max_tokens)
-
-    def of_servers(kind: str, request: type[ServersRequest]) -> InstrumentTask:
-        def job(values: Values, sent: Any, _: str | None) -> AnyJob:
-            return request.of(sent).job(shared.page_values(widgets.read(values, limits.max_text)))
-
-        return InstrumentTask(kind, job)
-
-    checked = InstrumentTask("check", lambda _, __, session: check.job(shared.events(session)), check.about)
-    cards = [(InstrumentTask("compare", comparison, compare.about), page.compare, widgets.compared)]
-    cards += [(checked, page.check, widgets.checked)]
-    if shared.servers.offered:
-        cards += [(of_servers("audit", AuditRequest), page.audit, widgets.audited)]
-        cards += [(of_servers("load", LoadRequest), page.loadtest, widgets.loaded)]
-    for task, press, receiver in cards:
-        TaskListeners(shared, task).attach(press, set(widgets.values), receiver, resumed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +12,12 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import EVENT, AnyEvent
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.answers import Answer, Log
-from draftscope_app.engine.jobs import AnyJob, DrafterChoice
+from draftscope_app.engine.jobs import DrafterChoice, Job
 from draftscope_app.engine.sessions import Visitors, asker_of
+from draftscope_app.engine.site import Site
 from draftscope_app.page.controls import Controls
-from draftscope_app.page.servers import KnownServers, PageValues
 
+Values = Mapping[Any, Any]  # what the components hold, by component
 PRIVATE: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}  # of every listener of the page
 
 
@@ -28,7 +29,7 @@ class Shared:
     visitors: Visitors
     defaults: Controls
     first: tuple[AnyEvent, ...]  # the recorded run that the page opens with
-    servers: KnownServers = field(default_factory=KnownServers)  # of other programs
+    site: Site = field(default_factory=Site)
 
     def events(self, session: str | None) -> list[AnyEvent]:
         """The run that a visitor sees: their own, or the recorded one before their first.
@@ -39,7 +40,7 @@ class Shared:
         shown.require()
         return [EVENT.validate_json(text) for text in shown.lines] if shown.lines else list(self.first)
 
-    def begin(self, request: Any, job: Callable[[], AnyJob], replaces: bool = False, log: Log | None = None) -> Answer:
+    def begin(self, request: Any, job: Callable[[], Job], replaces: bool = False, log: Log | None = None) -> Answer:
         """Begins a job for the visitor who sent the request. It `replaces` what goes on of theirs, or is refused.
 
         Raises `DraftscopeError` where it cannot begin.
@@ -56,9 +57,13 @@ class Shared:
         if active := self.visitors.of(request.session_hash).active:
             active.stop()
 
-    def page_values(self, controls: Controls) -> PageValues:
-        """What a visitor has set."""
-        return PageValues(self.servers, controls, self.drafter(controls["drafter"]), self.admission.limits.max_tokens)
-
     def drafter(self, name: str) -> DrafterChoice | None:
         return next((d for d in self.admission.engine.status.drafters if d.name == name), None)
+
+
+def sent_by(event: gr.EventData) -> Any:
+    """The data that `Draftscope.ask` sends; None for an event without it."""
+    try:
+        return event.payload
+    except (AttributeError, TypeError):
+        return None

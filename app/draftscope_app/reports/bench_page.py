@@ -12,7 +12,7 @@ from typing import Any
 from draftscope.base.machine import machine_words
 from draftscope.measure.bench.plan import where
 from draftscope.measure.bench.plots import plots
-from draftscope_app.reports.render import Table, render, render_document
+from draftscope_app.reports.render import SHARED, Table, render, render_document
 
 RowJson = Mapping[str, Any]
 Cell = tuple[float, int, int | None]  # temperature, batch, context
@@ -24,7 +24,7 @@ def page(report: RowJson) -> str:
     cells = list(dict.fromkeys(map(_cell, rows)))
     tables = {cell: _ratios(cell, [row for row in rows if _cell(row) == cell]) for cell in cells}
     return render_document(
-        "bench",
+        SHARED / "bench.html",
         "Draftscope benchmark",
         machine=machine_words(report["machine"]),
         lead=_lead(report["headlines"]),
@@ -109,7 +109,7 @@ def _ratio(row: RowJson) -> str:
     more = "" if length is None else f" ({length:.2f})"
     loops = " ~" if row["looping"] == row["runs"] else ""
     return render(
-        "ratio",
+        SHARED / "ratio.html",
         shown=f"{ratio['median']:.2f}{more}{loops}",
         low=f"{ratio['low']:.2f}",
         high=f"{ratio['high']:.2f}",

@@ -1,4 +1,4 @@
-"""Reports as HTML, from the templates beside this module. Values never become markup."""
+"""Reports as HTML, from the templates beside this module and those of the tasks. Values never become markup."""
 
 from __future__ import annotations
 
@@ -29,23 +29,26 @@ class Table:
     rows: Sequence[tuple[str, Sequence[str]]]
 
 
+SHARED = Path(__file__).with_name("templates")
+
+
 @cache
-def _environment() -> Environment:
+def _environment(folder: Path) -> Environment:
     return Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, undefined=StrictUndefined,
+        loader=FileSystemLoader([folder, SHARED]), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
 
 
-def render(name: str, **values: Any) -> Markup:
-    """The template `name`.html with these values."""
-    return Markup(_environment().get_template(f"{name}.html").render(values))
+def render(template: Path, /, **values: Any) -> Markup:
+    """The template with these values; it may use those beside it and the shared ones."""
+    return Markup(_environment(template.parent).get_template(template.name).render(values))
 
 
-def render_document(name: str, title: str, **values: Any) -> str:
+def render_document(template: Path, title: str, /, **values: Any) -> str:
     """A template that extends document.html: a whole file with plotly, both palettes, and assets/bench.css."""
     css = (assets() / "bench.css").read_text(encoding="utf-8")
-    return render(name, title=title, palette=palette(), css=css, plotly=get_plotlyjs(), draw=_draw, **values)
+    return render(template, title=title, palette=palette(), css=css, plotly=get_plotlyjs(), draw=_draw, **values)
 
 
 def _draw(plot: Plot, number: int) -> str:

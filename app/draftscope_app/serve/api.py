@@ -18,7 +18,8 @@ from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.result import Result
 from draftscope_app.engine.admission import Admission, refuse_halves, refuse_long, text_of
 from draftscope_app.engine.answers import Engine, watch, whole
-from draftscope_app.engine.jobs import RunJob, new_id
+from draftscope_app.engine.jobs import new_id
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.sessions import Visitors, asker_of
 from draftscope_app.page.listeners.engine import able
 from draftscope_app.reports import lanes

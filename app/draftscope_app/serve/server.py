@@ -15,7 +15,7 @@ import time
 import webbrowser
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -23,16 +23,13 @@ from starlette.middleware import Middleware
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
-from draftscope_app.classroom.deck import Deck
-from draftscope_app.classroom.rooms import Rooms
-from draftscope_app.classroom.routes import Classroom
-from draftscope_app.classroom.verifier import EngineVerifier
 from draftscope_app.engine import log, select
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment
 from draftscope_app.engine.opening import is_chat
 from draftscope_app.engine.process import uninterrupted
 from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.site import Site
 from draftscope_app.serve import bodies, errors, health, heartbeats, hosts
 from draftscope_app.serve.network import EVERYWHERE, local_address, network_address
 from draftscope_app.serve.uploads import BoundedUploads, Uploads
@@ -41,11 +38,19 @@ if TYPE_CHECKING:
     import gradio as gr
 
 LAST_DELTAS_S = 0.5  # for the last deltas of a run to reach its page
-PROJECTOR = "/class"
 CLOSING_S = 3.0  # of the grace: for the engine process and the port to be closed
 SESSIONS = 64  # Gradio keeps a copy of the page's configuration for each; an older session gets a new copy
 EVENTS_AT_ONCE = 40  # of everything but runs
 QUEUE_POLL_S, PROGRESS_POLL_S = 0.05, 1.0
+
+
+@dataclass(frozen=True)
+class Opens:
+    """A task's own address, which the browser opens on: `what` is there, and what the command has `given` for it."""
+
+    path: str
+    what: str
+    given: tuple[object, ...] = ()
 
 
 def serve(
@@ -56,11 +61,11 @@ def serve(
     open_browser: bool = False,
     block: bool = True,
     environment: Environment | None = None,
-    deck: Deck | None = None,
+    opens: Opens | None = None,
 ) -> Served:
     """Serves the dashboard. The models load while the page is already there. `drafter` is the one selected at first.
     `block=False` returns at once. `environment` has limits, prefix, grace and log; without it they are those of the
-    process, and nothing is logged unless it says so. With a `deck` the browser opens on a class with its questions.
+    process, and nothing is logged unless it says so. The browser `opens` on a task's own address, if one is named.
 
     Raises `DraftscopeError` for a host or port that cannot be used, and for a drafter that does not exist.
     """
@@ -76,9 +81,8 @@ def serve(
         engine = select.engine(replace(load or LoadSettings(), spare_cores=1), environment.silent_s)
         admission = Admission(engine, environment.limits)
         uploads.open()
-        opens_page = open_browser and deck is None
         try:  # without a running loop Gradio makes four and never closes them
-            demo = asyncio.run(_launch(admission, environment, host, port, drafter, opens_page, deck))
+            demo = asyncio.run(_launch(admission, environment, host, port, drafter, open_browser, opens))
         except BaseException as error:  # nothing may be left behind
             engine.close()
             uploads.close()
@@ -87,14 +91,14 @@ def serve(
             raise _taken(host, port, str(error)) from None
         served = Served(demo, admission, uploads, local_address(host, port), environment.grace_s)
         log.write("serving", host=host, port=port, hardware=select.profile())
-        if deck is not None and open_browser:
-            webbrowser.open(f"{served.url}{PROJECTOR}")
+        if opens is not None and open_browser:
+            webbrowser.open(f"{served.url}{opens.path}")
         if signals is not None:
             network = network_address(host, port) if host in EVERYWHERE else ""
             others = f", for others on your network at {network}" if network else ""
             print(f"Draftscope is at {served.url}{others} (Ctrl+C ends it)", flush=True)
-            if deck is not None:
-                print(f"The class's projector is at {served.url}{PROJECTOR}", flush=True)
+            if opens is not None:
+                print(f"{opens.what} is at {served.url}{opens.path}", flush=True)
             served.wait(signals)
     return served
 
@@ -106,17 +110,18 @@ async def _launch(
     port: int,
     drafter: str | None,
     open_browser: bool,
-    deck: Deck | None,
+    opens: Opens | None,
 ) -> gr.Blocks:
     import gradio
 
-    from draftscope_app.page import page, servers, theme
-    from draftscope_app.serve import api, calls
+    from draftscope_app.page import page, theme
+    from draftscope_app.serve import api, calls, doors
 
-    own_process = select.profile() == "own"  # not on ZeroGPU, whose lent GPU would wait for the servers
-    lets_load = environment.lets_load(host) and own_process
+    own = select.profile() == "own"  # not on ZeroGPU, whose lent GPU would wait for servers
+    network, given = network_address(host, port), () if opens is None else opens.given
+    site = Site(environment, host, network, own, is_chat(admission.engine.load), given)
     names = hosts.known_names(host, environment.root_path, environment.allowed_hosts)
-    guards = [Middleware(hosts.OwnNames, names)] if lets_load else []
+    guards = [Middleware(hosts.OwnNames, names)] if site.lets_load else []
     guards += [
         Middleware(heartbeats.NoHeartbeats),
         Middleware(BoundedUploads, environment.max_upload_mb * 2**20),
@@ -124,25 +129,19 @@ async def _launch(
         Middleware(calls.FilledIn, api.defaults()),
     ]
     visitors = Visitors(max_bytes=environment.max_kept_mb * 2**20)
-    known = servers.KnownServers(
-        servers.listed(environment.servers) if own_process else (),
-        own_process and environment.lets_add_servers(host),
-    )
-    chat = is_chat(admission.engine.load)
-    demo = page.build(admission, visitors, drafter, lets_load, known, chat)
+    page_doors = doors.page_doors()
+    demo = page.build(admission, visitors, site, drafter, page_doors)
     with demo:
         gradio.events.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
-    rooms = Rooms(environment.max_rooms, environment.max_phones)
-    classroom = Classroom(rooms, network_address(host, port), deck, EngineVerifier(admission))
-    routes = [*health.routes(admission), *heartbeats.routes(visitors), *classroom.routes()]
+    routes = [*health.routes(admission), *heartbeats.routes(visitors), *doors.routes(site, admission)]
     demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
     _poll_less(demo)
     errors.keep_texts_out()
     demo.launch(
         server_name=host, server_port=port, root_path=environment.root_path,
-        inbrowser=open_browser, quiet=True, show_error=False, ssr_mode=False, pwa=False,
+        inbrowser=open_browser and opens is None, quiet=True, show_error=False, ssr_mode=False, pwa=False,
         theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
-        head=page.head(network_address(host, port), chat),
+        head=page.head(site, page_doors),
         max_file_size=f"{environment.max_upload_mb}mb", mcp_server=find_spec("mcp") is not None,
         app_kwargs={"routes": routes, "middleware": guards},
         state_session_capacity=SESSIONS, enable_monitoring=False, prevent_thread_lock=True,

@@ -1,7 +1,18 @@
 // The address: which of its words belong to the page's look rather than to a run's settings, and how they change.
 
+import { given } from "./given.js";
+
 const PLACE = ["round", "node", "stage"]; // what is looked at in the run that is shown
-export const KEPT_IN_ADDRESS = ["__theme", "door", "scene", "lesson", "museum", "teach", ...PLACE]; // stay when settings change
+
+/** The words that stay when settings change; a card may have a place of its own. */
+export const keptInAddress = () => [
+  "__theme",
+  "door",
+  "scene",
+  "teach",
+  ...given.cards.map(({ place }) => place).filter(Boolean),
+  ...PLACE,
+];
 
 export const fromAddress = (name) => new URLSearchParams(location.search).get(name);
 

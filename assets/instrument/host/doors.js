@@ -2,27 +2,25 @@
 // header, which stands on all of them.
 
 import { fromAddress, setInAddress } from "../base/address.js";
+import { given } from "../base/given.js";
 
-/** Each with what stands on it. */
-export const DOORS = {
-  watch:
-    "A small model guesses the next few words; the large model checks all guesses in one pass. What it rejects it replaces, so the text stays its own.",
-  decide:
-    "Guessing pays when the passes it saves take longer than the guesses and the larger checks do. Try it on your prompts.",
-  servers:
-    "Servers that already run get the same prompts: which is faster, how it holds under load, and whether its text is still its target’s.",
-  learn: "Short lessons on real recorded rounds. Each shows what happened, asks a question, then lets you try.",
-};
+/** What stands on the core's own door. */
+const WATCH =
+  "A small model guesses the next few words; the large model checks all guesses in one pass. What it rejects it replaces, so the text stays its own.";
+
+/** The sentence of a door. */
+export const aimOf = (name) => (name === "watch" ? WATCH : given.doors[name]);
 
 let door = "watch";
 let entered = () => {};
 
 export const doorNow = () => door;
 
-/** An address names its door; one from before there were doors may name a lesson. */
+/** An address names its door, or a place behind one. */
 function named() {
   const name = fromAddress("door");
-  return Object.hasOwn(DOORS, name) ? name : fromAddress("lesson") || fromAddress("museum") ? "learn" : "watch";
+  if (name === "watch" || Object.hasOwn(given.doors, name)) return name;
+  return given.cards.find(({ place }) => place && fromAddress(place))?.door || "watch";
 }
 
 /** From now on; called once. */
@@ -41,7 +39,8 @@ export function onDoor(act) {
 /** `words` of the address lead to a place behind the door. */
 export function openDoor(name, words) {
   if (name === door && !words) return;
-  setInAddress({ door: name === "watch" ? null : name, lesson: null, museum: null, ...words }, true);
+  const places = given.cards.filter(({ place }) => place).map(({ place }) => [place, null]);
+  setInAddress({ door: name === "watch" ? null : name, ...Object.fromEntries(places), ...words }, true);
   enter(name);
   window.scrollTo(0, 0);
 }
@@ -61,13 +60,15 @@ export function showDoor() {
     else link.removeAttribute("aria-current");
   }
   if (!links.length) return; // a file of its own has its own title
-  if (door === "decide") layOutDecide();
+  layOut();
   document.title = door === "watch" ? "Draftscope" : `${door[0].toUpperCase()}${door.slice(1)} · Draftscope`;
 }
 
-/** Opens the accordion of this door, once: Gradio builds what is in it only then. */
-function layOutDecide() {
-  const button = document.querySelector("#ds-deciding > button:not([data-pressed])");
+/** Shows what the host has behind this door, an accordion, and opens it once: Gradio builds what is in it only then. */
+function layOut() {
+  for (const box of document.querySelectorAll(".ds-door"))
+    box.classList.toggle("ds-here", box.id === `ds-door-${door}`);
+  const button = document.querySelector(".ds-door.ds-here > button:not([data-pressed])");
   if (!button) return;
   button.dataset.pressed = "";
   button.click();

@@ -10,7 +10,6 @@ import { earlyDeltas, fetchRest, hostCan } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
 import { draftLane, fold, isFinished, isInside, newStore, ofServers } from "../base/store.js";
 import { Transport } from "../base/transport.js";
-import { Calculator } from "../decide/calculator.js";
 import { DecisionView } from "../decision/decision.js";
 import { ForkBar } from "../decision/fork.js";
 import { TrialView } from "../decision/trial.js";
@@ -18,20 +17,16 @@ import { addSaveMenu } from "../draw/pictures.js";
 import { Unfold } from "../draw/unfold.js";
 import { MeasuredServers } from "../servers/measured.js";
 import { ReconstructedView } from "../servers/reconstructed.js";
-import { ServersView } from "../servers/view.js";
-import { MuseumView } from "../lessons/museum.js";
-import { LessonPlayer } from "../lessons/player.js";
-import { CheckCard } from "../proof/check.js";
 import { ExactView } from "../proof/exact.js";
 import { WhyView } from "../proof/why.js";
 import { BesideView } from "../round/beside.js";
 import { RoundView } from "../round/round.js";
 import { ScaleView } from "../round/scale.js";
-import { CompareView } from "../run/compare.js";
 import { longestGap } from "../run/heartbeat.js";
 import { LaneView } from "../run/lanes.js";
 import { StripView } from "../run/strip.js";
 import { nameDrafters } from "../run/titles.js";
+import { Cards } from "./cards.js";
 import { Cursor } from "./cursor.js";
 import { RunLog } from "./deltas.js";
 import { doorNow, onDoor, openDoor } from "./doors.js";
@@ -41,7 +36,6 @@ import { Message } from "./message.js";
 import { settingsArrived, showEngine, showUnable } from "./page.js";
 import { showTaught, teaching } from "./teach.js";
 import { Opening } from "./opening.js";
-import { Presenting } from "./presenting.js";
 import { Scenes } from "./scenes.js";
 import { sheets, themeCss } from "./styles.js";
 import { findRun } from "./tab.js";
@@ -59,7 +53,7 @@ export class Instrument extends HTMLElement {
     if (this.shadowRoot) return;
     const shadow = this.attachShadow({ mode: "open" });
     shadow.append(h("style", themeCss()));
-    shadow.adoptedStyleSheets = sheets;
+    shadow.adoptedStyleSheets = sheets();
     this.request = this.request.bind(this);
     this.transport = new Transport(this.request, () => this.cursor.followClock());
     this.cursor = new Cursor(this.transport, () => this.moved());
@@ -92,11 +86,10 @@ export class Instrument extends HTMLElement {
       repaint: this.request,
     };
     this.message = new Message();
-    this.presenting = new Presenting(this);
     this.keys = (event) => pressKey(event, this);
     this.scenes = new Scenes(this, (name) => this.staged(name), this.keys);
-    this.museum = new MuseumView((words) => openDoor("learn", words));
-    this.lessons = new LessonPlayer(this, this.museum.entrance, this.scenes.list);
+    this.guest = null; // a card's view whose own recorded run is shown, while the page's waits
+    this.cards = new Cards(this);
     this.strip = new StripView(this.transport, (lane, round) => cursor.select(lane, round));
     this.opening = new Opening(this);
     this.beside = new BesideView((lane, round) => cursor.select(lane, round), this.request);
@@ -105,11 +98,7 @@ export class Instrument extends HTMLElement {
     this.decision = new DecisionView(actions, this.fork.root);
     this.scale = new ScaleView(actions);
     this.why = new WhyView();
-    this.compare = new CompareView(this.request);
-    this.checked = new CheckCard(this.request);
-    this.servers = new ServersView(this.request, () => this.museum.open());
     this.measured = new MeasuredServers();
-    this.calculator = new Calculator();
     this.reconstructed = new ReconstructedView();
     const parts = {
       Resample: new TrialView((lane, { round, slot }) => {
@@ -117,8 +106,8 @@ export class Instrument extends HTMLElement {
         cursor.open(slot, null);
       }),
       "Why this fast": this.why,
-      "Is it exact?": new ExactView(this.checked),
-      Compare: this.compare,
+      "Is it exact?": new ExactView(this.cards.in("exact")),
+      ...Object.fromEntries(this.cards.in("unfold").map(({ title, view }) => [title, view])),
     };
     this.unfold = new Unfold(parts, this.request);
     this.lead = new Lead(
@@ -142,32 +131,77 @@ export class Instrument extends HTMLElement {
       "div.pair",
       cards.map((view) => view.root),
     );
+    this.keyLine = keyLine();
     this.shown = h(
       "div.ds.run",
       this.lead.root,
-      this.lessons.panel,
+      this.cards.all.map(({ view }) => view.panel),
       this.sceneBox,
       h("div.race", this.laneBox, this.strip.root),
       this.measured.root,
       this.pair,
+      this.cards.in("run").map(({ view }) => view.root),
       this.reconstructed.root,
       this.unfold.root,
-      keyLine(),
+      this.keyLine,
     );
-    this.serversBox = h("section.card", { "aria-label": "Servers" }, this.servers.root);
-    this.learnBox = h("section", { "aria-label": "Learn" }, this.lessons.menu, this.museum.root);
+    this.boxes = Object.keys(given.doors).map((door) => this.boxOf(door));
+    this.parts = this.partsOfRun();
     this.main = h(
       "section.ds",
       { "aria-label": "Draftscope instrument", tabindex: "-1", on: { keydown: this.keys } },
       this.message.root,
-      this.presenting.root,
-      this.presenting.list,
+      this.cards.in("top").map(({ view }) => view.root),
       this.lead.top,
-      this.serversBox,
-      this.learnBox,
+      this.boxes.map(({ root }) => root),
       this.lead.empty,
       this.shown,
     );
+  }
+
+  /** What stands behind a door, card after card. */
+  boxOf(door) {
+    const title = `${door[0].toUpperCase()}${door.slice(1)}`;
+    const views = this.cards.behind(door).map(({ view }) => view);
+    return {
+      door,
+      views,
+      root: h(
+        "section.door-box",
+        { "aria-label": title },
+        views.map((view) => view.root),
+      ),
+    };
+  }
+
+  /** Every picture of a run: in which scenes it stands, and the word by which a step of a lesson shows it. */
+  partsOfRun() {
+    const round = ["scale", "decision", "tree"];
+    const part = (root, scenes, lesson) => ({ root, scenes, lesson });
+    return [
+      part(this.laneBox, ["race"], "lanes"),
+      part(this.strip.root, ["race", "strip"], "strip"),
+      part(this.round.root, round, "tree"),
+      part(this.beside.root, round, "tree"),
+      part(this.decision.root, ["decision"], "decision"),
+      part(this.fork.root, ["decision"]),
+      part(this.scale.root, ["scale"], "scale"),
+      part(this.measured.root, [], "measured"),
+      part(this.reconstructed.root, [], "reconstructed"),
+      part(this.unfold.root, [], "trial"),
+      part(this.lead.what, []),
+      part(this.keyLine, []),
+      ...this.cards.in("run").map(({ view, scenes, lesson }) => part(view.root, scenes, lesson)),
+    ];
+  }
+
+  /** A scene or a step of a lesson shows some of the pictures; `data-away` hides the others. */
+  showParts() {
+    const { name } = this.scenes;
+    const { show } = this.main.dataset;
+    const words = show?.split(" ");
+    for (const { root, scenes = [], lesson } of this.parts)
+      root.toggleAttribute("data-away", name ? !scenes.includes(name) : Boolean(words) && !words.includes(lesson));
   }
 
   /** A scene, or the page again: the formula, which lies folded away in the page, gets a place of its own. */
@@ -213,9 +247,8 @@ export class Instrument extends HTMLElement {
 
   /** Another door: a lesson is left behind, and nothing but what stands here is painted. */
   entered() {
-    if (this.lessons.lesson && doorNow() !== "learn") this.lessons.leave();
+    this.cards.tell("entered", doorNow());
     this.main.dataset.door = doorNow();
-    if (this.arrived) this.museum.show();
     this.request();
   }
 
@@ -261,26 +294,25 @@ export class Instrument extends HTMLElement {
     if (delta.arrived) {
       this.arrived = true; // the controls hold the settings of the address
       settingsArrived();
-      this.lessons.start(Number(fromAddress("lesson")));
-      this.museum.show();
+      this.cards.tell("arrived");
       findRun();
     }
-    const task = delta.compare || delta.check || delta.audit || delta.load;
-    if (task?.state === "done" && this.message.text.textContent === this.resumed) this.message.hide();
-    if (delta.compare && this.compare.take(delta.compare)) this.showResumed("comparison", "Compare");
-    if (delta.check && this.checked.take(delta.check)) this.showResumed("check", "Is it exact?");
-    if (delta.audit && this.servers.take(delta.audit)) this.showResumed("audit");
-    if (delta.load && this.servers.takeLoad(delta.load)) this.showResumed("load test");
-    if (delta.lesson) this.lessons.arrive(delta.lesson, delta);
+    const over = this.cards.all.some(({ hears }) => hears && delta[hears]?.state === "done");
+    if (over && this.message.text.textContent === this.resumed) this.message.hide();
+    const resumed = this.cards.hear(delta);
+    if (resumed) this.showResumed(resumed);
+    const fed = this.cards.fedBy(delta);
+    if (fed) fed.view.arrive(delta[fed.feeds], delta);
     else if (delta.run === undefined) this.request();
     else this.receiveRun(delta);
   }
 
-  /** What was going on before a reload is shown again, in a `part` of Watch or among the servers. */
-  showResumed(what, part) {
+  /** What was going on before a reload is shown again, in a part of Watch or behind its door. */
+  showResumed({ noun, area, title, door }) {
+    const part = area === "exact" ? "Is it exact?" : area === "unfold" ? title : "";
     if (part) this.unfold.set(part, true);
-    else openDoor("servers");
-    this.resumed = `Your ${what} is still running; its results so far are ${part ? `under “${part}”` : "here"}.`;
+    else openDoor(door);
+    this.resumed = `Your ${noun} is still running; its results so far are ${part ? `under “${part}”` : "here"}.`;
     this.say(this.resumed);
   }
 
@@ -347,7 +379,7 @@ export class Instrument extends HTMLElement {
   begin() {
     const { source, run, paced } = this.waiting;
     this.waiting = null;
-    if (this.pageStore) this.lessons.close();
+    if (this.pageStore) this.guest.close();
     this.pageStore = null;
     this.shownRun = run;
     this.awaiting = false;
@@ -363,8 +395,9 @@ export class Instrument extends HTMLElement {
     this.waiting = null;
   }
 
-  /** A lesson's run is shown for a while; the page's own waits. */
-  showLessonRun(store) {
+  /** A card's recorded run is shown for a while; the page's own waits. */
+  showGuestRun(guest, store) {
+    this.guest = guest;
     this.pageStore = this.pageStore || this.store;
     this.change(store, false);
     this.transport.toEnd();
@@ -372,7 +405,7 @@ export class Instrument extends HTMLElement {
 
   restorePageRun() {
     const { pageStore } = this;
-    this.pageStore = null;
+    this.pageStore = this.guest = null;
     this.change(pageStore, false);
     this.transport.toEnd();
   }
@@ -410,15 +443,11 @@ export class Instrument extends HTMLElement {
     const { store, transport, cursor } = this;
     const any = store.lanes.length > 0;
     const door = doorNow();
-    const here =
-      this.scenes.at || door === "watch" || (door === "learn" ? this.lessons.lesson : servesHere(door, store));
+    const here = this.scenes.at || door === "watch" || this.guest || servesHere(door, store);
     this.lead.empty.hidden = any || !here;
     this.shown.hidden = !any || !here;
-    this.serversBox.hidden = door !== "servers";
-    this.learnBox.hidden = door !== "learn" || Boolean(this.lessons.lesson);
-    this.lessons.menu.hidden = this.museum.wanted;
-    if (door === "servers") this.servers.paint({ busy: this.busy });
-    if (door === "decide") this.calculator.paint(this.pageStore || this.store);
+    this.showParts();
+    for (const box of this.boxes) this.paintBox(box, door);
     const state = this.awaiting && !LATER.includes(this.state) ? "starting" : this.state;
     this.lead.place(this.clientWidth <= PHONE && !this.scenes.at, this.main);
     this.lead.paintStatus(store, transport, state, this);
@@ -439,9 +468,21 @@ export class Instrument extends HTMLElement {
     if (this.scenes.at && selection) this.main.dataset.shape = isChain(selection.lane) ? "chain" : "tree";
     const seen = { store, now: cursor.shown, whole, soloState, selection, known, busy: this.busy };
     this.unfold.paint(seen);
+    for (const { view } of this.cards.in("run")) view.paint(seen);
     if (this.sceneBox.hidden) return;
     this.why.paint(seen);
     this.noFormula.hidden = !this.why.formula.root.hidden;
+  }
+
+  /** A card that wants the whole of its door has it. */
+  paintBox({ door, views, root }, now) {
+    root.hidden = door !== now || Boolean(this.guest);
+    if (root.hidden) return;
+    const whole = views.find((view) => view.whole);
+    for (const view of views) {
+      view.root.hidden = whole ? view !== whole : view.whole === false;
+      if (!view.root.hidden) view.paint?.({ store: this.pageStore || this.store, busy: this.busy });
+    }
   }
 
   paintRound(selection, known) {
@@ -467,7 +508,7 @@ export class Instrument extends HTMLElement {
 
   /** The engine does something for this reader already. */
   get busy() {
-    return (this.state || "done") !== "done" || this.compare.running || this.checked.running || this.servers.running;
+    return (this.state || "done") !== "done" || this.cards.running;
   }
 
   /** Whole solo runs follow a live race, unless it is stepped through or was stopped. */

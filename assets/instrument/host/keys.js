@@ -22,7 +22,7 @@ export const keyLine = () =>
   );
 
 /** Does what a pressed key means to the instrument, if anything. */
-export function pressKey(event, { cursor, transport, round, beside, scenes, presenting }) {
+export function pressKey(event, { cursor, transport, round, beside, scenes, cards }) {
   const target = event.composedPath()[0];
   if (event.altKey || event.ctrlKey || event.metaKey) return;
   const writes = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
@@ -43,7 +43,7 @@ export function pressKey(event, { cursor, transport, round, beside, scenes, pres
     t: () => round.show("tree"),
     m: () => round.show("mask"),
     b: () => beside.toggle(),
-    a: () => presenting.ask(),
+    ...cards.keys,
   };
   const act = staged || actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   const scrolls = target.classList && SCROLL.some((name) => target.classList.contains(name));

@@ -1,7 +1,7 @@
 // What the page says first: whether it is live, what ran, what it is doing, one sentence, and what that rests on.
 
 import { h } from "../base/dom.js";
-import { DOORS, doorNow } from "./doors.js";
+import { aimOf, doorNow } from "./doors.js";
 import { settingsChanged } from "./page.js";
 import { draftLane } from "../base/store.js";
 import { demoWords, provenance } from "../run/provenance.js";
@@ -56,7 +56,7 @@ export class Lead {
     this.badge = badgeWords(recorded, state, transport);
     this.what.title = start ? provenance(start) : "";
     this.root.classList.toggle("stale", Boolean(awaiting));
-    render(DOORS[doorNow()], this.aim);
+    render(aimOf(doorNow()), this.aim);
     render(this.what.title, this.what);
     render(doing ? `${doing}${waits ? "" : " …"}` : nothingYet(), this.empty);
     const facts = html`

@@ -2,7 +2,7 @@
 // link, switches the theme. None of it is needed where the element is hosted by something else.
 
 import { given } from "../base/given.js";
-import { KEPT_IN_ADDRESS, fromAddress, leavePlace, writeAddress } from "../base/address.js";
+import { fromAddress, keptInAddress, leavePlace, writeAddress } from "../base/address.js";
 import { h, setText } from "../base/dom.js";
 import { counted } from "../base/format.js";
 import { callServer, say } from "../base/host.js";
@@ -62,8 +62,8 @@ export function settingsArrived() {
   }, 50);
 }
 
-/** The name of the lesson whose run is shown, or nothing: what is saved is what is shown. */
-const lessonShown = () => document.querySelector("draftscope-instrument").lessons.trace || "";
+/** The name of the recording that is shown, or nothing: what is saved is what is shown. */
+const lessonShown = () => document.querySelector("draftscope-instrument").guest?.trace || "";
 
 /** What the engine process says of itself, among the models; in the header their names, or what it is doing. */
 export function showEngine(sentence) {
@@ -141,7 +141,7 @@ export function queryOf(names, values, defaults, named = []) {
       return;
     parameters.set(name, String(value));
   });
-  for (const name of KEPT_IN_ADDRESS) if (fromAddress(name)) parameters.set(name, fromAddress(name));
+  for (const name of keptInAddress()) if (fromAddress(name)) parameters.set(name, fromAddress(name));
   if (parameters.toString().length > LONGEST) parameters.delete("prompt");
   const text = parameters.toString();
   return text ? `?${text}` : "";

@@ -1,7 +1,8 @@
-// All style sheets, in the order in which they apply: each room's own, then what scenes and lessons change of them. And
+// All style sheets, in the order in which they apply: each room's own, then what scenes change of them, then the cards' of tasks. And
 // the colours and faces of assets/theme.json, as the variables that they use.
 
 import { given } from "../base/given.js";
+import { cardSheets } from "./cards.js";
 import base from "../base/style.css" with { type: "css" };
 import draw from "../draw/style.css" with { type: "css" };
 import run from "../run/style.css" with { type: "css" };
@@ -11,9 +12,8 @@ import proof from "../proof/style.css" with { type: "css" };
 import servers from "../servers/style.css" with { type: "css" };
 import host from "./style.css" with { type: "css" };
 import scenes from "./scenes.css" with { type: "css" };
-import lessons from "../lessons/lessons.css" with { type: "css" };
 
-export const sheets = [base, draw, run, round, decision, proof, servers, host, scenes, lessons];
+export const sheets = () => [base, draw, run, round, decision, proof, servers, host, scenes, ...cardSheets()];
 
 const variables = (colours) =>
   Object.entries(colours)

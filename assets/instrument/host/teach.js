@@ -1,6 +1,6 @@
 // Teacher links: `?teach=1` beside the settings. The settings come with the link and cannot be moved; Run is left.
 
-import { KEPT_IN_ADDRESS, embedded, fromAddress } from "../base/address.js";
+import { embedded, fromAddress, keptInAddress } from "../base/address.js";
 import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { drafterTitle } from "../run/titles.js";
@@ -24,7 +24,7 @@ export function showTaught() {
   const place = document.querySelector("#ds-controls");
   if (!teaching() || !place) return;
   place.querySelector(".ds-taught")?.remove();
-  const kept = [...KEPT_IN_ADDRESS, "prompt", "drafter"];
+  const kept = [...keptInAddress(), "prompt", "drafter"];
   const set = Array.from(new URLSearchParams(location.search)).filter(([name]) => !kept.includes(name));
   const prompt = fromAddress("prompt");
   const drafter = fromAddress("drafter");

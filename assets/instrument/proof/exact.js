@@ -2,7 +2,6 @@
 
 import { h } from "../base/dom.js";
 import { counted } from "../base/format.js";
-import { hostCan } from "../base/host.js";
 import { draftLane, isInside, plainLane } from "../base/store.js";
 import { scrollable, table, tableRow } from "../draw/tables.js";
 import { audit } from "./audit.js";
@@ -29,8 +28,9 @@ const PROVED = html`Proved: <code>engine/draftscope/verify/rules.py</code> state
   deliberate mistakes are caught. The proof covers the rule; <code>draftscope check</code> tests your own pair.`;
 
 export class ExactView {
-  constructor(check) {
-    this.check = check;
+  /** `cards` of tasks add what was tested otherwise. */
+  constructor(cards) {
+    this.cards = cards;
     this.root = h("div.sheet");
   }
 
@@ -43,7 +43,7 @@ export class ExactView {
         <p class="result-line" data-figure="distribution"><b>${value}</b> ${label}: ${detail}.</p>
         ${proof(lane)} ${whole ? held(lane) : nothing}
       </div>
-      ${hostCan("check") ? this.check.template(busy, draft?.start) : nothing}
+      ${this.cards.map((card) => card.view.template(busy, draft?.start))}
     `;
     render(view, this.root);
   }

@@ -75,11 +75,21 @@ def first_run(events: Iterable[AnyEvent]) -> list[AnyEvent]:
     return [event for event in every if event.run == every[0].run]
 
 
-def script(**more: Any) -> str:
-    """The instrument as one classic script behind one name, `Draftscope`; it starts with the theme and with `more`."""
-    linked = link(assets() / "instrument", PUBLIC)
+def script(cards: Mapping[str, Path] | None = None, /, **more: Any) -> str:
+    """The instrument as one classic script behind one name, `Draftscope`; it starts with the theme and with `more`.
+
+    `cards` are folders with a `card.js` each, by the names under which their modules import from each other; see
+    assets/instrument/README.md.
+    """
+    mounts = cards or {}
+    files = {f"{mount}/card.js": folder.name for mount, folder in mounts.items()}
+    linked = link(assets() / "instrument", PUBLIC, *files, mounts=mounts)
     given = ", ".join(f"{name}: {inline(value)}" for name, value in {"theme": palette(), **more}.items())
-    return f"window.Draftscope = {linked}[{inline(PUBLIC)}].Draftscope;\nDraftscope.start({{ {given} }});"
+    listed = ", ".join(f"{{ name: {inline(name)}, ...modules[{inline(file)}].card }}" for file, name in files.items())
+    return (
+        f"(() => {{ const modules = {linked};\nwindow.Draftscope = modules[{inline(PUBLIC)}].Draftscope;\n"
+        f"Draftscope.start({{ {given}, cards: [{listed}] }}); }})();"
+    )
 
 
 def palette() -> dict[str, Any]:

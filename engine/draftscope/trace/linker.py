@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,20 +36,37 @@ class _Module:
     body: str
 
 
-def link(root: Path, *entries: str) -> str:
-    """One JavaScript expression: a table from each entry, a path below `root`, to what it exports.
+def link(root: Path, *entries: str, mounts: Mapping[str, Path] | None = None) -> str:
+    """One JavaScript expression: a table from each entry, a path below `root`, to what it exports. `mounts` are folders
+    that stand elsewhere, by the paths below `root` under which modules import from them.
 
     Raises `DraftscopeError` for whatever the subset does not hold.
     """
     done: dict[str, _Module] = {}
+    tree = _Tree(root, mounts or {})
     for entry in entries:
-        _add(root, entry, done, ())
+        _add(tree, entry, done, ())
     parts = "\n".join(map(_function, done.values()))
     table = ", ".join(f"{json.dumps(entry)}: modules[{json.dumps(entry)}]" for entry in entries)
     return f'(() => {{\n"use strict";\nconst modules = {{}};\n{parts}\nreturn {{ {table} }};\n}})()'
 
 
-def _add(root: Path, name: str, done: dict[str, _Module], path: tuple[str, ...]) -> None:
+@dataclass(frozen=True)
+class _Tree:
+    """Where the file of a module is."""
+
+    root: Path
+    mounts: Mapping[str, Path]
+
+    def __truediv__(self, name: str) -> Path:
+        over = [mount for mount in self.mounts if name.startswith(f"{mount}/")]
+        if not over:
+            return self.root / name
+        mount = max(over, key=len)
+        return self.mounts[mount] / name.removeprefix(f"{mount}/")
+
+
+def _add(root: _Tree, name: str, done: dict[str, _Module], path: tuple[str, ...]) -> None:
     """Puts a module behind all that it imports."""
     if name in path:
         circle = " imports ".join((*path[path.index(name) :], name))
@@ -68,7 +86,7 @@ def _add(root: Path, name: str, done: dict[str, _Module], path: tuple[str, ...])
     done[name] = module
 
 
-def _read(root: Path, name: str) -> _Module:
+def _read(root: _Tree, name: str) -> _Module:
     text = (root / name).read_text(encoding="utf-8")
     folder = posixpath.dirname(name)
     needs: list[tuple[str, str, int]] = []

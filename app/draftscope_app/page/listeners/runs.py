@@ -10,15 +10,14 @@ import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.answers import Log
-from draftscope_app.engine.jobs import AnyJob, RunJob, new_id
+from draftscope_app.engine.jobs import Job, new_id
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.page.controls import lanes
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs import forks
 from draftscope_app.page.runs.feed import note, rest, stream
-from draftscope_app.page.shared import PRIVATE, Shared
-from draftscope_app.page.tasks import race
-from draftscope_app.page.tasks.task import sent_by
+from draftscope_app.page.shared import PRIVATE, Shared, Values, sent_by
 
 SOLO_REPEATS = 3  # whole runs of each lane after a race
 
@@ -35,18 +34,10 @@ class RunListeners:
         widgets, plots, values = self.widgets, list(self.widgets.plots), self.widgets.values
         clicks = [widgets.run.click, widgets.step.click]
         gr.on(clicks, None, values, None, js=f"(...values) => Draftscope.remember({query})")
-        streams: dict[str, Any] = {
-            "outputs": widgets.instrument, "trigger_mode": "multiple",
-            "concurrency_limit": None,  # `Admission` decides who may run, and refuses in a sentence
-            "preprocess": False,  # a value out of range gets the engine's sentence, not Gradio's
-            **PRIVATE,
-        }  # fmt: skip
-        after: dict[str, Any] = {"outputs": [widgets.messages, *plots], **PRIVATE}
+        streams, after = self._streams, self._after
         widgets.run.click(self.run, set(values), **streams).then(self.after, **after)
         widgets.step.click(self.step, set(values), **streams).then(self.after, **after)
         widgets.instrument.fork(self.fork, None, **streams).then(self.after, **after)
-        if self.shared.servers.offered:
-            widgets.instrument.race(self.race, set(values), **streams).then(self.after, **after)
         resumed = widgets.instrument.resume(self.resume, None, **streams)
         resumed.then(self.after, **after)
         # Plots of the last run must not stay beside a new one; after a refused run, `after` restores them.
@@ -55,6 +46,29 @@ class RunListeners:
         widgets.drawer.expand(self.drawn, queue=False, **after)
         widgets.stop.click(self.shared.stop, None, None, queue=False, **PRIVATE)
         return resumed
+
+    @property
+    def _streams(self) -> dict[str, Any]:
+        """How a listener answers with a run."""
+        return {
+            "outputs": self.widgets.instrument, "trigger_mode": "multiple",
+            "concurrency_limit": None,  # `Admission` decides who may run, and refuses in a sentence
+            "preprocess": False,  # a value out of range gets the engine's sentence, not Gradio's
+            **PRIVATE,
+        }  # fmt: skip
+
+    @property
+    def _after(self) -> dict[str, Any]:
+        return {"outputs": [self.widgets.messages, *self.widgets.plots], **PRIVATE}
+
+    def attach_run(self, press: Any, job: Callable[[Values, Any], Job]) -> None:
+        """A task's event `press`, of which `job` makes a job that is shown as a run."""
+
+        async def run(values: Mapping[Any, Any], event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
+            async for text in self._begun(request, lambda: job(values, sent_by(event))):
+                yield text
+
+        press(run, set(self.widgets.values), **self._streams).then(self.after, **self._after)
 
     async def run(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[str]:
         async for text in self._begun(request, lambda: self._job(values, None)):
@@ -70,17 +84,6 @@ class RunListeners:
         async for text in self._begun(request, lambda: self._job(values, 1)):
             yield text
 
-    async def race(self, values: Mapping[Any, Any], event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
-        """A race of servers, shown as a run."""
-        shared = self.shared
-
-        def job() -> AnyJob:
-            controls = self.widgets.read(values, shared.admission.limits.max_text)
-            return race.job(sent_by(event), shared.page_values(controls))
-
-        async for text in self._begun(request, job):
-            yield text
-
     async def fork(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
         """Forks a lane of the shown live run at one token, as a new lane."""
         visitor = self.shared.visitors.of(request.session_hash)
@@ -94,9 +97,7 @@ class RunListeners:
         async for text in self._begun(request, job, visitor.shown):
             yield text
 
-    async def _begun(
-        self, request: gr.Request, job: Callable[[], AnyJob], log: Log | None = None
-    ) -> AsyncIterator[str]:
+    async def _begun(self, request: gr.Request, job: Callable[[], Job], log: Log | None = None) -> AsyncIterator[str]:
         shared = self.shared
         try:
             answer = shared.begin(request, job, replaces=True, log=log)

@@ -14,7 +14,8 @@ from typing import Any
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.files import line
 from draftscope_app.engine.answers import Answer, Engine, follow
-from draftscope_app.engine.jobs import RunJob, new_id
+from draftscope_app.engine.jobs import new_id
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.sessions import Visitor
 
 

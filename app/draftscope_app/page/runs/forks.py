@@ -9,7 +9,8 @@ from draftscope.decode.fork import ForkPoint
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Round, RunStart
 from draftscope_app.engine.admission import PageRequest
-from draftscope_app.engine.jobs import RunJob, new_id
+from draftscope_app.engine.jobs import new_id
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.page.plots.views import by_lane
 
 MAX_LANES = 4

@@ -30,7 +30,7 @@ ENDS = ("eos", "eot", "eom")  # tokens that end a text, a turn or a message, whe
 # Tokens that end a text or a turn in every model that has them: many files name only one of theirs.
 END_TEXTS = (
     "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
-    "<|return|>", "<|call|>", "< EOT >", "_<EOT>", "[EOT]", "[EOS]", "<end_of_utterance>", "<｜end▁of▁sentence｜>",
+    "< EOT >", "_<EOT>", "[EOT]", "[EOS]", "<end_of_utterance>", "<｜end▁of▁sentence｜>",
 )  # fmt: skip
 
 

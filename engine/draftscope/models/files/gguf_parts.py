@@ -45,7 +45,7 @@ def file_in(folder: Path) -> Path | None:
     """The GGUF file of a folder that holds one model as such a file, and no weights of another form; None if it holds
     none. Raises DraftscopeError if there are several."""
     files = sorted(path for path in folder.iterdir() if _is_whole(path))
-    if not files or any(folder.glob("*.safetensors")) or any(folder.glob("*.bin")):
+    if not files or any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin")):
         return None
     models = [path for path in files if PROJECTOR not in path.name.lower()]
     if len(models) > 1:

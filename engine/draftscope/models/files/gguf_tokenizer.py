@@ -133,14 +133,14 @@ def _pieces(file: GgufFile, tokens: list[str]) -> Tokenizer:
 
 def _merges(vocabulary: dict[str, int], tokens: list[str], scores: list[float]) -> list[tuple[str, str]]:
     """Every pair of pieces that is a piece together: the best first, and for one piece the longest left part."""
-    found = []
+    merges = []
     for token, score in zip(tokens, scores, strict=True):
         for cut in range(len(token) - 1, 0, -1):
             left, right = token[:cut], token[cut:]
             if left in vocabulary and right in vocabulary:
-                found.append((score, cut, left, right))
-    found.sort(key=lambda merge: merge[:2], reverse=True)
-    return [(left, right) for _, _, left, right in found]
+                merges.append((score, cut, left, right))
+    merges.sort(key=lambda merge: merge[:2], reverse=True)
+    return [(left, right) for _, _, left, right in merges]
 
 
 BUILDERS = {"gpt2": _byte_pairs, "llama": _pieces}

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 from filelock import FileLock
+from huggingface_hub import split_torch_state_dict_into_shards
 from safetensors.torch import save_file
 from torch import Tensor
 from tqdm import tqdm
@@ -26,7 +27,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.machine import own_version
 from draftscope.base.usable_cores import usable_cores
 from draftscope.models.files import memory
-from draftscope.models.files.contents import refuse_size
+from draftscope.models.files.contents import INDEX, refuse_size
 from draftscope.models.files.gguf_file import GgufFile, inspected, sha256
 from draftscope.models.files.gguf_header import damaged
 from draftscope.models.files.gguf_tokenizer import tokenizer_of
@@ -37,6 +38,7 @@ from draftscope.models.loading.gguf_weights import StoredWeight, refuse_other_sh
 RECORD = "converted.json"  # in every folder: what it was converted from
 DIGITS = 16  # of a file's SHA-256 in the name of its folder
 CONVERSION = 2  # raised when files are converted in another way, so that none converted before is used
+PART = 2**29  # bytes of a file of weights
 SPARE = 2**28  # bytes on the disk beside the weights
 
 
@@ -121,17 +123,15 @@ def readable(path: Path) -> Readable:
         raise damaged(path, str(error).split("\n")[0][:120].rstrip(".")) from None
     refuse_other_shapes(file, weights, network)
     config.architectures = [type(network).__name__]
-    config.dtype = getattr(torch, file.dtype)
+    config.dtype = dtype = getattr(torch, file.dtype)
+    size = file.stored.total() * dtype.itemsize
+    memory.refuse_weights(str(path), size, 0, [torch.device("cpu")], f"in {file.dtype}")
     return Readable(file, config, tokenizer_of(file), weights)
 
 
 def _convert(model: Readable, home: Path, progress: bool) -> None:
-    file, part = model.file, home.with_suffix(".part")
-    count = file.stored.total()
-    memory.refuse_weights(
-        str(file.path), count * model.config.dtype.itemsize, 0, [torch.device("cpu")], f"in {file.dtype}"
-    )
-    _refuse_full(home.parent, count * model.config.dtype.itemsize + SPARE)
+    part = home.with_suffix(".part")
+    _refuse_full(home.parent, model.file.stored.total() * model.config.dtype.itemsize + SPARE)
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
     try:
@@ -149,21 +149,31 @@ def _write(model: Readable, folder: Path, progress: bool) -> None:
         generation = GenerationConfig.from_model_config(model.config)
         generation.eos_token_id = list(file.ends) or None
         generation.save_pretrained(folder)
-    save_file(_widened(model, progress), folder / "model.safetensors", {"format": "pt"})
+    _write_weights(model, folder, progress)
     about = {"weights": file.weights, "architecture": file.architecture, "file": str(file.path.resolve())}
     record = about | {"draftscope": own_version()}
     (folder / RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 
-def _widened(model: Readable, progress: bool) -> dict[str, Tensor]:
-    """All weights in the configuration's dtype."""
+def _write_weights(model: Readable, folder: Path, progress: bool) -> None:
+    """All weights in the configuration's dtype, in files of at most `PART` bytes, which bound the memory for it."""
+    dtype = model.config.dtype
+    forms = {name: torch.empty(w.tensor.shape, dtype=dtype, device="meta") for name, w in model.weights.items()}
+    split = split_torch_state_dict_into_shards(forms, max_shard_size=PART)
+    if split.is_sharded:
+        index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
+        (folder / f"model.safetensors{INDEX}").write_text(json.dumps(index), encoding="utf-8")
 
-    def widen(name: str) -> tuple[str, Tensor]:
-        return name, model.weights[name].widened(model.config.dtype).contiguous()
+    def widened(name: str) -> Tensor:
+        bar.update()
+        return model.weights[name].widened(dtype).contiguous()
 
-    with ThreadPoolExecutor(usable_cores()) as threads:
-        weights = threads.map(widen, model.weights)
-        return dict(tqdm(weights, "Reading weights", len(model.weights), disable=not progress))
+    with (
+        tqdm(desc="Reading weights", total=len(forms), disable=not progress) as bar,
+        ThreadPoolExecutor(usable_cores()) as threads,
+    ):
+        for file, names in split.filename_to_tensors.items():
+            save_file(dict(zip(names, threads.map(widened, names), strict=True)), folder / file, {"format": "pt"})
 
 
 def _refuse_full(place: Path, needed: int) -> None:

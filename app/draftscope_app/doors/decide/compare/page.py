@@ -1,0 +1,49 @@
+"""The comparison of all drafters on one prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.doors.decide.compare.job import CompareJob
+from draftscope_app.engine.jobs import DrafterChoice, new_id
+from draftscope_app.page.controls import LANE, Controls, lanes
+from draftscope_app.page.shared import Values
+from draftscope_app.page.task import CardPage
+
+REPEATS = 3  # whole runs of each drafter
+
+
+class Page(CardPage):
+    kind: ClassVar[str] = "compare"
+
+    def job(self, values: Values, _: Any, __: str | None) -> CompareJob:
+        limits, known = self.shared.admission.limits, self.shared.admission.engine.status.drafters
+        return comparison_of(self.widgets.read(values, limits.max_text), known, limits.max_tokens)
+
+    def about(self, job: CompareJob) -> Mapping[str, Any]:
+        """Its settings."""
+        plain = job.lanes["plain"]
+        return {
+            "prompt": job.prompt[:200],
+            **{name: getattr(plain, name) for name in ("temperature", "top_k", "top_p", "min_p", "seed")},
+            "tokens": plain.max_new_tokens,
+            "lanes": len(job.lanes),
+            "repeats": job.repeats,
+        }
+
+
+def comparison_of(controls: Controls, drafters: Sequence[DrafterChoice], max_tokens: int) -> CompareJob:
+    """Plain decoding and every available drafter, each with those of these settings that it reads."""
+    if not controls["prompt"].strip():
+        raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
+    able = [d for d in drafters if d.available and not d.is_detour and d.name != "plain"]
+    if not controls["typed"]:
+        able = [d for d in able if not d.is_typed]
+    if not able:
+        raise DraftscopeError("There is no drafter to compare yet; wait until the engine has loaded its models.")
+    chosen = {d.name: lanes({**controls, "drafter": d.name}, d, max_tokens) for d in able}
+    plain = chosen[able[0].name]["plain"]
+    named = {name: both[LANE] for name, both in chosen.items()}
+    return CompareJob(id=new_id(), prompt=controls["prompt"], lanes={"plain": plain} | named, repeats=REPEATS)

@@ -1,0 +1,1 @@
+"""What speculation costs and saves, measured by commands in processes of their own."""

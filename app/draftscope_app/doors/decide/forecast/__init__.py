@@ -1,0 +1,1 @@
+"""Speculation on hardware that is not at hand."""

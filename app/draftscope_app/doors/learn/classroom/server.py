@@ -1,0 +1,17 @@
+"""The class beside the page: its rooms, and their addresses."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from draftscope_app.doors.learn.classroom.deck import Deck
+from draftscope_app.doors.learn.classroom.rooms import Rooms
+from draftscope_app.doors.learn.classroom.routes import Classroom
+from draftscope_app.doors.learn.classroom.verifier import EngineVerifier
+from draftscope_app.engine.admission import Admission
+from draftscope_app.engine.site import Site
+
+
+def routes(site: Site, admission: Admission) -> list[Route]:
+    rooms = Rooms(site.environment.max_rooms, site.environment.max_phones)
+    return Classroom(rooms, site.network, site.find(Deck), EngineVerifier(admission)).routes()

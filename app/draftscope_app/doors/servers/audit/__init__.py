@@ -1,0 +1,1 @@
+"""Is a server's text still distributed as its target's?"""

@@ -1,0 +1,1 @@
+"""The rounds of a server, as the recorder inside it saw them."""

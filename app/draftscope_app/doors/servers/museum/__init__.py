@@ -1,0 +1,1 @@
+"""Published bugs, rebuilt small, and their mends."""

@@ -1,0 +1,1 @@
+"""Servers of other programs, and this engine, on the same tokens."""

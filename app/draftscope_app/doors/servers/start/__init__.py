@@ -1,0 +1,1 @@
+"""How to start servers that can be raced."""

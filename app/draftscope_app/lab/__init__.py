@@ -1,0 +1,1 @@
+"""What is a command only: a folder for each, made as the tasks of a door are (`doors/door.py`)."""

@@ -1,0 +1,1 @@
+"""Will a head be served as it was trained?"""

@@ -1,0 +1,1 @@
+"""Bandits against the best fixed setting in hindsight."""

@@ -1,0 +1,1 @@
+"""A drafter for any model, trained on the model's own answers."""

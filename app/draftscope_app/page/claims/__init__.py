@@ -1,1 +1,0 @@
-"""The page's list of claims: predict a verdict, then see what was measured."""

@@ -1,1 +1,0 @@
-"""The page's experiments: the shipped result of each as a chart, its command, and a button that runs it here."""

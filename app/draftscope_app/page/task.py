@@ -1,0 +1,165 @@
+"""A task on the page: what a visitor asks for becomes a job, whose answer is shown in a card as it grows.
+
+One place begins it, says how it stands, and finds it again after a reload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import gradio as gr
+from markupsafe import Markup
+
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.engine.answers import Answer, Part, follow
+from draftscope_app.engine.jobs import Job, new_id
+from draftscope_app.page import notes
+from draftscope_app.page.layout import MESSAGES, ServerFunction, Widgets, receiver
+from draftscope_app.page.listeners.runs import RunListeners
+from draftscope_app.page.runs.feed import note
+from draftscope_app.page.shared import PRIVATE, Shared, Values, sent_by
+
+
+@dataclass(frozen=True)
+class Core:
+    """What tasks attach their listeners to."""
+
+    widgets: Widgets
+    runs: RunListeners
+    resumed: Any  # the listener after which a reloaded page's visitor is known
+
+
+class TaskPage:
+    """What a task has on a page: the core goes through those of all tasks, and calls what follows."""
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+
+    @classmethod
+    def hand_over(cls) -> dict[str, Any]:
+        """Values by name that the instrument gets before it starts (base/given.js)."""
+        return {}
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """What its card in the instrument may ask for."""
+        return ()
+
+    def functions(self) -> list[ServerFunction]:
+        """What its card may call, by their names. Anybody can call them with any JSON."""
+        return []
+
+    def lay_out(self, area: str) -> None:
+        """Makes its components in one area of the page; called for each area, inside it."""
+
+    def attach(self, core: Core) -> None:
+        """Attaches its listeners, once all components are there."""
+
+
+class CardPage(TaskPage, ABC):
+    """A task that a card of the instrument asks for, and whose answer that card hears under the job's kind."""
+
+    kind: ClassVar[str]
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        return (self.kind,)
+
+    def lay_out(self, area: str) -> None:
+        if area == MESSAGES:
+            self.receiver = receiver()
+
+    def attach(self, core: Core) -> None:
+        self.widgets = core.widgets
+        if not self.events:
+            return
+        press = getattr(core.widgets.instrument, self.kind)
+        TaskListeners(self.shared, self).attach(press, set(core.widgets.values), self.receiver, core.resumed)
+
+    @abstractmethod
+    def job(self, values: Values, sent: Any, session: str | None, /) -> Job:
+        """What was set and sent, in a visitor's session. May raise `DraftscopeError`."""
+
+    def about(self, job: Any) -> Mapping[str, Any]:
+        """What the card shows beside the answer."""
+        del job
+        return {}
+
+    def show(self, answer: Answer, part: Part) -> Any:
+        """The whole answer so far as the instrument's card hears it, so that what a page misses comes with the next
+        delta. The events are passed on as the engine wrote them."""
+        about = dict(self.about(answer.job)) | {"created": answer.created}
+        why = answer.note if answer.refused else ""
+        head = json.dumps({"state": part.standing, "waits": part.waits, "about": about, "note": why or ""})[:-1]
+        aside = "" if part.note is None or answer.refused else f', "note": {json.dumps(part.note)}'
+        lines = ",".join(line for line in answer.lines if line)
+        return f'{{"seq": {json.dumps(new_id())}, {json.dumps(self.kind)}: {head}, "ev": [{lines}]}}{aside}}}'
+
+    def refuse(self, sentence: str) -> Any:
+        return note(sentence)
+
+
+class Task(Protocol):
+    """What a card asks for, and how it shows the answer."""
+
+    @property
+    def kind(self) -> str:
+        """That of its jobs."""
+
+    def job(self, values: Values, sent: Any, session: str | None, /) -> Job:
+        """What was set and sent, in a visitor's session. May raise `DraftscopeError`."""
+
+    def show(self, answer: Answer, part: Part) -> Any:
+        """The updates of its components: how the answer stands."""
+
+    def refuse(self, sentence: str) -> Any:
+        """The same where nothing was begun."""
+
+
+class TaskListeners:
+    """Begins a task, follows its answer and finds it again."""
+
+    def __init__(self, shared: Shared, task: Task) -> None:
+        self.shared, self.task = shared, task
+
+    def attach(self, press: Any, inputs: Any, outputs: Any, resumed: Any) -> Any:
+        """`press` is the event that asks for it; `resumed` the listener after which a reloaded page's visitor is known.
+        Returns the listeners of both, after which more may follow."""
+        limits: dict[str, Any] = {"concurrency_limit": None, "preprocess": False, **PRIVATE}
+        return press(self.begin, inputs, outputs, **limits), resumed.then(self.resume, None, outputs, **limits)
+
+    async def begin(self, values: Values, event: gr.EventData, request: gr.Request) -> AsyncIterator[Any]:
+        """Its answer as it grows, or why there is none."""
+        session = request.session_hash
+        try:
+            answer = self.shared.begin(request, lambda: self.task.job(values, sent_by(event), session))
+        except DraftscopeError as error:
+            yield self.task.refuse(str(error))
+            return
+        async for update in self._shown(answer, session):
+            yield update
+
+    async def resume(self, request: gr.Request) -> AsyncIterator[Any]:
+        """A page was reloaded: its latest answer, as far as it is, and what follows."""
+        answer = self.shared.visitors.of(request.session_hash).cards.get(self.task.kind)
+        if answer is None:
+            yield gr.skip()
+            return
+        async for update in self._shown(answer, request.session_hash):
+            yield update
+
+    async def _shown(self, answer: Answer, session: str | None) -> AsyncIterator[Any]:
+        keep_s = self.shared.visitors.of(session).keep_s
+        async for part in follow(self.shared.admission.engine, answer, 0, keep_s):
+            yield await asyncio.to_thread(self.task.show, answer, part)
+
+
+def stands(part: Part) -> Markup:
+    """Of an answer that is not over: what it waits for or measures, above a bar."""
+    words = part.waits or "measuring"
+    return notes.progress(f"{words[0].upper()}{words[1:]}.", part.progress.share or None if part.progress else None)

@@ -1,1 +1,0 @@
-"""What a visitor has measured: a file for each task, with its job and how it is shown."""

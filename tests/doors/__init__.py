@@ -1,0 +1,1 @@
+"""Doors and their tasks, found by their folders."""

@@ -1,0 +1,112 @@
+"""A task is a folder: without it the program starts, and has one task less."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import draftscope
+import draftscope_app
+from draftscope_app.doors.door import TaskFolder, commands, doors, tasks
+
+LAB = tuple(folder for _, folder in commands().values() if folder not in tasks() and ".lab." in folder.package)
+EVERY = (*tasks(), *LAB)
+APP = Path(draftscope_app.__file__).parent
+# What is slow to import is imported once; each line of input names a copy of the app, which a child then imports.
+CHECKS = """
+import json, os, sys
+from importlib import import_module
+import gradio, plotly, segno, typer, draftscope
+import draftscope.api, draftscope.servers.field, draftscope.advise.advise, draftscope.measure.check
+def check(folder):
+    sys.path.insert(0, folder)
+    import asyncio
+    from pathlib import Path
+    from types import SimpleNamespace
+    import draftscope_app
+    assert Path(draftscope_app.__file__).is_relative_to(folder)
+    for path in sorted(Path(folder).rglob("*.py")):
+        if path.name not in ("zero.py", "hub.py", "pytest_plugin.py") and "command" not in path.name:
+            name = ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+            import_module(name)
+    from draftscope_app.cli.main import COMMANDS, imported
+    for command in COMMANDS:
+        imported(command)
+    from draftscope_app.doors.door import tasks
+    from draftscope_app.engine.config import Limits
+    from draftscope_app.engine.jobs import EngineStatus
+    from draftscope_app.engine.sessions import Visitors
+    from draftscope_app.engine.site import Site
+    from draftscope_app.page import page
+    from draftscope_app.serve import doors
+    site, admission = Site(), SimpleNamespace(engine=SimpleNamespace(status=EngineStatus()), limits=Limits())
+    async def built():
+        return page.build(admission, Visitors(), site, doors=doors.page_doors())
+    asyncio.run(built())
+    script = page.head(site, doors.page_doors())
+    routes = [route.path for route in doors.routes(site, admission)]
+    return {"tasks": [task.name for task in tasks()], "commands": list(COMMANDS), "routes": routes, "script": script}
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        try:
+            print(json.dumps(check(line.strip())), flush=True)
+        except BaseException as error:
+            print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.fixture(scope="module")
+def without(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
+    """What the app has and can do without each task, by the task's package; and with all of them, under ''."""
+    copies = {"": copied(tmp_path_factory.mktemp("all"))}
+    for task in EVERY:
+        copies[task.package] = copied(tmp_path_factory.mktemp(task.name), without=task)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CHECKS],
+        input="".join(f"{folder}\n" for folder in copies.values()),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": str(Path(draftscope.__file__).parents[1]),
+            "HOME": str(Path.home()),
+        },
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return dict(zip(copies, lines, strict=True))
+
+
+def copied(folder: Path, without: TaskFolder | None = None) -> Path:
+    """A copy of the app's package in the folder."""
+    shutil.copytree(APP, folder / APP.name, ignore=shutil.ignore_patterns("__pycache__"))
+    if without is not None:
+        shutil.rmtree(folder.joinpath(*without.package.split(".")))
+    return folder
+
+
+@pytest.mark.parametrize("task", EVERY, ids=lambda task: task.package.removeprefix("draftscope_app."))
+def test_without_its_folder_there_is_one_task_less(task: TaskFolder, without: dict[str, dict[str, object]]) -> None:
+    whole, rest = without[""], without[task.package]
+    assert "error" not in whole, whole["error"]
+    assert "error" not in rest, rest["error"]
+    left = [other.name for other in tasks() if other != task]
+    assert rest["tasks"] == left
+    command = task.task.command
+    assert set(rest["commands"]) == set(whole["commands"]) - ({command.name} if command else set())
+    assert (f"{task.mount}/card.js" in str(rest["script"])) is False
+
+
+def test_doors_stand_in_their_order_with_all_their_tasks() -> None:
+    assert [door.door.name for door in doors()] == ["decide", "servers", "learn"]
+    assert all(folder.has("README.md") for folder in EVERY)
+    assert all(folder.task.title for folder in EVERY)
