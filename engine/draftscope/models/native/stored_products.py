@@ -12,10 +12,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from draftscope.base.compiling import kept_or_not
-from draftscope.models.native.decoders import FORMATS, Format
+from draftscope.models.native.decoders import FORMATS
 from draftscope.models.native.instructions import ADDRESS, BYTE, I64, has, i64, plus
-from draftscope.models.native.places import BLOCK
-from draftscope.models.native.stored import write_rounding, write_tile
+from draftscope.models.native.stored import record, write_rounding, write_tile
 from draftscope.models.native.team import sources
 
 SIGNATURE = types.void(*[types.int64] * 9)
@@ -63,22 +62,25 @@ def write_product(builder: Any, kind: str, widths: tuple[int, ...], arguments: A
     x, x_step, w, length, rows, out, out_step, first, last = arguments
     form, most = FORMATS[kind], i64(len(widths) - 1)
     w_step = builder.mul(builder.udiv(length, i64(form.values)), i64(form.size))
-    step = _row_bytes(builder, form, length)
-    rounded = builder.ptrtoint(builder.alloca(BYTE, plus(builder, builder.mul(step, i64(MAX_ROWS)), i64(ALIGNED))), I64)
+    size = record(form)
+    records = builder.mul(builder.udiv(length, i64(form.values)), i64(MAX_ROWS * size))
+    rounded = builder.ptrtoint(builder.alloca(BYTE, plus(builder, records, i64(ALIGNED))), I64)
     rounded = builder.and_(plus(builder, rounded, i64(ALIGNED - 1)), i64(-ALIGNED))
     single = _single(builder.module, kind)
     tiles = [_tiles(builder.module, kind, count, width, single) for count, width in enumerate(widths) if count]
     with cgutils.for_range_slice(builder, i64(0), rows, i64(MAX_ROWS), I64) as (start, _):
         count = _smaller(builder, i64(MAX_ROWS), builder.sub(rows, start))
+        step = builder.mul(count, i64(size))
         with cgutils.for_range(builder, count) as loop:
             row = plus(builder, x, builder.mul(x_step, plus(builder, start, loop.index)))
-            write_rounding(builder, form, row, length, plus(builder, rounded, builder.mul(step, loop.index)))
+            first_record = plus(builder, rounded, builder.mul(loop.index, i64(size)))
+            write_rounding(builder, form, row, length, first_record, step)
         group = _quotient(builder, count, _quotient(builder, count, most))
         with (
             cgutils.for_range_slice(builder, first, last, i64(PANEL), I64) as (at, _),
             cgutils.for_range_slice(builder, i64(0), count, group, I64) as (row, _),
         ):
-            inputs = plus(builder, rounded, builder.mul(step, row))
+            inputs = plus(builder, rounded, builder.mul(row, i64(size)))
             results = plus(builder, out, builder.mul(out_step, plus(builder, start, row)))
             end = _smaller(builder, last, plus(builder, at, i64(PANEL)))
             here = _smaller(builder, group, builder.sub(count, row))
@@ -107,7 +109,7 @@ def _tiles(module: Any, kind: str, rows: int, width: int, single: Any) -> Any:
         cgutils.for_range_slice(builder, whole, last, i64(1), I64) as (at, _),
         cgutils.for_range(builder, i64(rows)) as loop,
     ):
-        row = plus(builder, x, builder.mul(x_step, loop.index))
+        row = plus(builder, x, builder.mul(loop.index, i64(record(FORMATS[kind]))))
         weights, results = plus(builder, w, builder.mul(w_step, at)), plus(builder, out, builder.mul(at, i64(4)))
         result = plus(builder, results, builder.mul(out_step, loop.index))
         builder.call(single, [row, x_step, weights, w_step, length, result, out_step])
@@ -120,14 +122,6 @@ def _function(module: Any, name: str, count: int) -> tuple[Any, Any]:
     function.linkage = "internal"
     function.attributes.add("noinline")
     return ir.IRBuilder(function.append_basic_block()), function.args
-
-
-def _row_bytes(builder: Any, form: Format, length: Any) -> Any:
-    """Of a rounded row: values, factors of blocks and sums."""
-    size = builder.mul(length, i64(2))
-    for values in (form.values, BLOCK):
-        size = plus(builder, size, builder.mul(builder.udiv(length, i64(values)), i64(4)))
-    return builder.and_(plus(builder, size, i64(ALIGNED - 1)), i64(-ALIGNED))
 
 
 def _smaller(builder: Any, one: Any, other: Any) -> Any:
