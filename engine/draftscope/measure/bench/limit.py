@@ -38,7 +38,7 @@ def memory_limit(model: Model, context: int) -> MemoryLimit | None:
     """Measures it; None on other devices than a CPU, and where `context` does not fit the model."""
     if model.device.type != "cpu" or not model.trees or context + ROWS[-1] > model.context:
         return None
-    weights = _read_a_token(model)
+    weights = read_a_token(model)
     source = torch.ones(max(weights, SMALLEST_COPY), dtype=torch.uint8)
     into = torch.empty_like(source)
     cache = model.cache(1, context + ROWS[-1])
@@ -55,7 +55,7 @@ def memory_limit(model: Model, context: int) -> MemoryLimit | None:
     )
 
 
-def _read_a_token(model: Model) -> int:
+def read_a_token(model: Model) -> int:
     """Bytes of all weights as they are read, without an embedding that is not the output matrix too: a token reads one
     row of it."""
     network = model.network

@@ -34,6 +34,7 @@ def stored_network(model: Readable) -> Any:
             _fill(path, module, model.weights)
     network.generation_config = GenerationConfig.from_model_config(model.config)
     network.generation_config.eos_token_id = list(model.file.ends) or None
+    network.name_or_path = str(model.file.path)
     return network.requires_grad_(False)
 
 
