@@ -329,7 +329,8 @@ def load(settings: LoadCall) -> Engine:
     the first is the draft model, and in a cascade each drafts for the one before it. A draft with another tokenizer
     than the target's drafts through text (see `Engine.limits`). `heads` are drafters that read the target's features,
     each as 'kind:folder or hub id' (kinds: `draftscope.models.head_kinds.KINDS`). `dtype` is auto, float32, bfloat16,
-    float16 or stored (quantised weights as they are), `device` auto, cpu or cuda.
+    float16 or stored (quantised weights as they are, which auto means where that is fastest), `device` auto, cpu or
+    cuda.
 
     `device_map` spreads the target over all devices ('auto'); the draft lies where the target's inputs go. `revision`
     and `draft_revision` (of the first draft) are branches, tags or commits on the hub. `progress` shows bars. `emulate`

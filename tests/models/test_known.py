@@ -195,10 +195,18 @@ def test_an_interrupted_conversion_needs_no_second_download(
         patched.setattr(converting, "_write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             source_of("standin")
-    assert not is_here("standin")
+    assert is_here("standin")  # its file, which may be read as it is
     shutil.rmtree(shelf)
     assert source_of("standin").weights == "4-bit weights (Q4_0) widened to bfloat16"
     assert is_here("standin") and not [name for name in folders(tmp_path) if name.endswith(".part")]
+
+
+def test_a_known_model_that_stays_stored_is_not_converted(standin: KnownModel, shelf: Path, tmp_path: Path) -> None:
+    source = source_of("standin", stored=True)
+    assert source.file is not None and Path(source.location).is_file()
+    assert is_here("standin") and folders(tmp_path) == [Path(source.location).name]
+    shutil.rmtree(shelf)
+    assert source_of("standin", stored=True).location == source.location
 
 
 # The hub and this machine.

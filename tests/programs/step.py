@@ -17,14 +17,13 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from draftscope.base import markdown
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
 from draftscope.drafters.settings import Settings
 from draftscope.models.forward import native
-from draftscope.models.forward.decoder import Decoder
+from draftscope.models.forward.decoder import Decoder, Weight
 from draftscope.models.forward.native import NativeDecoder
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs
@@ -53,7 +52,7 @@ def products(decoder: Decoder) -> Callable[[], Parts]:
     return timed
 
 
-def _call(weight: Tensor) -> tuple[Any, Any]:
+def _call(weight: Weight) -> tuple[Any, Any]:
     """The arguments of the product of one row and a weight, and the memory they refer to."""
     outputs, length = weight.shape
     memory = torch.ones(length, dtype=torch.bfloat16), torch.empty(length), torch.empty(outputs)

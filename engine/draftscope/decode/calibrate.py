@@ -32,6 +32,7 @@ from draftscope.decode.sessions import NOTHING_MEASURED, open_session
 from draftscope.decode.start import device_name
 from draftscope.drafters.settings import Settings
 from draftscope.models.cache.slots import SlotCache
+from draftscope.models.forward.stored import stored_weights
 from draftscope.models.loading.chat import Chat
 from draftscope.models.model import Model
 from draftscope.verify.uniforms import Streams
@@ -290,7 +291,8 @@ def drafting_of(pair: LoadedPair, names: Sequence[str] = ()) -> list[str]:
 
 def weight_bytes(network: torch.nn.Module) -> int:
     """Of all weights of a network."""
-    return sum(p.numel() * p.element_size() for p in network.parameters())
+    floats = sum(weight.nbytes for weight in network.parameters())
+    return floats + sum(weight.nbytes for weight in stored_weights(network))
 
 
 def _draft_bytes(pair: LoadedPair) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import wraps
@@ -45,6 +46,7 @@ from draftscope.models.loading.devices import (
     pick_dtype,
 )
 from draftscope.models.model import Model
+from draftscope.models.native.available import stored_kinds
 
 P = ParamSpec("P")
 LabT = TypeVar("LabT", bound=DecodingEngine)
@@ -143,12 +145,20 @@ def _checkpoint_options(settings: LoadCall) -> CheckpointOptions:
     return CheckpointOptions(
         dtype=pick_dtype(settings.dtype, device),
         device=device,
-        packed=settings.dtype == STORED,
+        stored=device_map is None and _stays_stored(settings.dtype, device),
         device_map=device_map,
         trust_remote_code=settings.trust_remote_code,
         allow_pickle=settings.allow_pickle,
         progress=settings.progress,
     )
+
+
+def _stays_stored(dtype: str, device: torch.device) -> bool:
+    """Whether weights of a quantised file stay as they lie in it: that is fastest on the processors where it was
+    measured, those with x86's instructions. On others only if it is asked for."""
+    measured = platform.machine() in ("x86_64", "AMD64")
+    wanted = dtype == STORED or (dtype == "auto" and measured)
+    return wanted and device.type == "cpu" and bool(stored_kinds())
 
 
 def _places(
@@ -206,7 +216,10 @@ def _make_ready(engine: DecodingEngine, settings: LoadSettings) -> None:
     """Measures the best number of threads on a CPU, and runs every drafter once."""
     if settings.threads is None and engine.target.device.type == "cpu":
         engine.threads = choose_threads(engine.target, max(1, usable_cores() - settings.spare_cores))
-    engine.compiled = sorted({model.not_native for model in engine.models} - {""})
+    reasons = [model.not_native for model in engine.models]
+    if settings.dtype in ("auto", STORED):
+        reasons += [model.not_stored for model in engine.models]
+    engine.compiled = sorted(set(reasons) - {""})
     _warm_up(engine)
     if engine.not_applied:
         warn(

@@ -22,7 +22,7 @@ from draftscope.models.cache.masks import Reach, attention_mask, common_of, reac
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache, SlotTable
 from draftscope.models.counter import Capabilities, ForwardCounter, Pulse
 from draftscope.models.files import memory
-from draftscope.models.files.gguf_file import as_stored, was_widened
+from draftscope.models.files.gguf_file import was_widened
 from draftscope.models.forward import attention
 from draftscope.models.forward.decoder import covers as is_decoder
 from draftscope.models.forward.decoder import described
@@ -36,8 +36,9 @@ from draftscope.models.forward.lean import covers as is_lean
 from draftscope.models.forward.mamba import READ, Mamba2
 from draftscope.models.forward.mamba import covers as is_mamba2
 from draftscope.models.forward.native import NativeDecoder
+from draftscope.models.forward.stored import number_of_weights, stored_of
 from draftscope.models.forward.truncated import final_residual, truncated
-from draftscope.models.native.available import programs, why_not
+from draftscope.models.native.available import stored_kinds, why_not, why_not_stored
 from draftscope.models.native.linear import accelerate
 
 CHUNK = 256  # rows of a prompt that a compiled forward reads at once
@@ -48,7 +49,7 @@ class ForwardMode(Enum):
 
     EAGER = ""
     NATIVE = "native"
-    PACKED = "packed"  # native, with weights of 4 and 8 bits as they were stored
+    PACKED = "packed"  # native, with weights as they lie in a quantised file
     GRAPHS = "graphs"
 
 
@@ -68,14 +69,13 @@ class Model:
         weights: str = "",
         *,
         capabilities: Capabilities,
-        packed: bool = False,
     ) -> None:
         self.network = network.eval()
         self.recurrent = is_mamba2(network)
-        self.run = _runner(network, packed)  # the network itself or an equivalent forward
+        self.run = _runner(network)  # the network itself or an equivalent forward
         self.name = name
         self.digest = digest
-        self.weights = as_stored(weights) if isinstance(self.run, NativeDecoder) and self.run.packed else weights
+        self.weights = weights
         self.left_out: list[str] = []  # sentences: what of its files was not loaded
         self.counter = ForwardCounter()
         self.pulse = Pulse()
@@ -89,7 +89,7 @@ class Model:
         if self.device.type in attention.DEVICES:
             attention.use(network)
         self.dtype: torch.dtype = network.dtype
-        self.parameters: int = network.num_parameters()
+        self.parameters = number_of_weights(network)
         self._slot_bytes = memory.slot_bytes(config, self.dtype)
         self._shapes: list[Shape | None] = shapes(config)
         self._reach = Reach() if self.recurrent else reaches(config, name)
@@ -148,7 +148,7 @@ class Model:
         shallow.run = self.run.first(count) if isinstance(self.run, LeanLlama | NativeDecoder) else shallow.network
         shallow.name = f"{self.name}, {count} of {self.layers} layers"
         shallow.layers = count
-        shallow.parameters = shallow.network.num_parameters()
+        shallow.parameters = number_of_weights(shallow.network)
         shallow.counter = ForwardCounter()
         shallow.graphs = None
         if self.graphs is not None:
@@ -231,19 +231,24 @@ class Model:
         return "" if native else why_not()
 
     @property
-    def saved_bytes(self) -> int:
-        """Bytes that a token reads less than the network's weights have."""
-        return self.run.saved_bytes if isinstance(self.run, NativeDecoder) else 0
+    def not_stored(self) -> str:
+        """Why the weights of its quantised file are widened, as a sentence; empty if they are not, or need not be."""
+        if not was_widened(self.weights) or self.device.type != "cpu" or why_not():
+            return ""
+        why = why_not_stored()
+        if not why and not isinstance(self.run, NativeDecoder):
+            why = f"The forward of its architecture ({self.network.config.model_type}) is not compiled."
+        return f"The weights of '{self.name}' are widened to bfloat16. {why}" if why else ""
 
     @property
     def widened(self) -> bool:
         """Whether it has weights in bfloat16 that this machine could read as they are stored, in fewer bits."""
-        return isinstance(self.run, NativeDecoder) and was_widened(self.weights) and programs().packs
+        return isinstance(self.run, NativeDecoder) and was_widened(self.weights) and bool(stored_kinds())
 
     def use_torch_products(self) -> None:
         """Computes with torch's products from now on: of hundreds of rows they are faster than the compiled forward, on
         processors that multiply bfloat16."""
-        if isinstance(self.run, NativeDecoder) and is_lean(self.network):
+        if isinstance(self.run, NativeDecoder) and not self.run.packed and is_lean(self.network):
             self.run = LeanLlama(self.network)
 
     @property
@@ -404,9 +409,9 @@ class Model:
         raise DraftscopeError(f"{self.limits} Choose a drafter of chains, and decode one text at a time.")
 
 
-def _runner(network: Any, packed: bool) -> Any:
+def _runner(network: Any) -> Any:
     if is_decoder(network) and not why_not():
-        return NativeDecoder(described(network), packed)
+        return NativeDecoder(described(network))
     if is_lean(network):
         return LeanLlama(network)
     accelerate(network)
@@ -417,7 +422,10 @@ def _runner(network: Any, packed: bool) -> Any:
 
 def _input_device(network: Any) -> torch.device:
     """The device of the inputs: the embedding's, or the first computing one if a device map offloads the embedding."""
-    device: torch.device = network.get_input_embeddings().weight.device
+    embedding = network.get_input_embeddings()
+    if stored_of(embedding) is not None:
+        return torch.device("cpu")
+    device: torch.device = embedding.weight.device
     if device.type != "meta":
         return device
     devices = (torch.device(place) for place in network.hf_device_map.values() if place != "cpu")

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from draftscope.models.files.memory import fits
 from draftscope.models.files.pretrained import quiet
+from draftscope.models.forward.stored import WIDE, StoredEmbedding, exact
 from draftscope.models.model import Model
 
 
@@ -65,17 +66,20 @@ def _in_fp32(network: Any) -> Iterator[None]:
     kept: dict[int, list[tuple[Any, Tensor]]] = {}
 
     def before(module: Any, _: Any) -> None:
-        tensors = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-        short = [tensor for tensor in tensors if tensor.is_floating_point() and tensor.dtype != torch.float32]
-        kept[id(module)] = [(tensor, tensor.data) for tensor in short]
-        for tensor in short:
-            tensor.data = tensor.data.float()
+        tensors = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+        short = [(name, each) for name, each in tensors if each.is_floating_point() and each.dtype != torch.float32]
+        kept[id(module)] = [(tensor, tensor.data) for _, tensor in short]
+        for name, tensor in short:
+            tensor.data = exact(module, name)
 
     def after(module: Any, *_: Any) -> None:
         for tensor, data in kept.pop(id(module), []):
             tensor.data = data
 
     handles = []
+    embedding = network.get_input_embeddings()
+    if isinstance(embedding, StoredEmbedding):
+        embedding.dtype = torch.float32  # with which every product is the file's own
     for module in network.modules():
         handles += [module.register_forward_pre_hook(before), module.register_forward_hook(after, always_call=True)]
     try:
@@ -83,6 +87,8 @@ def _in_fp32(network: Any) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
+        if isinstance(embedding, StoredEmbedding):
+            embedding.dtype = WIDE
 
 
 @contextmanager

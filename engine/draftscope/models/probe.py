@@ -48,14 +48,13 @@ COUNT_SLOTS = ("bloom", "mpt", "gpt_neo")
 UNSUPPORTED = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
 
 
-def probed(network: Any, name: str, digest: str = "", weights: str = "", packed: bool = False) -> Model:
-    """The model of a transformers network, with the capabilities that the network was found to have. `packed`: weights
-    that were widened from 4 or 8 bits may be read as they were stored.
+def probed(network: Any, name: str, digest: str = "", weights: str = "") -> Model:
+    """The model of a transformers network, with the capabilities that the network was found to have.
 
     Raises `DraftscopeError` if even a chain gets other logits than from scratch. Exceptions of the engine's own code
     are not caught: they say nothing about the model.
     """
-    model = Model(network, name, digest, weights, capabilities=Capabilities(trees=True), packed=packed)
+    model = Model(network, name, digest, weights, capabilities=Capabilities(trees=True))
     capabilities = _capabilities_of(model)
     if capabilities is None:
         kind = network.config.get_text_config().model_type

@@ -9,6 +9,7 @@ import torch
 
 from draftscope.base.steps import last
 from draftscope.decode.calibrate import forward_of, interleaved
+from draftscope.models.forward.stored import stored_of, stored_weights
 from draftscope.models.model import Model
 
 ROWS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
@@ -37,7 +38,7 @@ def memory_limit(model: Model, context: int) -> MemoryLimit | None:
     """Measures it; None on other devices than a CPU, and where `context` does not fit the model."""
     if model.device.type != "cpu" or not model.trees or context + ROWS[-1] > model.context:
         return None
-    weights = _read_a_token(model)
+    weights = read_a_token(model)
     source = torch.ones(max(weights, SMALLEST_COPY), dtype=torch.uint8)
     into = torch.empty_like(source)
     cache = model.cache(1, context + ROWS[-1])
@@ -54,11 +55,13 @@ def memory_limit(model: Model, context: int) -> MemoryLimit | None:
     )
 
 
-def _read_a_token(model: Model) -> int:
+def read_a_token(model: Model) -> int:
     """Bytes of all weights as they are read, without an embedding that is not the output matrix too: a token reads one
     row of it."""
     network = model.network
     embedding, head = network.get_input_embeddings(), network.get_output_embeddings()
-    separate = head is not None and embedding.weight.data_ptr() != head.weight.data_ptr()
-    read: int = sum(tensor.nbytes for tensor in chain(network.parameters(), network.buffers())) - model.saved_bytes
-    return read - embedding.weight.nbytes if separate else read
+    floats = sum(tensor.nbytes for tensor in chain(network.parameters(), network.buffers()))
+    read = floats + sum(weight.nbytes for weight in stored_weights(network))
+    first = stored_of(embedding) or embedding.weight
+    separate = head is not None and first.data_ptr() != (stored_of(head) or head.weight).data_ptr()
+    return int(read - first.nbytes) if separate else read

@@ -23,6 +23,7 @@ ARCHITECTURES = ("llama", "qwen2", "qwen3", "gemma2", "gemma3")
 FLOATS = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}  # tensor type -> dtype
 WIDENED = "bfloat16"  # the dtype that quantised weights are converted to
 WIDENED_TO = " widened to "  # in the words about weights
+READ_AS_STORED = ", read as they are stored"
 ROTARY_FACTORS = "rope_freqs.weight"
 PROJECTORS, ADAPTER = ("mmproj", "clip"), "adapter"  # kinds of files that are no language model
 ENDS = ("eos", "eot", "eom")  # tokens that end a text, a turn or a message, where a file names them
@@ -120,12 +121,13 @@ class GgufFile:
 
 def was_widened(weights: str) -> bool:
     """Whether these weights, in words, were widened from fewer bits."""
-    return WIDENED_TO in weights
+    return WIDENED_TO in weights and READ_AS_STORED not in weights
 
 
-def as_stored(weights: str) -> str:
-    """Widened weights in words, if a forward reads them as they were stored."""
-    return f"{weights.partition(WIDENED_TO)[0]}, read as they are stored"
+def as_stored(weights: str, widened: Sequence[str] = ()) -> str:
+    """Widened weights in words, if a forward reads them as they were stored, but for some types."""
+    others = f", {' and '.join(widened)}{WIDENED_TO}{WIDENED}" if widened else ""
+    return f"{weights.partition(WIDENED_TO)[0]}{READ_AS_STORED}{others}"
 
 
 def is_gguf(path: Path) -> bool:

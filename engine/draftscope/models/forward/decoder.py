@@ -17,8 +17,12 @@ from torch import Tensor, nn
 from draftscope.models.cache.layers import is_mixed
 from draftscope.models.cache.masks import Reach, reaches
 from draftscope.models.forward.lean import SHAPED, STATIC_ROPE, joined
+from draftscope.models.forward.stored import exact, stored_of
 from draftscope.models.native import places as at
+from draftscope.models.native.stored_weight import StoredWeight
+from draftscope.models.native.stored_weight import joined as below
 
+Weight = Tensor | StoredWeight  # [outputs, inputs], bfloat16 or as it lies in a file
 ACTIVATIONS = {"silu": at.SILU, "gelu_pytorch_tanh": at.GELU_TANH, "gelu_new": at.GELU_TANH, "gelu": at.GELU}
 NOT_COMPUTED = ("attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention", "qk_layernorm")
 
@@ -27,11 +31,11 @@ class LayerWeights(NamedTuple):
     """The weights of one decoder layer in the order of `native.places`. D columns a head, H heads, K of keys."""
 
     norm: Tensor
-    qkv: Tensor  # [(H + 2 K) D, hidden]
-    out: Tensor
+    qkv: Weight  # [(H + 2 K) D, hidden]
+    out: Weight
     mlp_norm: Tensor
-    up: Tensor  # [2 M, hidden], gate and up, or [M, hidden]
-    down: Tensor
+    up: Weight  # [2 M, hidden], gate and up, or [M, hidden]
+    down: Weight
     qkv_bias: Tensor | None = None
     query_norm: Tensor | None = None  # [D], of every head
     key_norm: Tensor | None = None
@@ -56,7 +60,7 @@ class Decoder:
     angles: Callable[[int], tuple[Tensor, Tensor]]  # positions -> cos and sin [kinds, positions, D] in float32
     norm: Tensor
     norm_bias: Tensor | None
-    head: Tensor  # [V, hidden]
+    head: Weight  # [V, hidden]
     head_bias: Tensor | None
     heads: int
     kv_heads: int
@@ -151,7 +155,7 @@ def _decoder(
         angles=_angles(network, types),
         norm=_norm(norm),
         norm_bias=_bias(norm),
-        head=head.weight,
+        head=_weight(head),
         head_bias=_bias(head),
         heads=heads,
         kv_heads=heads if interleaved else config.num_key_value_heads,
@@ -178,13 +182,25 @@ def _angles(network: Any, types: tuple[str, ...]) -> Callable[[int], tuple[Tenso
 
 
 def _norm(module: Any) -> Tensor:
-    weight: Tensor = module.weight.detach().float()
+    weight = exact(module, "weight")
     return weight + 1 if type(module).__name__ == "Gemma3RMSNorm" else weight  # which stores the difference from 1
+
+
+def _weight(module: Any) -> Weight:
+    """The weight of a product, as it lies in memory."""
+    stored = stored_of(module)
+    return module.weight if stored is None else stored
+
+
+def _joined(modules: list[Any]) -> Weight:
+    """The weights of products below each other."""
+    weights = [_weight(module) for module in modules]
+    return below(weights) if any(isinstance(weight, StoredWeight) for weight in weights) else joined(modules)
 
 
 def _bias(*modules: Any) -> Tensor | None:
     """The biases of modules whose products are joined, in float32."""
-    biases = [module.bias.detach().float() for module in modules if getattr(module, "bias", None) is not None]
+    biases = [exact(module, "bias") for module in modules if getattr(module, "bias", None) is not None]
     return torch.cat(biases) if biases else None
 
 
@@ -202,11 +218,11 @@ def _llama_layer(layer: Any) -> LayerWeights:
     mlp_norm = layer.pre_feedforward_layernorm if norms_products else layer.post_attention_layernorm
     return LayerWeights(
         norm=_norm(layer.input_layernorm),
-        qkv=joined(first),
-        out=attention.o_proj.weight,
+        qkv=_joined(first),
+        out=_weight(attention.o_proj),
         mlp_norm=_norm(mlp_norm),
-        up=joined(up),
-        down=mlp.down_proj.weight,
+        up=_joined(up),
+        down=_weight(mlp.down_proj),
         qkv_bias=_bias(*first),
         query_norm=_norm(attention.q_norm) if hasattr(attention, "q_norm") else None,
         key_norm=_norm(attention.k_norm) if hasattr(attention, "k_norm") else None,
@@ -244,11 +260,11 @@ def _layer_normed(norms: tuple[Any, Any], products: tuple[Any, Any, Any, Any]) -
     (norm, mlp_norm), (first, out, up, down) = norms, products
     return LayerWeights(
         norm=_norm(norm),
-        qkv=joined(first),
-        out=out.weight,
+        qkv=_joined(first),
+        out=_weight(out),
         mlp_norm=_norm(mlp_norm),
-        up=up.weight,
-        down=down.weight,
+        up=_weight(up),
+        down=_weight(down),
         qkv_bias=_bias(*first),
         norm_bias=_bias(norm),
         mlp_norm_bias=_bias(mlp_norm),

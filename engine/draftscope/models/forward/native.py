@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from draftscope.models.cache.slots import SlotCache
-from draftscope.models.forward.decoder import Decoder
+from draftscope.models.forward.decoder import Decoder, Weight
 from draftscope.models.forward.lean import Output
+from draftscope.models.forward.stored import StoredEmbedding
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs
 from draftscope.models.native.crowd import crowd
-from draftscope.models.native.packing import PackedWeight, recovered
 from draftscope.models.native.scratch import scratch
 
 Mask = Tensor | dict[str, Tensor]  # one for all layers, or one for each type
@@ -24,13 +24,11 @@ Mask = Tensor | dict[str, Tensor]  # one for all layers, or one for each type
 class NativeDecoder:
     """Called by `Model.forward` like a transformers model; reads and writes the same `SlotCache`.
 
-    `available.why_not` must say that this machine can run the program. If `packed`, weights that were widened from 4 or
-    8 bits are read as they were stored, if this processor can multiply them.
+    `available.why_not` must say that this machine can run the program.
     """
 
-    def __init__(self, decoder: Decoder, packed: bool = False) -> None:
+    def __init__(self, decoder: Decoder) -> None:
         self.decoder = decoder
-        self._packed = _recovered(decoder) if packed else {}
         self._numbers = np.array([decoder.eps, decoder.scale], dtype=np.float32)
         self._windows = np.array(decoder.windows, dtype=np.int64)
         self._angles = self._tables(0)
@@ -54,7 +52,7 @@ class NativeDecoder:
         """The addresses of the layers' weights, and the arguments that are the same in every forward."""
         decoder = self.decoder
         layers = zip(decoder.layers, decoder.kinds, strict=True)
-        table = np.array([[*map(self._weight, layer), kind] for layer, kind in layers], dtype=np.int64)
+        table = np.array([[*map(_address, layer), kind] for layer, kind in layers], dtype=np.int64)
         a = np.zeros(at.ARGUMENTS, dtype=np.int64)
         a[at.HIDDEN], a[at.MLP] = decoder.head.shape[1], decoder.layers[0].down.shape[1]
         a[at.HEADS], a[at.KV_HEADS], a[at.WIDTH] = decoder.heads, decoder.kv_heads, decoder.width
@@ -62,7 +60,7 @@ class NativeDecoder:
         a[at.NORM], a[at.NORM_BIAS] = _address(decoder.norm), _address(decoder.norm_bias)
         a[at.VOCABULARY], a[at.HEAD], a[at.HEAD_BIAS] = (
             len(decoder.head),
-            self._weight(decoder.head),
+            _address(decoder.head),
             _address(decoder.head_bias),
         )
         a[at.ACTIVATION], a[at.GATED] = decoder.activation, decoder.gated
@@ -73,18 +71,8 @@ class NativeDecoder:
 
     @property
     def packed(self) -> bool:
-        """Whether it reads large weights as they were stored."""
-        return bool(self._packed)
-
-    @property
-    def saved_bytes(self) -> int:
-        """Bytes that a token reads less than from weights in bfloat16."""
-        return sum(weight.wide_bytes - weight.data.nbytes for weight in self._packed.values())
-
-    def _weight(self, tensor: Tensor | None) -> int:
-        """The address of a weight, packed if it is."""
-        address = _address(tensor)
-        return self._packed[address].address if address in self._packed else address
+        """Whether it reads weights as they lie in a quantised file."""
+        return isinstance(self.decoder.embed, StoredEmbedding)
 
     @torch.inference_mode()
     def __call__(
@@ -102,20 +90,21 @@ class NativeDecoder:
         if table.view > self._angles[0].shape[1]:
             self._angles = self._tables(2 * table.view)
         cos, sin = self._angles
-        x = decoder.embed(input_ids).contiguous()
-        cached = past_key_values.rows(decoder.kv_heads, decoder.width, x.dtype)
+        x = self._embedded(input_ids).contiguous()
+        cached = past_key_values.rows(decoder.kv_heads, decoder.width, torch.bfloat16)
         kept = torch.arange(batch * rows)
         if logits_to_keep:
             kept = kept.view(batch, rows)[:, -logits_to_keep:].contiguous()
         logits = torch.empty((batch, kept.numel() // batch, len(decoder.head)))
-        states = x.new_empty((len(decoder.layers) + 2, *x.shape)) if output_hidden_states else None
+        shape = len(decoder.layers) + 2, *x.shape
+        states = x.new_empty(shape, dtype=torch.bfloat16) if output_hidden_states else None
         mask = self._mask(attention_mask)
         positions, slots = position_ids.contiguous(), table.slots.contiguous()
         a = self._fixed.copy()
         a[at.ROWS], a[at.TEXT_ROWS], a[at.COLUMNS] = batch * rows, rows, table.view
         a[at.ANGLES], a[at.COS], a[at.SIN] = cos.shape[1], _address(cos), _address(sin)
         a[at.EMBEDDED], a[at.POSITIONS], a[at.SLOTS] = _address(x), _address(positions), _address(slots)
-        a[at.MASK], a[at.STATES] = _address(mask), _address(states)
+        a[at.MASK], a[at.STATES], a[at.EXACT] = _address(mask), _address(states), x.dtype == torch.float32
         a[at.CACHE], a[at.SEQUENCES], a[at.CAPACITY] = _address(cached), batch, table.capacity
         a[at.LOGIT_ROWS], a[at.LOGITS_OF], a[at.LOGITS] = _address(kept), kept.numel(), _address(logits)
         with crowd.team(torch.get_num_threads(), (int(a[at.WEIGHTS]), batch, rows)) as threads:
@@ -124,6 +113,11 @@ class NativeDecoder:
             del memory
         return Output(logits, () if states is None else states)
 
+    def _embedded(self, tokens: Tensor) -> Tensor:
+        """[B, T, hidden] in bfloat16, or in float32 from the blocks of a file."""
+        embed = self.decoder.embed
+        return embed.rows(tokens) if isinstance(embed, StoredEmbedding) and not embed._forward_hooks else embed(tokens)
+
     def _mask(self, mask: Mask | None) -> Tensor | None:
         """[kinds, B, 1, T, columns], or None."""
         if isinstance(mask, dict):
@@ -131,14 +125,5 @@ class NativeDecoder:
         return None if mask is None else mask.contiguous()
 
 
-def _address(tensor: Tensor | None) -> int:
+def _address(tensor: Weight | None) -> int:
     return 0 if tensor is None else int(tensor.data_ptr())
-
-
-def _recovered(decoder: Decoder) -> dict[int, PackedWeight]:
-    """The products' weights that can be packed, by the address of the wide ones."""
-    if not programs().packs:
-        return {}
-    weights = [decoder.head, *(w for layer in decoder.layers for w in (layer.qkv, layer.out, layer.up, layer.down))]
-    packed = {weight.data_ptr(): recovered(weight) for weight in weights}
-    return {address: weight for address, weight in packed.items() if weight is not None}

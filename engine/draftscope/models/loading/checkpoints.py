@@ -7,7 +7,7 @@ refused before it is downloaded.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,19 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import reaches
 from draftscope.models.files import contents, hub, memory
 from draftscope.models.files.finite import not_finite
-from draftscope.models.files.gguf_file import was_widened
+from draftscope.models.files.gguf_file import as_stored
+from draftscope.models.files.gguf_parts import parts_of
 from draftscope.models.files.pretrained import loaded, quiet
 from draftscope.models.files.tokenizer_file import refuse_tokenizer, without_panic
+from draftscope.models.forward.decoder import covers
 from draftscope.models.loading import embedded
+from draftscope.models.loading.converted import Readable
 from draftscope.models.loading.left_out import refuse_lacking, unused
 from draftscope.models.loading.sources import source_of
+from draftscope.models.loading.stored_network import stored_network
 from draftscope.models.loading.weight_files import CONFIG, look
 from draftscope.models.model import Model
+from draftscope.models.native.available import stored_kinds
 from draftscope.models.probe import probed
 
 
@@ -42,7 +47,7 @@ class CheckpointOptions:
 
     dtype: torch.dtype
     device: torch.device
-    packed: bool = False  # weights of a quantised file are read as they are stored, where the machine can
+    stored: bool = False  # weights of a quantised file stay as they lie in it
     device_map: str | None = None
     trust_remote_code: bool = False
     allow_pickle: bool = False
@@ -65,11 +70,14 @@ class Place:
     stored: Counter[str]
     origin: dict[str, Any]
     beside: str = ""
+    file: Readable | None = None  # if the weights are to stay as they lie in it
 
 
 def load_model(place: Place, options: CheckpointOptions) -> Model:
     """Loads the causal language model of a checkpoint that was found."""
     source = place.source
+    if place.file is not None:
+        return _stored_model(place, place.file, options)
     _refuse_memory(place, options)
     network, info = loaded(
         AutoModelForCausalLM,
@@ -93,7 +101,7 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
         raise DraftscopeError(
             f"'{source}' would partly be offloaded to disk, which is too slow; choose a smaller model."
         )
-    model = probed(network, place.name, _digest(place), place.weights, options.packed and was_widened(place.weights))
+    model = probed(network, place.name, _digest(place), place.weights)
     model.left_out = [place.beside] if place.beside else []
     if lost:
         model.left_out.append(
@@ -103,8 +111,26 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
     return model
 
 
+def _stored_model(place: Place, file: Readable, options: CheckpointOptions) -> Model:
+    """With weights as they lie in the file; widened if this architecture's forward is not compiled."""
+    path = Path(place.source)
+    files = parts_of(path)
+    size = sum(part.stat().st_size for part in files)
+    cache = memory.CONTEXT * memory.slot_bytes(place.config.get_text_config(), options.dtype)
+    memory.refuse_weights(place.source, size, cache, [options.device], "quantised, as stored")
+    network = stored_network(file)
+    if not covers(network):
+        return load_model(find(path, replace(options, stored=False)), options)
+    if broken := not_finite(network.named_parameters()):
+        raise DraftscopeError(f"'{place.source}' {broken}")
+    others = [kind for kind in file.file.quantized if kind not in stored_kinds()]
+    return probed(network, place.name, embedded.digest_of(files), as_stored(place.weights, others))
+
+
 def load_tokenizer(place: Place) -> Any:
     """Loads the tokenizer of a checkpoint that was found, once it has been tried where it can do no harm."""
+    if place.file is not None:
+        return place.file.tokenizer
     if not place.origin["trust_remote_code"]:
         refuse_tokenizer(place.source, place.origin.get("revision"), not place.origin["local_files_only"])
     with without_panic(place.source):
@@ -149,8 +175,11 @@ def find(source: str | Path, options: CheckpointOptions, revision: str | None = 
 
     Models of the table `known` are downloaded whole if the hub does not have them, and GGUF files are converted.
     """
-    checkpoint = source_of(source, revision, options.progress)
+    checkpoint = source_of(source, revision, options.progress, options.stored)
     name = checkpoint.location
+    if (file := checkpoint.file) is not None:
+        here = {"trust_remote_code": False, "local_files_only": True}
+        return Place(name, checkpoint.name, checkpoint.weights, file.config, file.file.stored, here, file=file)
     files = look(name, revision, options.allow_pickle)
     origin: dict[str, Any] = {"trust_remote_code": options.trust_remote_code, "local_files_only": not files.online}
     if revision is not None:

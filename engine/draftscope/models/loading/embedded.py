@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,9 +110,14 @@ def trained_for(folder: Path) -> str:
 
 
 def digest(folder: Path) -> str:
-    """`Model.digest` of the model in `folder`: SHA-256 over the size, start and end of each weight file."""
+    """`Model.digest` of the model in `folder`."""
+    return digest_of(sorted(folder.glob("*.safetensors")))
+
+
+def digest_of(files: Iterable[Path]) -> str:
+    """SHA-256 over the size, start and end of each weight file."""
     sha = hashlib.sha256()
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in files:
         size = path.stat().st_size
         sha.update(str(size).encode())
         with path.open("rb") as file:

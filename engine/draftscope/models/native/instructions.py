@@ -13,6 +13,7 @@ from numba.core import cgutils
 LANES = 16
 FLOAT, BYTE, I32, I64 = ir.FloatType(), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 VECTOR, WORDS, HALVES, BYTES = (ir.VectorType(kind, LANES) for kind in (FLOAT, I32, ir.HalfType(), BYTE))
+SUMS = ir.VectorType(I32, 8)
 ADDRESS = types.int64
 
 
@@ -61,6 +62,29 @@ def store(builder: Any, value: Any, address: Any, offset: int = 0) -> None:
 
 def pointer(builder: Any, address: Any, kind: Any) -> Any:
     return builder.inttoptr(address, kind.as_pointer())
+
+
+def lookup(builder: Any, table: Any, index: Any) -> Any:
+    """Of a table of 16 bytes those at 16 indices below 16."""
+    name = "llvm.aarch64.neon.tbl1.v16i8" if on_arm(builder) else "llvm.x86.ssse3.pshuf.b.128"
+    return call(builder, name, BYTES, [table, index])
+
+
+def pairs(builder: Any, one: Any, other: Any) -> Any:
+    """Products of two vectors of 16 int16, those of neighbours added: 8 int32."""
+    if not on_arm(builder):
+        return call(builder, "llvm.x86.avx2.pmadd.wd", SUMS, [one, other])
+    four = ir.VectorType(I32, 4)
+    products = []
+    for start in range(0, LANES, 4):
+        parts = [builder.shuffle_vector(each, each, lanes(range(start, start + 4))) for each in (one, other)]
+        products.append(call(builder, "llvm.aarch64.neon.smull.v4i32", four, parts))
+    halves = [call(builder, "llvm.aarch64.neon.addp.v4i32", four, products[at : at + 2]) for at in (0, 2)]
+    return builder.shuffle_vector(*halves, lanes(range(8)))
+
+
+def on_arm(builder: Any) -> bool:
+    return str(builder.module.triple).startswith(("aarch64", "arm64"))
 
 
 def prefetch(builder: Any, address: Any) -> None:

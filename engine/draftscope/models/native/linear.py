@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs, why_not
 from draftscope.models.native.crowd import crowd
+from draftscope.models.native.stored_weight import StoredWeight
 
 SERIAL = 1 << 16  # weights below which one thread is faster than waking the others
 
@@ -34,7 +35,13 @@ def _compiled(x: Tensor, weight: Tensor) -> bool:
     return fits and x.device.type == weight.device.type == "cpu" and not torch.is_grad_enabled() and not why_not()
 
 
-def _product(x: Tensor, weight: Tensor, exact: bool) -> Tensor:
+def stored_linear(x: Tensor, weight: StoredWeight, bias: Tensor | None = None) -> Tensor:
+    """x [..., in] in bfloat16 times a weight as it lies in a file."""
+    out = _product(x, weight, bias is not None)
+    return out if bias is None else (out + bias).to(x.dtype)
+
+
+def _product(x: Tensor, weight: Tensor | StoredWeight, exact: bool) -> Tensor:
     x = x.contiguous()
     (outputs, length), rows = weight.shape, x.numel() // weight.shape[1]
     product = torch.empty((*x.shape[:-1], outputs), dtype=torch.float32)

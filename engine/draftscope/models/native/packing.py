@@ -7,7 +7,6 @@ order of a split row; with 4 bits the second half of the block lies in the upper
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -17,11 +16,13 @@ from draftscope.models.native.places import BLOCK
 
 LANES = 16  # outputs of a panel
 FOUR, EIGHT = 1, 2  # kinds of packed weights, in the lowest bits of an address; 0: bfloat16
-KINDS = FOUR | EIGHT
+STORED = 3  # the address is that of a table of weights as they lie in a file (`stored_weight.py`)
+KINDS = FOUR | EIGHT | STORED
 SIZES = {FOUR: 4 * LANES + LANES * BLOCK // 2, EIGHT: 2 * LANES + LANES * BLOCK}  # bytes of a block of a panel
 HIGHEST, MIDDLE = 15, 128  # highest level of 4 bits; the level of 0 with 8
 PART = 1 << 22  # weights that are packed at once
-RELATIVE, OF_LARGEST = 2.0**-8, 2.0**-9  # how far a weight may be from its block's levels: rounding to bfloat16
+# By ggml's name of a type: bytes of a block, whether it has a least weight, and where its levels begin.
+FROM_FILES = {"Q4_0": (18, False, 2), "Q4_1": (20, True, 4), "Q8_0": (34, False, 2)}
 
 
 class PackedWeight(NamedTuple):
@@ -35,12 +36,6 @@ class PackedWeight(NamedTuple):
         """What compiled programs read: the address with the kind in its lowest bits."""
         return int(self.data.data_ptr()) | self.kind
 
-    @property
-    def wide_bytes(self) -> int:
-        """Of the same weight in bfloat16."""
-        panels, blocks, _ = self.data.shape
-        return 2 * panels * LANES * blocks * BLOCK
-
 
 class _Levels(NamedTuple):
     """Levels [O, B, BLOCK], scales and least weights [O, B, 1] of blocks, in float32."""
@@ -49,63 +44,34 @@ class _Levels(NamedTuple):
     scale: Tensor
     least: Tensor
 
-    @property
-    def weights(self) -> Tensor:
-        return self.scale * self.level + self.least
 
-
-def recovered(weight: Tensor) -> PackedWeight | None:
-    """A bfloat16 weight [O, I] that was widened from 4 or 8 bits in blocks (Q4_0, Q4_1, Q8_0 of GGUF files), packed.
-
-    None if its values are no rounded levels of such blocks, or its sizes are no whole panels.
-    """
-    if not packable(weight):
-        return None
-    candidates = (_parts(weight, kind, levels, exact=True) for kind, levels in WAYS)
-    return next((packed for packed in candidates if packed is not None), None)
+def packed_blocks(kind: str, data: Tensor) -> PackedWeight:
+    """A weight of one of `FROM_FILES`, uint8 [O, bytes] as it lies in the file, packed. O is whole panels."""
+    size, least, first = FROM_FILES[kind]
+    parts = []
+    for part in data.view(len(data), -1, size).split(max(LANES, PART // data.shape[1] // LANES * LANES)):
+        scale, bytes_ = part[..., :2].contiguous().view(torch.float16).float(), part[..., first:]
+        if kind == "Q8_0":
+            level = bytes_.to(torch.int16) ^ MIDDLE  # int8 + 128, as uint8
+            parts.append(_packed(_Levels(level, scale, -MIDDLE * scale), EIGHT))
+            continue
+        level = torch.cat([bytes_ & HIGHEST, bytes_ >> 4], -1)
+        lowest = part[..., 2:4].contiguous().view(torch.float16).float() if least else -8 * scale
+        parts.append(_packed(_Levels(level, scale, lowest), FOUR))
+    return PackedWeight(torch.cat(parts), EIGHT if kind == "Q8_0" else FOUR)
 
 
 def rounded(weight: Tensor) -> PackedWeight | None:
     """A weight [O, I] rounded to 8 bits; None if its sizes are no whole panels."""
-    return _parts(weight, EIGHT, _bytes, exact=False) if packable(weight) else None
+    if not packable(weight):
+        return None
+    rows = max(LANES, PART // weight.shape[1] // LANES * LANES)
+    blocks = (part.float().view(len(part), -1, BLOCK) for part in weight.detach().split(rows))
+    return PackedWeight(torch.cat([_packed(_bytes(part), EIGHT) for part in blocks]), EIGHT)
 
 
 def packable(weight: Tensor) -> bool:
     return weight.shape[0] % LANES == 0 and weight.shape[1] % BLOCK == 0
-
-
-def _parts(weight: Tensor, kind: int, levels: Callable[[Tensor], _Levels], exact: bool) -> PackedWeight | None:
-    """Packed in parts, which bound the memory for it; None if it must be `exact` and a part is not."""
-    parts = []
-    for part in weight.detach().split(max(LANES, PART // weight.shape[1] // LANES * LANES)):
-        blocks = part.float().view(len(part), -1, BLOCK)
-        fitted = levels(blocks)
-        tolerance = RELATIVE * blocks.abs() + OF_LARGEST * blocks.abs().amax(-1, keepdim=True)
-        if exact and not bool(((fitted.weights - blocks).abs() <= tolerance).all()):
-            return None
-        parts.append(_packed(fitted, kind))
-    return PackedWeight(torch.cat(parts), kind)
-
-
-def _between(w: Tensor) -> _Levels:
-    """Levels from the least to the largest weight of a block (Q4_1)."""
-    least, largest = w.amin(-1, keepdim=True), w.amax(-1, keepdim=True)
-    return _fitted(w, (largest - least) / HIGHEST, least)
-
-
-def _around(w: Tensor) -> _Levels:
-    """Levels around 0: the weight farthest from 0 is level 0 or, by its sign, as far on the other side (Q4_0)."""
-    farthest = w.gather(-1, w.abs().argmax(-1, keepdim=True))
-    scale = farthest / -8
-    return _fitted(w, scale, -8 * scale)
-
-
-def _fitted(w: Tensor, scale: Tensor, least: Tensor) -> _Levels:
-    """The levels, and the scale and least weight that fit them best."""
-    level = ((w - least) / _divisor(scale)).round().clamp(0, HIGHEST)
-    centred = level - level.mean(-1, keepdim=True)
-    scale = _halved((centred * w).sum(-1, keepdim=True) / _divisor((centred * centred).sum(-1, keepdim=True)))
-    return _Levels(level, scale, _halved(w.mean(-1, keepdim=True) - scale * level.mean(-1, keepdim=True)))
 
 
 def _bytes(w: Tensor) -> _Levels:
@@ -143,6 +109,3 @@ def _packed(levels: _Levels, kind: int) -> Tensor:
 def _halves(values: Tensor, count: int) -> Tensor:
     """float16 [outputs, blocks, 1] as bytes [panels, blocks, 32]."""
     return values.view(-1, LANES, count).transpose(1, 2).half().contiguous().view(torch.uint8)
-
-
-WAYS = ((FOUR, _between), (FOUR, _around), (EIGHT, _bytes))

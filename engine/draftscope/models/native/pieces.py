@@ -41,6 +41,13 @@ def widened(x, width, out):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
+def copied(x, width, out):  # type: ignore[no-untyped-def]
+    row, result = floats(x), floats(out)
+    for i in range(width):
+        result[i] = row[i]
+
+
+@njit(nogil=True)
 def added(x, more, first, last):  # type: ignore[no-untyped-def]
     """x[first:last] += more[first:last]."""
     row, other = floats(x), floats(more)

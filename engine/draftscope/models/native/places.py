@@ -51,7 +51,7 @@ ROTARY = 21  # columns of a head that are rotated
 ANGLES = 22  # number of positions
 COS = 23  # float32 [KINDS, ANGLES, ROTARY / 2]
 SIN = 24
-EMBEDDED = 25  # bfloat16 [ROWS, HIDDEN]
+EMBEDDED = 25  # [ROWS, HIDDEN], bfloat16 or, where EXACT is set, float32
 POSITIONS = 26  # int64 [ROWS]
 SLOTS = 27  # int64 [ROWS]
 MASK = 28  # bool [KINDS, ROWS, COLUMNS], or 0: each row attends to the slots up to its own
@@ -73,26 +73,27 @@ SEEN = 43  # int32 [KINDS, ROWS, COLUMNS]
 COUNTS = 44  # int64 [KINDS, ROWS, 2]
 SCORES = 45  # float32 [threads, COLUMNS]
 TEAM = 46  # int64 [threads, LINE]: where each thread of a call is, see team.py
-ARGUMENTS = 47
+EXACT = 47  # whether the embeddings are float32
+ARGUMENTS = 48
 
 SILU, GELU_TANH, GELU = 0, 1, 2
 
 # a step of a head, beside those above: it has one layer, EMBEDDED are the embeddings of the tokens
-FEATURES = 47  # bfloat16 [ROWS, HIDDEN], or 0: they are fused from STATES_READ
-EMBEDDED_NORM = 48  # float32, or 0: no norm
-FEATURES_NORM = 49  # float32, or 0: no norm
-FUSION = 50  # bfloat16 [HIDDEN, 2 HIDDEN], or 0: attention itself reads the pairs
-FUSION_BIAS = 51  # float32, or 0
-NORMED_RESIDUAL = 52  # whether the residual stream starts after the norm of the features
-NORMED_NEXT = 53  # whether the features of the next step are the output of the final norm
-NEXT = 54  # bfloat16 [ROWS, HIDDEN]: the features of the next step
-PAIRS = 55  # float32 [ROWS, 2 HIDDEN], split: embedding and features
-STATES_READ = 56  # bfloat16 [ROWS, STATE_COUNT, HIDDEN]
-STATE_COUNT = 57  # number
-STATE_NORMS = 58  # addresses [STATE_COUNT] of float32 norms; 0: no norm
-STATE_FUSION = 59  # bfloat16 [HIDDEN, STATE_COUNT HIDDEN]
-STATES_SPLIT = 60  # float32 [ROWS, STATE_COUNT HIDDEN], split
-H_ARGUMENTS = 61
+FEATURES = 48  # bfloat16 [ROWS, HIDDEN], or 0: they are fused from STATES_READ
+EMBEDDED_NORM = 49  # float32, or 0: no norm
+FEATURES_NORM = 50  # float32, or 0: no norm
+FUSION = 51  # bfloat16 [HIDDEN, 2 HIDDEN], or 0: attention itself reads the pairs
+FUSION_BIAS = 52  # float32, or 0
+NORMED_RESIDUAL = 53  # whether the residual stream starts after the norm of the features
+NORMED_NEXT = 54  # whether the features of the next step are the output of the final norm
+NEXT = 55  # bfloat16 [ROWS, HIDDEN]: the features of the next step
+PAIRS = 56  # float32 [ROWS, 2 HIDDEN], split: embedding and features
+STATES_READ = 57  # bfloat16 [ROWS, STATE_COUNT, HIDDEN]
+STATE_COUNT = 58  # number
+STATE_NORMS = 59  # addresses [STATE_COUNT] of float32 norms; 0: no norm
+STATE_FUSION = 60  # bfloat16 [HIDDEN, STATE_COUNT HIDDEN]
+STATES_SPLIT = 61  # float32 [ROWS, STATE_COUNT HIDDEN], split
+H_ARGUMENTS = 62
 
 # one product
 M_ROWS = 0  # number

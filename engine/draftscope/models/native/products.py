@@ -7,11 +7,16 @@ compile it again.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite import ir
 from numba import cfunc, njit, types
+from numba.extending import intrinsic
 
-from draftscope.models.native.packing import EIGHT, FOUR, KINDS, LANES, SIZES
+from draftscope.models.native.instructions import I64, pointer
+from draftscope.models.native.memory import integers
+from draftscope.models.native.packing import EIGHT, FOUR, KINDS, LANES, SIZES, STORED
 from draftscope.models.native.places import BLOCK
 from draftscope.models.native.quantized import INPUT, MAX_ROWS, available, packed_tile, quantize, stack
 from draftscope.models.native.team import sources
@@ -20,6 +25,7 @@ from draftscope.models.native.tiles import long_vectors, tile
 NAME = "draftscope_product"
 SIGNATURE = types.void(*[types.int64] * 9)
 PANEL = 48  # weight rows that stay in the second-level cache while all input rows are multiplied by them
+PART = 3  # numbers of a part in a table: where it ends, its program, its address
 ROWS = 8 if long_vectors() else 2  # input rows of a tile, as many as have accumulators in registers
 WIDTHS = (0, 8, 6, 4, 4, 4, 4, 3, 3) if long_vectors() else (0, 4, 2, 1, 1, 1, 1, 1, 1)  # weight rows by input rows
 
@@ -62,11 +68,49 @@ def _packed_product(x, x_step, w, length, rows, out, out_step, first, last):  # 
 
 
 @njit(nogil=True)
-def _any_product(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
+def _packed_or_wide(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
     if w & KINDS:
         _packed_product(x, x_step, w, length, rows, out, out_step, first, last)
     else:
         _wide_product(x, x_step, w, length, rows, out, out_step, first, last)
+
+
+def _with_parts(simple):  # type: ignore[no-untyped-def]
+    """A simple product, and that of a weight in parts, of which each has its program."""
+
+    @njit(nogil=True)
+    def whole(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
+        if w & KINDS != STORED:
+            simple(x, x_step, w, length, rows, out, out_step, first, last)
+            return
+        table = integers(w - STORED)
+        start = 0
+        for at in range(1, 1 + PART * table[0], PART):
+            end, program, part = table[at], table[at + 1], table[at + 2]
+            one, other = max(first, start) - start, min(last, end) - start
+            if one < other and program != 0:
+                run(program, x, x_step, part, length, rows, out + 4 * start, out_step, one, other)
+            elif one < other:
+                simple(x, x_step, part, length, rows, out + 4 * start, out_step, one, other)
+            start = end
+
+    return whole
+
+
+@intrinsic
+def run(_context, program, x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
+    """Calls the program at an address."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        program, *others = arguments
+        kind = ir.FunctionType(ir.VoidType(), [I64] * len(others))
+        builder.call(pointer(builder, program, kind), others)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 10), generate
+
+
+_any_product, _unpacked_product = _with_parts(_packed_or_wide), _with_parts(_wide_product)
 
 
 @njit(nogil=True)
@@ -121,6 +165,6 @@ def start() -> None:
         @cfunc(SIGNATURE, cache=True)
         def program(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
             if version != "":
-                _wide_product(x, x_step, w, length, rows, out, out_step, first, last)
+                _unpacked_product(x, x_step, w, length, rows, out, out_step, first, last)
 
     llvm.add_symbol(NAME, program.address)

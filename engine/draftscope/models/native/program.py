@@ -17,6 +17,7 @@ from draftscope.models.native.pieces import narrowed, part
 from draftscope.models.native.places import (
     BLOCK,
     EMBEDDED,
+    EXACT,
     HIDDEN,
     LAYERS,
     M_LENGTH,
@@ -51,7 +52,11 @@ def _begin(a, t, n):  # type: ignore[no-untyped-def]
     """The residual stream from the embeddings, and the columns that each row attends to."""
     first, last = part(a[ROWS], 1, t, n)
     for row in range(first, last):
-        pieces.widened(a[EMBEDDED] + 2 * row * a[HIDDEN], a[HIDDEN], a[X] + 4 * row * a[HIDDEN])
+        stream = a[X] + 4 * row * a[HIDDEN]
+        if a[EXACT]:
+            pieces.copied(a[EMBEDDED] + 4 * row * a[HIDDEN], a[HIDDEN], stream)
+        else:
+            pieces.widened(a[EMBEDDED] + 2 * row * a[HIDDEN], a[HIDDEN], stream)
         see(a, row)
 
 

@@ -1,0 +1,127 @@
+"""A weight of which some rows or all lie in memory as in a GGUF file."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from draftscope.models.native.available import programs
+from draftscope.models.native.packing import FROM_FILES, LANES, STORED, PackedWeight, packed_blocks
+
+CHUNK = 1 << 22  # weights that are widened at once
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Rows of blocks: uint8 [outputs, bytes], and the name of their type, such as 'Q4_K'."""
+
+    kind: str
+    data: Tensor
+    inputs: int
+
+    @cached_property
+    def packed(self) -> PackedWeight | None:
+        """In panels, if this processor multiplies them faster than the blocks."""
+        fits = self.kind in FROM_FILES and len(self.data) % LANES == 0 and programs().packs
+        return packed_blocks(self.kind, self.data) if fits else None
+
+
+Part = Blocks | Tensor  # a tensor is bfloat16 [outputs, inputs]
+
+
+class StoredWeight:
+    """Parts [outputs, inputs] below each other, as a file mixes them, for compiled products."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = tuple(parts)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        first = self.parts[0]
+        inputs = first.inputs if isinstance(first, Blocks) else first.shape[1]
+        return sum(len(_data(part)) for part in self.parts), inputs
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def numel(self) -> int:
+        outputs, inputs = self.shape
+        return outputs * inputs
+
+    @property
+    def nbytes(self) -> int:
+        """What a product reads."""
+        return sum(read.nbytes for read in map(_read, self.parts))
+
+    def data_ptr(self) -> int:
+        """The address by which compiled products know it."""
+        return int(self._table.ctypes.data) | STORED
+
+    @cached_property
+    def _table(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The number of parts, and of each the output after it, its program and its address, as `products` reads it."""
+        numbers, end = [len(self.parts)], 0
+        for part in self.parts:
+            whole_panels = end % LANES == 0
+            end += len(_data(part))
+            numbers += [end, *_program(part, whole_panels)]
+        return np.array(numbers, dtype=np.int64)
+
+    @cached_property
+    def wide(self) -> Tensor:
+        """In bfloat16, from now on beside the blocks."""
+        return self.widened(torch.bfloat16)
+
+    def widened(self, dtype: torch.dtype) -> Tensor:
+        """[outputs, inputs] in another dtype."""
+        wide, end = torch.empty(self.shape, dtype=dtype), 0
+        rows = max(1, CHUNK // self.shape[1])
+        for part in self.parts:
+            for chunk in _data(part).split(rows):
+                values = dequantized(chunk, part.kind) if isinstance(part, Blocks) else chunk
+                wide[end : end + len(chunk)] = values
+                end += len(chunk)
+        return wide
+
+
+def joined(weights: Sequence[StoredWeight | Tensor]) -> StoredWeight:
+    """Weights with the same inputs below each other. Nothing is copied."""
+    parts: list[Part] = []
+    for weight in weights:
+        parts += weight.parts if isinstance(weight, StoredWeight) else [weight]
+    return StoredWeight(parts)
+
+
+def dequantized(blocks: Tensor, kind: str) -> Tensor:
+    """uint8 [rows, bytes] -> float32 [rows, inputs]."""
+    from gguf import GGMLQuantizationType, quants
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        return torch.from_numpy(quants.dequantize(blocks.numpy(), GGMLQuantizationType[kind]))
+
+
+def _program(part: Part, whole_panels: bool) -> tuple[int, int]:
+    """The address of the program for a part, 0 for one that `products` itself has, and the part's address."""
+    if not isinstance(part, Blocks):
+        return 0, part.data_ptr()
+    if whole_panels and part.packed is not None:
+        return 0, part.packed.address
+    from draftscope.models.native.stored_products import program_of
+
+    return program_of(part.kind), part.data.data_ptr()
+
+
+def _read(part: Part) -> Tensor:
+    """What a product of a part reads."""
+    packed = part.packed if isinstance(part, Blocks) else None
+    return _data(part) if packed is None else packed.data
+
+
+def _data(part: Part) -> Tensor:
+    return part.data if isinstance(part, Blocks) else part
