@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, memory_ran_out
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Cancelled, Steps
 from draftscope.trace.events import AnyEvent, Record, Round
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 SILENT_S = 60.0  # until a server is given up
 SECONDS = 300.0  # of an audit's sampling, at most
 POINT_S = 5.0  # of each point of a load
+
+NO_MEMORY = (
+    "The engine's memory ran out, so this run ended; shorten the prompt, write fewer tokens, draft smaller trees, or "
+    "load smaller models."
+)
 
 Said = AnyEvent | Record | State | Progress | None
 Watch = Callable[[], None]  # called within what is timed and cannot yield; may raise `Cancelled`
@@ -168,5 +173,7 @@ def sentence_of(error: Exception) -> str:
     """Why a run ended, for the page. An internal error is also printed, with its place."""
     if isinstance(error, DraftscopeError):
         return str(error)
+    if memory_ran_out(error):
+        return NO_MEMORY
     print(f"internal error: {type(error).__name__} at {', '.join(places_of(error))}", file=sys.stderr)
     return f"The engine stopped this run because of an internal error ({type(error).__name__}: {error})."
