@@ -18,7 +18,21 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from tests.programs.attacks import bodies, fairness, models, processes, requests, soak, tabs, uploads
+from tests.programs.attacks import (
+    bodies,
+    connections,
+    fairness,
+    files,
+    models,
+    processes,
+    requests,
+    routes,
+    soak,
+    storage,
+    surroundings,
+    tabs,
+    uploads,
+)
 from tests.programs.attacks.outcome import Outcome
 from tests.programs.attacks.server import Server, Watch
 
@@ -28,6 +42,9 @@ HEADERS = ("attack", "tried", "held", "found", "worst /healthz, s", "page, MB: b
 ATTACKS: dict[str, Callable[[Server], Outcome]] = {
     "bodies": bodies.attack,
     "uploads": uploads.attack,
+    "routes": routes.attack,
+    "halves": routes.halves,
+    "connections": connections.attack,
     "few-inputs": requests.few_inputs,
     "origins": requests.origins,
     "slow": requests.slow,
@@ -38,6 +55,13 @@ ATTACKS: dict[str, Callable[[Server], Outcome]] = {
     "gguf": models.gguf,
     "tokenizer": models.tokenizer,
     "templates": models.templates,
+    "storage": storage.attack,
+    "exports": files.exports,
+    "state": files.state,
+    "museum": files.museum,
+    "plugin": files.plugin,
+    "disk": surroundings.disk,
+    "clock": surroundings.clock,
 }
 
 
