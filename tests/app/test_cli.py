@@ -329,6 +329,17 @@ def test_a_full_disk_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, 
     assert "no space is left for what is written; free some" in refused(cli("replay", recorded))
 
 
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 bytes")])
+def test_memory_that_runs_out_is_one_sentence(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, recorded: Path, error: Exception
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("draftscope_app.cli.commands.replay.print", full, raising=False)
+    assert "the memory ran out; shorten the prompt, lower --max-new-tokens" in refused(cli("replay", recorded))
+
+
 def test_a_class_prints_where_its_projector_is(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no browser opens it, nobody knew."""
     url = "http://127.0.0.1:7860"

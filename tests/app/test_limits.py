@@ -24,6 +24,8 @@ from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import page
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.layout import Widgets
+from draftscope_app.page.listeners import files as page_files
+from draftscope_app.page.listeners.files import FileListeners
 from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.shared import Shared
 from draftscope_app.serve import api
@@ -106,6 +108,23 @@ def test_a_long_text_of_a_program_is_one_sentence(admission: Admission, name: st
     values[name] = ["x" * 301] if name == "stop" else "x" * 301
     with pytest.raises(gr.Error, match=f"{name} is 301 characters long"):
         asyncio.run(decode(gr.Request(session_hash="a"), *values.values()))
+
+
+# Traces.
+
+
+def test_a_run_of_more_rounds_than_a_browser_draws_is_one_sentence(
+    admission: Admission, recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300,000 bursts took a minute, and then the drawing of them failed."""
+    shared = Shared(admission, Visitors(), defaults(), ())
+    listeners = FileListeners(shared, SimpleNamespace(plots=(1, 2, 3)))  # type: ignore[arg-type]
+    request = gr.Request(session_hash="mine")
+    assert '"ev": [{' in listeners.open(str(recorded), request)[0]
+    shown = shared.visitors.of("mine").shown
+    monkeypatch.setattr(page_files, "MAX_ROUNDS", 2)
+    assert "and the page shows at most 2; load a shorter one" in listeners.open(str(recorded), request)[0]
+    assert shared.visitors.of("mine").shown is shown
 
 
 # Runs that are kept.

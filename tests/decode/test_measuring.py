@@ -27,7 +27,10 @@ from draftscope.measure.check import checked
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.field import Field, request_of
 from draftscope.servers.race import Lane, Race, RacePrompt
-from draftscope_app.engine.jobs import AdviseJob, CheckJob, CompareJob, RunJob
+from draftscope_app.doors.decide.advise.job import AdviseJob
+from draftscope_app.doors.decide.check.job import CheckJob
+from draftscope_app.doors.decide.compare.job import CompareJob
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.work import steps_of
 
 # Who takes all steps at once, and why nobody waits for it in the engine process.

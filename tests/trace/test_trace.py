@@ -23,7 +23,7 @@ from draftscope import DraftscopeError, drafters
 from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import files, metrics
 from draftscope.trace.events import EVENT, AnyEvent, Distributions, Round
-from draftscope.trace.validate import validate
+from draftscope.trace.validate import MAX_LANES, ImpossibleError, validate
 from draftscope.verify import rules
 
 
@@ -141,6 +141,11 @@ START = b'{"kind":"run_start","run":"r","lane":"l",'
 EMPTY = b"{},"
 
 
+def runs_of(start: bytes, count: int) -> bytes:
+    """The starts of so many runs."""
+    return b"".join(start.replace(b'"run":"', b'"run":"%d' % number) for number in range(count))
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -155,7 +160,7 @@ EMPTY = b"{},"
         (lambda start: start + b'{"kind":"round","nodes":[' + EMPTY * 200_000 + b"{}]}\n", "breaks off after 1 events"),
         (lambda start: START + b'"models":[' + EMPTY * 200_000 + b"{}]}\n", "is not a Draftscope trace"),
         (lambda start: START + b",".join(b'"%x":1' % i for i in range(400_000)) + b"}\n", "is not a Draftscope trace"),
-        (lambda start: start * 40_000, "is larger than 24 MiB unpacked"),
+        (lambda start: runs_of(start, 40_000), "is larger than 24 MiB unpacked"),
     ],
 )  # fmt: skip
 def test_a_small_file_that_unpacks_to_much_is_refused_at_once(
@@ -179,28 +184,70 @@ def test_a_small_file_that_unpacks_to_much_is_refused_at_once(
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda number: {}, "more than 10,000 events say how much of the prompt was read; record the run again."),
-        (lambda number: {"sequence": number}, "more than 4,096 texts are decoded at once; record the run again."),
+        (lambda number: {}, "a run has more than 10,000 events beside its rounds"),
+        (lambda number: {"sequence": number % 3000}, "a run has more than 10,000 events beside its rounds"),
+        (lambda number: {"sequence": number}, "in lane 'run', more than 4,096 texts are decoded at once"),
     ],
 )
 def test_a_prompt_that_is_read_without_end_is_refused(
     pair: DecodingEngine, tmp_path: Path, change: Callable[[int], dict[str, int]], sentence: str
 ) -> None:
-    """120,000 such lines were taken, and kept the page busy."""
+    """300,000 such lines of several texts were taken, and not shown within a minute."""
     start, prefill, *_ = pair.decode("a", max_new_tokens=1).events
     path = tmp_path / "long.jsonl"
     files.write(path, [start, *(prefill.model_copy(update=change(number)) for number in range(12_000))])
-    with pytest.raises(DraftscopeError, match=f"'long.jsonl' cannot be right: in lane 'run', {sentence}"):
+    with pytest.raises(DraftscopeError, match=f"'long.jsonl' cannot be right: {sentence}; record the run again."):
         files.read(path)
 
 
-def test_many_lanes_are_read_in_linear_time(pair: DecodingEngine, tmp_path: Path) -> None:
+def test_more_lanes_than_a_page_can_show_are_refused(pair: DecodingEngine) -> None:
+    start = pair.decode("a", max_new_tokens=1).events[0]
+    lanes = [start.model_copy(update={"lane": str(n)}) for n in range(MAX_LANES + 1)]
+    validate(lanes[:-1])
+    with pytest.raises(ImpossibleError, match="more than 256 lanes"):
+        validate(lanes)
+
+
+def test_many_runs_are_read_in_linear_time(pair: DecodingEngine, tmp_path: Path) -> None:
     start, prefill, *_ = pair.decode("a", max_new_tokens=1).events
-    lanes = [start.model_copy(update={"lane": str(n)}) for n in range(20_000)]
-    events = [e for lane in lanes for e in (lane, prefill.model_copy(update={"lane": lane.lane}))]
+    runs = [start.model_copy(update={"run": str(n)}) for n in range(20_000)]
+    events = [e for run in runs for e in (run, prefill.model_copy(update={"run": run.run}))]
     began = time.thread_time()
     validate(events)
     assert time.thread_time() - began < 2.0  # it was a minute
+
+
+RAWS = {  # where the bytes of a token stand, and what a stranger writes there
+    "emitted_raw": lambda lines: lines["round"]["emitted_raw"].__setitem__(0, "\u20ac"),
+    "last": lambda lines: lines["round"]["last"].update(raw="\u0100"),
+    "nodes": lambda lines: lines["round"]["nodes"][0].update(raw="\U0001f600"),
+    "distributions": lambda lines: lines["round"]["decisions"][0]["distributions"][0]["raw"].__setitem__(0, "\u20ac"),
+    "prompt_last_raw": lambda lines: lines["run_start"].update(prompt_last_raw="a\u20ac"),
+    "fork": lambda lines: lines["run_start"].update(
+        fork={"lane": "l", "round": 0, "token_ids": [1], "raw": ["\u20ac"], "forced": False}
+    ),
+}
+
+
+@pytest.mark.parametrize("place", RAWS)
+def test_bytes_of_a_token_that_are_no_bytes_are_refused(pair: DecodingEngine, tmp_path: Path, place: str) -> None:
+    """They were taken, and `export` ended in a UnicodeEncodeError."""
+    events = pair.decode("hello", temperature=1.0, seed=3, max_new_tokens=8).events
+    kinds = {event.kind: json.loads(files.line(event)) for event in reversed(events)}
+    RAWS[place](kinds)
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(json.dumps(kinds[kind]) for kind in ("run_start", "prefill", "round")), encoding="utf-8")
+    with pytest.raises(DraftscopeError, match=r"cannot be right: .*which is no byte; record the run again\."):
+        files.read(path)
+
+
+def test_half_a_character_in_a_trace_is_refused(pair: DecodingEngine, tmp_path: Path) -> None:
+    start = files.line(pair.decode("a", max_new_tokens=1).events[0])
+    path = tmp_path / "run.jsonl"
+    for half in ('"\\ud800"', '"\\udfff"'):
+        path.write_text(start.replace('"prompt":"a"', f'"prompt":{half}') + "\n", encoding="utf-8")
+        with pytest.raises(DraftscopeError, match="is not a Draftscope trace"):
+            files.read(path)
 
 
 def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:

@@ -156,6 +156,40 @@ def test_a_run_with_another_seed_text_or_target_is_not_resumed(texts: Texts, tmp
     assert fingerprint(0, texts.train, targets[0]) != fingerprint(0, texts.train, targets[1])
 
 
+class Command:
+    """A pickle that would run a command when it is read."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return os.system, (f"touch {self.mark}",)
+
+
+@pytest.mark.parametrize("content", ["command", "list", "keys", "weights", "progress", "cut", "text"])
+def test_a_state_that_somebody_changed_is_one_sentence_and_runs_nothing(
+    texts: Texts, tmp_path: Path, content: str
+) -> None:
+    """It ended in torch's own exceptions, or in a KeyError."""
+    train_target(texts, tmp_path / "target", 1, ticking())
+    path, mark = tmp_path / "target" / "state.pt", tmp_path / "mark"
+    whole, saved = path.read_bytes(), torch.load(path, weights_only=True)
+    changed: dict[str, Any] = {
+        "command": {"model": Command(mark)},
+        "list": [saved],
+        "keys": {"fingerprint": saved["fingerprint"]},
+        "weights": saved | {"model": {"a": torch.zeros(2)}},
+        "progress": saved | {"progress": {"steps": 1}},
+    }
+    if content in changed:
+        torch.save(changed[content], path)
+    else:
+        path.write_bytes(whole[:1000] if content == "cut" else b"no state")
+    with pytest.raises(DraftscopeError, match=r"state.pt' is not what a training run saves, or is damaged; move"):
+        train_target(texts, tmp_path / "target", 2, ticking())
+    assert not mark.exists()
+
+
 def test_rerunning_a_finished_run_changes_nothing(
     texts: Texts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

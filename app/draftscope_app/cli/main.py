@@ -25,7 +25,14 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from draftscope.base.errors import DisturbedError, DraftscopeError, GenerationWarning, PluginWarning, cut
+from draftscope.base.errors import (
+    DisturbedError,
+    DraftscopeError,
+    GenerationWarning,
+    PluginWarning,
+    cut,
+    memory_ran_out,
+)
 from draftscope_app.cli import terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.doors.door import Command, commands
@@ -35,6 +42,9 @@ SHOW_WARNING = warnings.showwarning
 DRAFTER_FLAGS = ("--drafter", "--drafters")
 LINE_END = re.compile(r"(?<!\n)\n(?!\n)")  # within a paragraph
 GIVEN = re.compile(r"\.py:\w+(,|$)")  # a drafter in a file
+NO_MEMORY = (
+    "the memory ran out; shorten the prompt, lower --max-new-tokens or the size of the draft, or choose smaller models."
+)
 COMPLETING = "_DRAFTSCOPE_COMPLETE"  # set by the shell when it asks what could come next
 
 PANELS = ("Decode", "Dashboard", "How fast?", "Is it exact?", "Servers of other programs", "Models")  # in this order
@@ -156,6 +166,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             return _stop(ExitCode.NOT_DONE, "no space is left for what is written; free some and run it again.")
+        if memory_ran_out(error):
+            return _stop(ExitCode.NOT_DONE, NO_MEMORY)
         reason = " ".join(str(error).split())[:300]
         sentence = f"the run failed ({type(error).__name__}: {reason}); DRAFTSCOPE_DEBUG=1 shows where."
         return _stop(ExitCode.NOT_DONE, sentence)

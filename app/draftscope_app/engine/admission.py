@@ -8,6 +8,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.base.text import valid_unicode
 from draftscope_app.engine.answers import Answer, Engine, Log
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import NOBODY, Asker, Job
@@ -117,8 +118,8 @@ def refuse_halves(values: Mapping[str, Any]) -> None:
     """Raises `DraftscopeError` for half a UTF-16 pair: JSON can write one alone, and it stands for no character."""
     for name, value in values.items():
         for text in value if isinstance(value, list | tuple) else (value,):
-            half = next((char for char in text if "\ud800" <= char <= "\udfff"), "") if isinstance(text, str) else ""
-            if half:
+            if isinstance(text, str) and not valid_unicode(text):
+                half = next(ord(char) for char in text if "\ud800" <= char <= "\udfff")
                 raise DraftscopeError(
-                    f"{name} contains \\u{ord(half):04x}, which is half of a character; remove it or send both halves."
+                    f"{name} contains \\u{half:04x}, which is half of a character; remove it or send both halves."
                 )

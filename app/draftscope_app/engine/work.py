@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, memory_ran_out
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Cancelled, Steps
 from draftscope.trace.events import Round
@@ -15,6 +15,11 @@ from draftscope_app.engine.run_job import RunJob
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
+
+NO_MEMORY = (
+    "The engine's memory ran out, so this run ended; shorten the prompt, write fewer tokens, draft smaller trees, or "
+    "load smaller models."
+)
 
 
 class Work:
@@ -71,5 +76,7 @@ def sentence_of(error: Exception) -> str:
     """Why a run ended, for the page. An internal error is also printed, with its place."""
     if isinstance(error, DraftscopeError):
         return str(error)
+    if memory_ran_out(error):
+        return NO_MEMORY
     print(f"internal error: {type(error).__name__} at {', '.join(places_of(error))}", file=sys.stderr)
     return f"The engine stopped this run because of an internal error ({type(error).__name__}: {error})."

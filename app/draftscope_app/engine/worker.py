@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, memory_ran_out
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import jobs
 from draftscope_app.engine.beats import Beats
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
 
 IDLE_STEPS_S = 15 * 60  # a run in steps ends by itself after this long without a step
+NO_MEMORY = "The models do not fit into the memory that is free; choose smaller or quantised ones, or another dtype."
 IN_TURNS = (
     "Other visitors and this run take turns. Its times count only its own work; after a turn of theirs a round may be "
     "slower."
@@ -103,6 +104,9 @@ class _Worker:
             self._not_loaded(str(error))
             return
         except Exception as error:  # a sentence on the page is worth more than a silent process
+            if memory_ran_out(error):
+                self._not_loaded(NO_MEMORY)
+                return
             traceback.print_exc()
             self._not_loaded(f"The models could not be loaded ({type(error).__name__}: {error}).")
             return

@@ -1,7 +1,7 @@
-"""How large a request may be: looked at before anything reads it, and while it comes. Uploads: see uploads.py.
+"""How large a request may be, and what: looked at before anything reads it, and while it comes. Uploads: uploads.py.
 
-Gradio, FastAPI and the API read a whole body and parse it where all other requests wait. 48 MiB of empty lists silenced
-a server for 4 to 12 s, and 1 MiB of them for 2 s; so values are counted too.
+Gradio, FastAPI and the API read a whole body and parse it where all other requests wait, whatever its header calls it.
+48 MiB of empty lists silenced a server for 4 to 12 s, and 1 MiB of them for 2 s; so values are counted too.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from draftscope.base.errors import DraftscopeError
+from draftscope_app.serve.strict_json import refuse_loose
+
 UPLOAD = "/gradio_api/upload"
 LEAST = 2**20  # bytes that every server takes
 BYTES_A_CHARACTER = 16  # of a visitor's text: JSON takes up to 12, and there is more in a request
 MAX_VALUES = 10_000  # of JSON; the page sends about a hundred, and Gradio takes 10 ms for so many
 MAX_DEPTH = 50  # of lists in lists
 BODY_S = 30.0  # within which a body must have come
+MAX_COMING = 64 * 2**20  # bytes of all bodies that have not come whole
 NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+BUSY = "Too much is being sent to this server at once; send it again in a moment."
 CUT_OFF = "A request must have come within {:.0f} s, and this one had not; send it again."
 
 
@@ -28,6 +33,7 @@ class BoundedBodies:
     def __init__(self, app: ASGIApp, max_text: int) -> None:
         self._app, self._max_text = app, max_text
         self._most = max(LEAST, BYTES_A_CHARACTER * max_text)
+        self._coming = 0  # bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not has_body(scope) or is_upload(scope):
@@ -42,7 +48,6 @@ class BoundedBodies:
 
     async def _whole(self, scope: Scope, receive: Receive) -> bytes:
         """The body. Raises `RefusedError`, for its length before anything of it is read."""
-        headers = Headers(scope=scope)
         body = bytearray()
         self._refuse_long(stated_length(scope))
         try:
@@ -51,12 +56,18 @@ class BoundedBodies:
                 while more:
                     message = await receive()
                     body += message.get("body", b"")
+                    self._coming += len(message.get("body", b""))
                     self._refuse_long(len(body))
                     more = message["type"] == "http.request" and message.get("more_body", False)
         except TimeoutError:
             raise RefusedError(408, CUT_OFF.format(BODY_S)) from None
-        if not headers.get("content-type", "").startswith("multipart/"):
-            refuse_many(body)
+        finally:
+            self._coming -= len(body)
+        refuse_many(body)
+        try:
+            refuse_loose(body)
+        except DraftscopeError as error:
+            raise RefusedError(400, str(error)) from None
         return bytes(body)
 
     def _refuse_long(self, length: int) -> None:
@@ -66,6 +77,8 @@ class BoundedBodies:
                 f"The request is larger than {self._most / 2**20:g} MiB, and this server reads no more of one; "
                 f"shorten its texts, which may have {self._max_text:,} characters each.",
             )
+        if self._coming > MAX_COMING:
+            raise RefusedError(503, BUSY)
 
 
 class RefusedError(Exception):
@@ -81,7 +94,9 @@ def has_body(scope: Scope) -> bool:
 
 
 def is_upload(scope: Scope) -> bool:
-    return has_body(scope) and scope["path"].rstrip("/").endswith(UPLOAD)
+    """Of this path alone: a longer one that ends like it may lead to somebody who reads JSON."""
+    path = scope["path"].removeprefix(scope.get("root_path", "")) if has_body(scope) else ""
+    return path.rstrip("/") == UPLOAD
 
 
 def stated_length(scope: Scope) -> int:

@@ -1,15 +1,46 @@
 """Errors inside Gradio and uvicorn, as the log may hold them: their kind and place, never their message.
 
 Gradio prints the traceback of any call that fails, and the message may quote all of what a visitor sent: a call with
-too few inputs put 50 MB into the log in one line. It has no setting for it.
+too few inputs put 50 MB into the log in one line. It has no setting for it. And whoever repeats what fails would fill
+the disk: the same error is written once a minute, with how often it came meanwhile.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import time
+from collections.abc import Callable, Hashable
 
 from draftscope_app.engine import log
+
+AGAIN_S = 60.0  # until the same is written again
+MAX_KINDS = 256  # that are remembered
+LIBRARIES = ("uvicorn.error", "asyncio", "python_multipart.multipart")
+
+
+class Repeats:
+    """What was written lately, and how often it came since."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._written: dict[Hashable, float] = {}
+        self._held_back: dict[Hashable, int] = {}
+
+    def due(self, what: Hashable) -> int | None:
+        """How often it was held back before; None if it is held back now."""
+        now = self._clock()
+        if now - self._written.get(what, -AGAIN_S) < AGAIN_S:
+            self._held_back[what] = self._held_back.get(what, 0) + 1
+            return None
+        if len(self._written) >= MAX_KINDS:
+            self._written.clear()
+            self._held_back.clear()
+        self._written[what] = now
+        return self._held_back.pop(what, 0)
+
+
+_REPEATS = Repeats()
 
 
 def keep_texts_out() -> None:
@@ -18,13 +49,16 @@ def keep_texts_out() -> None:
 
     for module in (queueing, route_utils, routes):
         vars(module)["traceback"] = _Traceback
-    for name in ("uvicorn.error", "asyncio"):
+    for name in LIBRARIES:
         logging.getLogger(name).addFilter(_KINDS)
 
 
 def write(error: BaseException | None) -> None:
-    """One line for an error."""
-    log.write("error", kind=type(error).__name__, places=log.places_of(error))
+    """One line for an error, if the same was not written a moment ago."""
+    kind, places = type(error).__name__, log.places_of(error)
+    repeated = _REPEATS.due((kind, *places))
+    if repeated is not None:
+        log.write("error", kind=kind, places=places, **({"repeated": repeated} if repeated else {}))
 
 
 class _Traceback:
@@ -36,12 +70,13 @@ class _Traceback:
 
 
 class _Kinds(logging.Filter):
-    """Records of errors become lines of this server's own log; others pass."""
+    """Records of errors become lines of this server's own log; others pass, the same one once a minute."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info:
             write(record.exc_info[1])
-        return not record.exc_info
+            return False
+        return _REPEATS.due((record.name, record.msg)) is not None
 
 
 _KINDS = _Kinds()

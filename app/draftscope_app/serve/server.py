@@ -30,9 +30,9 @@ from draftscope_app.engine.opening import is_chat
 from draftscope_app.engine.process import uninterrupted
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.engine.site import Site
-from draftscope_app.serve import bodies, errors, health, heartbeats, hosts
+from draftscope_app.serve import bodies, connections, errors, health, heartbeats, hosts, refusals
 from draftscope_app.serve.network import EVERYWHERE, local_address, network_address
-from draftscope_app.serve.uploads import BoundedUploads, Uploads
+from draftscope_app.serve.uploads import BoundedUploads, Uploads, note_parts
 
 if TYPE_CHECKING:
     import gradio as gr
@@ -127,6 +127,7 @@ async def _launch(
         Middleware(BoundedUploads, environment.max_upload_mb * 2**20),
         Middleware(bodies.BoundedBodies, environment.max_text),
         Middleware(calls.FilledIn, api.defaults()),
+        Middleware(refusals.Refusals),
     ]
     visitors = Visitors(max_bytes=environment.max_kept_mb * 2**20)
     page_doors = doors.page_doors()
@@ -137,6 +138,8 @@ async def _launch(
     demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
     _poll_less(demo)
     errors.keep_texts_out()
+    connections.bound()
+    note_parts()
     demo.launch(
         server_name=host, server_port=port, root_path=environment.root_path,
         inbrowser=open_browser and opens is None, quiet=True, show_error=False, ssr_mode=False, pwa=False,

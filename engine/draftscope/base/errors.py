@@ -12,6 +12,7 @@ from draftscope.base.printable import printable
 MAX_QUOTED = 80  # characters of what somebody wrote that a message repeats
 MAX_READ = 64 << 20  # bytes of a file that is read whole
 MAX_NAMED = 200  # of a path or another name, whoever wrote the message
+NO_MEMORY = ("allocate memory", "out of memory", "not enough memory", "bad_alloc")  # in the errors of torch
 LONG = re.compile(rf"'[^'\n]{{{MAX_NAMED + 1},}}'|[^\s']{{{MAX_NAMED + 1},}}")  # in quotation marks, or one word
 
 
@@ -78,6 +79,12 @@ def write_text(path: str | Path, text: str) -> None:
     """Writes a file, or raises `DraftscopeError`."""
     with one_sentence(f"'{path}' cannot be written", "choose another file"):
         Path(path).write_text(text, encoding="utf-8")
+
+
+def memory_ran_out(error: BaseException) -> bool:
+    """Whether there was not enough memory. What torch raises on a processor is a RuntimeError like any other."""
+    words = str(error) if isinstance(error, RuntimeError | OSError) else ""
+    return isinstance(error, MemoryError) or any(said in words for said in NO_MEMORY)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ threshold, and distributions are distributions.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import isclose
@@ -27,13 +28,15 @@ from draftscope.trace.events import (
     Verified,
     ratio_threshold,
 )
+from draftscope.trace.raw import not_a_byte
 
 MASS = 1e-3  # by how much probabilities may miss 1: they were rounded when they were written
 CLOSE = 2e-7  # a uniform this near to its threshold: rounding decides the result
 RENEWED = 1e-4  # by how much a probability may miss the one worked out from the distributions before
 LEAST = 1e-4  # mass: what is left of less is mostly rounding
 CLOCK_MS = 0.01
-MAX_PREFILLS = 10_000  # of a sequence: one for every piece of its prompt
+MAX_ASIDE = 10_000  # events of a run beside its rounds; most are of a long prompt, one for every piece of it
+MAX_LANES = 256  # of a run: lanes that are raced, and their forks
 MAX_SEQUENCES = 4096  # of a lane
 BLOCK = "block"
 CHOSEN = ("greedy", "deterministic")  # the target's own token decides
@@ -50,14 +53,24 @@ class Validator:
 
     def __init__(self, mass: float = MASS) -> None:
         self._mass = mass
-        self._lanes: dict[tuple[str, str], dict[int, _Lane]] = {}  # started: run, lane -> sequences
+        self._runs: dict[str, dict[str, dict[int, _Lane]]] = {}  # started: run -> lane -> sequences
+        self._aside: Counter[str] = Counter()  # events of each run beside its rounds
 
     def add(self, event: AnyEvent) -> None:
         """Raises `ImpossibleError` if the event contradicts itself or the events before it."""
+        if strange := not_a_byte(event):
+            raise ImpossibleError(f"the bytes of a token hold '{strange}', which is no byte")
+        if not isinstance(event, Round | Burst):
+            self._aside[event.run] += 1
+            if self._aside[event.run] > MAX_ASIDE:
+                raise ImpossibleError(f"a run has more than {MAX_ASIDE:,} events beside its rounds")
+        lanes = self._runs.setdefault(event.run, {})
         if isinstance(event, RunStart):
-            self._lanes[event.run, event.lane] = {}
+            lanes[event.lane] = {}
+            if len(lanes) > MAX_LANES:
+                raise ImpossibleError(f"a run has more than {MAX_LANES} lanes")
             return
-        sequences = self._lanes.get((event.run, event.lane))
+        sequences = lanes.get(event.lane)
         if sequences is None:
             raise ImpossibleError(f"a {event.kind} of lane '{quoted(event.lane)}' comes before the lane's start")
         lane = sequences.setdefault(event.sequence, _Lane())
@@ -65,7 +78,7 @@ class Validator:
             if len(sequences) > MAX_SEQUENCES:
                 raise ImpossibleError(f"more than {MAX_SEQUENCES:,} texts are decoded at once")
             if isinstance(event, Prefill):
-                lane.prefill(event)
+                _refuse_backwards(event.start, event.end, 0.0)
             elif isinstance(event, Round):
                 check_round(event, self._mass)
                 lane.add(event)
@@ -95,17 +108,11 @@ class _Lane:
     """One sequence of one lane so far."""
 
     def __init__(self) -> None:
-        self.prefills = self.rounds = 0
+        self.rounds = 0
         self.clock = 0.0  # ms
         self.tokens: list[int] = []
         self.text: list[str] = []
         self.cut = False
-
-    def prefill(self, event: Prefill) -> None:
-        _refuse_backwards(event.start, event.end, 0.0)
-        self.prefills += 1
-        if self.prefills > MAX_PREFILLS:
-            raise ImpossibleError(f"more than {MAX_PREFILLS:,} events say how much of the prompt was read")
 
     def add(self, event: Round | Burst) -> None:
         if self.cut:

@@ -18,7 +18,22 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from tests.programs.attacks import bodies, fairness, models, processes, requests, rooms, soak, tabs, uploads
+from tests.programs.attacks import (
+    bodies,
+    connections,
+    fairness,
+    files,
+    models,
+    processes,
+    requests,
+    rooms,
+    routes,
+    soak,
+    storage,
+    surroundings,
+    tabs,
+    uploads,
+)
 from tests.programs.attacks.outcome import Outcome
 from tests.programs.attacks.server import Server, Watch
 
@@ -28,6 +43,9 @@ HEADERS = ("attack", "tried", "held", "found", "worst /healthz, s", "page, MB: b
 ATTACKS: dict[str, Callable[[Server], Outcome]] = {
     "bodies": bodies.attack,
     "uploads": uploads.attack,
+    "routes": routes.attack,
+    "halves": routes.halves,
+    "connections": connections.attack,
     "few-inputs": requests.few_inputs,
     "origins": requests.origins,
     "slow": requests.slow,
@@ -42,6 +60,13 @@ ATTACKS: dict[str, Callable[[Server], Outcome]] = {
     "gguf": models.gguf,
     "tokenizer": models.tokenizer,
     "templates": models.templates,
+    "storage": storage.attack,
+    "exports": files.exports,
+    "state": files.state,
+    "museum": files.museum,
+    "plugin": files.plugin,
+    "disk": surroundings.disk,
+    "clock": surroundings.clock,
 }
 
 

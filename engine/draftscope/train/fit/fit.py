@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 from tqdm import tqdm
@@ -26,6 +26,7 @@ from draftscope.models.heads.lessons import Lesson
 from draftscope.train.fit.numerics import Optimizers, Recipe, compiled, mixed, schedule
 from draftscope.train.fit.sources import TextSource
 
+SAVED = {"fingerprint", "progress", "model", "optimizers"}
 SAVE_EVERY = 300.0  # seconds spent in steps between two saved states
 STALL = 4.0  # a step counts at most this many times the median
 REHEARSED = (0, 7)  # one step for each row length, run before the clock starts because it compiles
@@ -187,14 +188,17 @@ def _save(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers, prog
 def _restore(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers) -> TrainingProgress:
     if not started(run.folder):
         return TrainingProgress(tokens=run.seen)
-    state = torch.load(run.folder / "state.pt", map_location="cpu", weights_only=True)
+    state = read_state(run.folder / "state.pt")
     if state["fingerprint"] != run.fingerprint:
         raise DraftscopeError(
             f"'{run.folder}' contains a run with another seed, text or target: move it away to start a new one."
         )
-    model.load_state_dict(state["model"])
-    optimizers.restore(state["optimizers"])
-    progress = TrainingProgress(**state["progress"])
+    try:
+        model.load_state_dict(state["model"])
+        optimizers.restore(state["optimizers"])
+        progress = TrainingProgress(**state["progress"])
+    except (RuntimeError, ValueError, TypeError, KeyError, AttributeError, IndexError):
+        raise _damaged(run.folder / "state.pt") from None
     if run.share(progress) >= 1:
         minutes = run.budget.seconds / 60
         print(
@@ -202,6 +206,23 @@ def _restore(run: TrainingRun, model: torch.nn.Module, optimizers: Optimizers) -
             "run."
         )
     return progress
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """What a training run has saved; nothing in the file is run. Raises `DraftscopeError` for anything else."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:  # of many kinds: the file may be a pickle of anything, or cut off
+        raise _damaged(path) from None
+    if not isinstance(state, dict) or not state.keys() >= SAVED:
+        raise _damaged(path)
+    return state
+
+
+def _damaged(path: Path) -> DraftscopeError:
+    return DraftscopeError(
+        f"'{path}' is not what a training run saves, or is damaged; move the folder away to start a new run."
+    )
 
 
 @contextmanager
