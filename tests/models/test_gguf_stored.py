@@ -11,8 +11,10 @@ from gguf import GGMLQuantizationType as Kind
 from gguf import quants
 from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, Qwen2Config
 
+from draftscope.models.files.gguf_file import inspected
 from draftscope.models.loading.converted import converted
-from draftscope.models.loading.sources import stored_in
+from draftscope.models.loading.gguf_config import config_of
+from draftscope.models.loading.gguf_weights import FileWeight, stored_weights
 from tests.support import gguf_files
 from tests.support.gguf_models import SHAPE, TOKENIZER, made
 
@@ -34,35 +36,29 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "cache"))
 
 
-def written(path: Path, config: object, kind: Kind) -> Path:
-    return converted(gguf_files.write(path, made(config), TOKENIZER, kind))
+def read(path: Path, config: object, kind: Kind) -> tuple[torch.nn.Module, dict[str, FileWeight]]:
+    """A file's network as it is widened, and its weights as they lie in the file."""
+    written = gguf_files.write(path, made(config), TOKENIZER, kind)
+    file = inspected(written)
+    network = AutoModelForCausalLM.from_pretrained(converted(written), dtype="auto")
+    return network, stored_weights(file, config_of(file))
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_type_of_blocks_is_widened_as_the_package_gguf_reads_it(name: str, tmp_path: Path) -> None:
-    folder = written(tmp_path / "a.gguf", LLAMA, Kind[name])
-    network = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
-    weights = stored_in(folder)
+    network, weights = read(tmp_path / "a.gguf", LLAMA, Kind[name])
     for parameter, value in network.named_parameters():
         weight = weights[parameter]
         if value.ndim > 1:
             assert weight.kind == name
             with np.errstate(all="ignore"):
-                read = torch.from_numpy(quants.dequantize(weight.raw().numpy(), Kind[name]))
-            assert torch.equal(read.bfloat16(), value)
+                values = torch.from_numpy(quants.dequantize(weight.raw().numpy(), Kind[name]))
+            assert torch.equal(values.bfloat16(), value)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_parameter_has_its_stored_weight(name: str, tmp_path: Path) -> None:
-    folder = written(tmp_path / "a.gguf", CONFIGS[name], Kind.Q8_0)
-    network = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
-    weights = stored_in(folder)
+    network, weights = read(tmp_path / "a.gguf", CONFIGS[name], Kind.Q8_0)
     assert weights.keys() == dict(network.named_parameters()).keys()
     for parameter, value in network.named_parameters():
         torch.testing.assert_close(weights[parameter].widened(value.dtype), value, rtol=0, atol=0)
-
-
-def test_a_file_that_is_gone_has_no_stored_weights(tmp_path: Path) -> None:
-    folder = written(tmp_path / "a.gguf", LLAMA, Kind.Q8_0)
-    (tmp_path / "a.gguf").unlink()
-    assert stored_in(folder) == stored_in(tmp_path) == {}

@@ -17,7 +17,7 @@ from draftscope.models.native import places as at
 from draftscope.models.native.available import programs, stored_kinds
 from draftscope.models.native.decoders import FORMATS
 from draftscope.models.native.stored_products import SHORT, program_of
-from draftscope.models.native.stored_weight import Blocks, StoredWeight, joined
+from draftscope.models.native.stored_weight import StoredRows, StoredWeight, joined
 from tests.support.gguf_blocks import blocks, defined, dequantized
 from tests.support.native_code import ARM, AVX2, Compiled, assembly, product
 
@@ -120,7 +120,7 @@ def test_a_weight_may_mix_types_as_files_mix_them() -> None:
     wide = torch.randn(40, COLUMNS, generator=torch.Generator().manual_seed(3)).bfloat16()
     parts = {"Q4_K": 64, "Q6_K": 35, "Q8_0": 96}
     stored = [
-        StoredWeight([Blocks(kind, torch.from_numpy(blocks(kind, size, COLUMNS)), COLUMNS)])
+        StoredWeight([StoredRows(kind, torch.from_numpy(blocks(kind, size, COLUMNS)), COLUMNS)])
         for kind, size in parts.items()
     ]
     weight, x = joined([*stored, wide]), torch.from_numpy(inputs(5)).bfloat16()

@@ -67,7 +67,7 @@ def _in_fp32(network: Any) -> Iterator[None]:
 
     def before(module: Any, _: Any) -> None:
         tensors = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
-        short = [(name, each) for name, each in tensors if each.is_floating_point() and each.dtype != torch.float32]
+        short = [(name, one) for name, one in tensors if one.is_floating_point() and one.dtype != torch.float32]
         kept[id(module)] = [(tensor, tensor.data) for _, tensor in short]
         for name, tensor in short:
             tensor.data = exact(module, name)

@@ -33,7 +33,7 @@ from draftscope.models.files.gguf_header import damaged
 from draftscope.models.files.gguf_tokenizer import tokenizer_of
 from draftscope.models.files.pretrained import quiet
 from draftscope.models.loading.gguf_config import config_of
-from draftscope.models.loading.gguf_weights import StoredWeight, refuse_other_shapes, stored_weights
+from draftscope.models.loading.gguf_weights import FileWeight, refuse_other_shapes, stored_weights
 
 RECORD = "converted.json"  # in every folder: what it was converted from
 DIGITS = 16  # of a file's SHA-256 in the name of its folder
@@ -48,7 +48,7 @@ class Readable(NamedTuple):
     file: GgufFile
     config: Any
     tokenizer: Any
-    weights: dict[str, StoredWeight]
+    weights: dict[str, FileWeight]
 
 
 def converted(path: Path, progress: bool = False) -> Path:

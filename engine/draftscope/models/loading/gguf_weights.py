@@ -38,7 +38,7 @@ GEMMA_LAYER = LAYER | {
 ROTARY_PAIRS = ("q_proj", "k_proj")
 
 
-class StoredWeight(NamedTuple):
+class FileWeight(NamedTuple):
     """A weight as it lies in the file. `heads`: its rows are rotary pairs of so many heads, side by side; else 0.
     `less`: what its values are lessened by."""
 
@@ -68,7 +68,7 @@ class StoredWeight(NamedTuple):
         return rows.view(self.heads, -1, 2, *rows.shape[1:]).transpose(1, 2).reshape(rows.shape)
 
 
-def stored_weights(file: GgufFile, config: Any) -> dict[str, StoredWeight]:
+def stored_weights(file: GgufFile, config: Any) -> dict[str, FileWeight]:
     """Every weight of the file by the name of its parameter. Raises DraftscopeError for a tensor without a name."""
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
     weights = {}
@@ -80,11 +80,11 @@ def stored_weights(file: GgufFile, config: Any) -> dict[str, StoredWeight]:
             raise _no_place(file, name)
         paired = heads.get(parameter.split(".")[-2], 0) if file.architecture == "llama" else 0
         less = 1.0 if file.architecture.startswith("gemma") and "norm" in parameter else 0.0
-        weights[parameter] = StoredWeight(tensor, paired, less)
+        weights[parameter] = FileWeight(tensor, paired, less)
     return weights
 
 
-def refuse_other_shapes(file: GgufFile, weights: dict[str, StoredWeight], network: Any) -> None:
+def refuse_other_shapes(file: GgufFile, weights: dict[str, FileWeight], network: Any) -> None:
     """Raises DraftscopeError unless the file has every weight of this network, in its shape, and no other."""
     expected = {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
     for name, weight in weights.items():

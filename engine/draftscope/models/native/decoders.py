@@ -21,7 +21,7 @@ BITS, FOURS = ir.VectorType(ir.IntType(1), LANES), ir.VectorType(I32, 4)
 LEVELS_NL = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)  # of IQ4_NL
 
 
-class Block(NamedTuple):
+class BlockFormat(NamedTuple):
     """A block that is being read. `least` is float32, of all weights or of each of eight sub-blocks; None: 0."""
 
     factor: Any  # float32
@@ -32,43 +32,43 @@ class Block(NamedTuple):
 class Format(NamedTuple):
     values: int  # weights of a block
     size: int  # bytes
-    decode: Callable[[Any, Any], Block]
+    decode: Callable[[Any, Any], BlockFormat]
     summed: int  # vectors of levels whose products with 16-bit inputs fit into 32 bits when they are added
 
 
-def _q4_0(builder: Any, block: Any) -> Block:
+def _q4_0(builder: Any, block: Any) -> BlockFormat:
     levels = (_minus(builder, level, 8) for level in _nibbles(builder, block, 2))
-    return Block(_number(builder, block, 0), None, levels)
+    return BlockFormat(_number(builder, block, 0), None, levels)
 
 
-def _q4_1(builder: Any, block: Any) -> Block:
-    return Block(_number(builder, block, 0), _number(builder, block, 2), _nibbles(builder, block, 4))
+def _q4_1(builder: Any, block: Any) -> BlockFormat:
+    return BlockFormat(_number(builder, block, 0), _number(builder, block, 2), _nibbles(builder, block, 4))
 
 
-def _q5_0(builder: Any, block: Any) -> Block:
+def _q5_0(builder: Any, block: Any) -> BlockFormat:
     levels = (_minus(builder, level, 16) for level in _fives(builder, block, 2))
-    return Block(_number(builder, block, 0), None, levels)
+    return BlockFormat(_number(builder, block, 0), None, levels)
 
 
-def _q5_1(builder: Any, block: Any) -> Block:
-    return Block(_number(builder, block, 0), _number(builder, block, 2), _fives(builder, block, 4))
+def _q5_1(builder: Any, block: Any) -> BlockFormat:
+    return BlockFormat(_number(builder, block, 0), _number(builder, block, 2), _fives(builder, block, 4))
 
 
-def _q8_0(builder: Any, block: Any) -> Block:
+def _q8_0(builder: Any, block: Any) -> BlockFormat:
     levels = (builder.sext(load(builder, block, BYTES, 2 + LANES * part), SHORTS) for part in range(2))
-    return Block(_number(builder, block, 0), None, levels)
+    return BlockFormat(_number(builder, block, 0), None, levels)
 
 
-def _iq4_nl(builder: Any, block: Any) -> Block:
+def _iq4_nl(builder: Any, block: Any) -> BlockFormat:
     def levels() -> Iterator[Any]:
         both, table = load(builder, block, BYTES, 2), ir.Constant(BYTES, LEVELS_NL)
         for index in (builder.and_(both, _all(15, BYTES)), builder.lshr(both, _all(4, BYTES))):
             yield builder.sext(lookup(builder, table, index), SHORTS)
 
-    return Block(_number(builder, block, 0), None, levels())
+    return BlockFormat(_number(builder, block, 0), None, levels())
 
 
-def _q4_k(builder: Any, block: Any) -> Block:
+def _q4_k(builder: Any, block: Any) -> BlockFormat:
     scales, least = _scales_k(builder, block)
 
     def levels() -> Iterator[Any]:
@@ -79,10 +79,10 @@ def _q4_k(builder: Any, block: Any) -> Block:
                 for word in both:
                     yield builder.mul(_nibble(builder, word, upper), scale)
 
-    return Block(_number(builder, block, 0), least, levels())
+    return BlockFormat(_number(builder, block, 0), least, levels())
 
 
-def _q5_k(builder: Any, block: Any) -> Block:
+def _q5_k(builder: Any, block: Any) -> BlockFormat:
     scales, least = _scales_k(builder, block)
 
     def levels() -> Iterator[Any]:
@@ -95,10 +95,10 @@ def _q5_k(builder: Any, block: Any) -> Block:
                     bit = builder.and_(_right(builder, bits, 2 * pair + upper - 4), _all(16, SHORTS))
                     yield builder.mul(builder.or_(_nibble(builder, word, upper), bit), scale)
 
-    return Block(_number(builder, block, 0), least, levels())
+    return BlockFormat(_number(builder, block, 0), least, levels())
 
 
-def _q6_k(builder: Any, block: Any) -> Block:
+def _q6_k(builder: Any, block: Any) -> BlockFormat:
     scales = builder.sext(load(builder, block, BYTES, 192), SHORTS)
 
     def levels() -> Iterator[Any]:
@@ -110,7 +110,7 @@ def _q6_k(builder: Any, block: Any) -> Block:
                 level = builder.or_(_nibble(builder, low[place % 4], place // 4), bits)
                 yield builder.mul(_minus(builder, level, 32), _splat(builder, scales, 8 * half + place))
 
-    return Block(_number(builder, block, 208), None, levels())
+    return BlockFormat(_number(builder, block, 208), None, levels())
 
 
 FORMATS = {

@@ -77,7 +77,7 @@ def pairs(builder: Any, one: Any, other: Any) -> Any:
     four = ir.VectorType(I32, 4)
     products = []
     for start in range(0, LANES, 4):
-        parts = [builder.shuffle_vector(each, each, lanes(range(start, start + 4))) for each in (one, other)]
+        parts = [builder.shuffle_vector(of, of, lanes(range(start, start + 4))) for of in (one, other)]
         products.append(call(builder, "llvm.aarch64.neon.smull.v4i32", four, parts))
     halves = [call(builder, "llvm.aarch64.neon.addp.v4i32", four, products[at : at + 2]) for at in (0, 2)]
     return builder.shuffle_vector(*halves, lanes(range(8)))

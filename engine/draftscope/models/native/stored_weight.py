@@ -18,7 +18,7 @@ CHUNK = 1 << 22  # weights that are widened at once
 
 
 @dataclass(frozen=True)
-class Blocks:
+class StoredRows:
     """Rows of blocks: uint8 [outputs, bytes], and the name of their type, such as 'Q4_K'."""
 
     kind: str
@@ -32,7 +32,7 @@ class Blocks:
         return packed_blocks(self.kind, self.data) if fits else None
 
 
-Part = Blocks | Tensor  # a tensor is bfloat16 [outputs, inputs]
+Part = StoredRows | Tensor  # a tensor is bfloat16 [outputs, inputs]
 
 
 class StoredWeight:
@@ -44,7 +44,7 @@ class StoredWeight:
     @property
     def shape(self) -> tuple[int, int]:
         first = self.parts[0]
-        inputs = first.inputs if isinstance(first, Blocks) else first.shape[1]
+        inputs = first.inputs if isinstance(first, StoredRows) else first.shape[1]
         return sum(len(_data(part)) for part in self.parts), inputs
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class StoredWeight:
         rows = max(1, CHUNK // self.shape[1])
         for part in self.parts:
             for chunk in _data(part).split(rows):
-                values = dequantized(chunk, part.kind) if isinstance(part, Blocks) else chunk
+                values = dequantized(chunk, part.kind) if isinstance(part, StoredRows) else chunk
                 wide[end : end + len(chunk)] = values
                 end += len(chunk)
         return wide
@@ -108,7 +108,7 @@ def dequantized(blocks: Tensor, kind: str) -> Tensor:
 
 def _program(part: Part, whole_panels: bool) -> tuple[int, int]:
     """The address of the program for a part, 0 for one that `products` itself has, and the part's address."""
-    if not isinstance(part, Blocks):
+    if not isinstance(part, StoredRows):
         return 0, part.data_ptr()
     if whole_panels and part.packed is not None:
         return 0, part.packed.address
@@ -119,9 +119,9 @@ def _program(part: Part, whole_panels: bool) -> tuple[int, int]:
 
 def _read(part: Part) -> Tensor:
     """What a product of a part reads."""
-    packed = part.packed if isinstance(part, Blocks) else None
+    packed = part.packed if isinstance(part, StoredRows) else None
     return _data(part) if packed is None else packed.data
 
 
 def _data(part: Part) -> Tensor:
-    return part.data if isinstance(part, Blocks) else part
+    return part.data if isinstance(part, StoredRows) else part
