@@ -47,7 +47,7 @@ test-changed: programs
 	$(PYTEST) -m "not slow and not real_servers" $$(git diff --name-only main -- tests | grep -E 'test_\w+\.py$$')
 
 lint: $(DEVELOP) $(MODULES)/.ready
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target types javascript style house programs
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target programs types javascript style house
 
 types:
 	$(BIN)/mypy
@@ -64,8 +64,9 @@ style:
 house: $(DEVELOP) $(MODULES)/.ready
 	@$(MODULES_NEEDED); $(BIN)/python -m tests.programs.house $(if $(SAVE),--save)
 
-# Beside mypy, on a core that would be idle: otherwise every process that a test starts compiles them for itself.
-programs: $(DEVELOP)
+# Beside mypy, on a core that would be idle: otherwise every process that a test starts compiles them for itself, and every
+# worker the byte code of all that tests import.
+programs: $(VENV)/.compiled
 	$(BIN)/python -c "from draftscope.models.native import available; print(available.why_not())"
 
 format: $(DEVELOP) $(MODULES)/.ready
@@ -156,6 +157,11 @@ $(READY): pyproject.toml constraints.txt
 $(DEVELOP): $(READY)
 	@echo "installing what tests and lint need"
 	@$(INSTALL) --group dev
+	@touch $@
+
+$(VENV)/.compiled: $(DEVELOP)
+	@echo "compiling what tests import, once"
+	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --collect-only >/dev/null || true
 	@touch $@
 
 # Writes down what is installed here, for everybody: after its tests have passed.
