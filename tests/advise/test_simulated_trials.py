@@ -24,6 +24,7 @@ from draftscope.measure.bench.rounds import MeasuredRounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LEVEL, Interval
 from draftscope.measure.bench.systems import PLAIN, Case, Label
+from tests.support.quick import quick
 
 TRIALS, PROMPTS, TOKENS, PLAIN_MS, GAMMA = 100, 24, 40, 30.0, 3
 SECONDS = 0.5 * Question().seconds  # what the proof has of the default time, in which each prompt can be run once
@@ -97,9 +98,9 @@ def answer(pair: MadePair, seed: int) -> tuple[AdviceDecision, Measured, float]:
     ("ratio", "temperature"),
     [
         (0.8, 0.0),
-        (0.92, 0.0),
+        pytest.param(0.92, 0.0, marks=pytest.mark.slow),
         (1.25, 0.0),
-        (1.12, 1.0),
+        pytest.param(1.12, 1.0, marks=pytest.mark.slow),
         pytest.param(1.08, 0.0, marks=pytest.mark.slow),
         pytest.param(0.88, 1.0, marks=pytest.mark.slow),
     ],
@@ -116,12 +117,13 @@ def test_nine_of_ten_end_in_a_verdict_and_hardly_any_is_wrong(ratio: float, temp
     assert max(seconds for _, _, seconds in found) < 1.1 * SECONDS + 10  # the turn that was begun is ended
 
 
+@pytest.mark.slow
 def test_no_difference_is_hardly_ever_called_a_gain() -> None:
     verdicts = Counter(answer(MadePair(1.0), seed)[0].verdict for seed in range(TRIALS))
     assert verdicts[Verdict.ON] <= 0.05 * TRIALS, verdicts
 
 
-@pytest.mark.parametrize("prompts", [8, 16, PROMPTS])
+@pytest.mark.parametrize("prompts", quick([8, 16, PROMPTS], 8))
 def test_intervals_contain_the_ratio_of_all_prompts(prompts: int) -> None:
     """Of runs of some prompts, without an early end: 95 of 100, less what chance allows (a binomial's 1%)."""
     pair, hit = MadePair(1.1), 0

@@ -94,6 +94,7 @@ def test_help_breaks_its_lines_where_the_terminal_ends(
     """Nor does it ask for a value behind a switch, or name types of Python."""
     monkeypatch.setenv("COLUMNS", "80")
     text = shown(capsys, command, "--help")
+    assert text.split()[:3] == ["Usage:", "draftscope", command]
     assert not re.search(r"<(bool|str|path)>", text)
     lines = [line.strip() for line in text.partition("\u256d")[0].splitlines()]
     for line, following in pairwise(lines):

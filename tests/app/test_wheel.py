@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 import sysconfig
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from packaging.metadata import Metadata
@@ -67,6 +70,16 @@ def test_a_wheel_is_small_and_runs_in_a_bare_environment(tmp_path: Path) -> None
     assert "'draft-tiny' is not installed: a wheel has only" in ran.stderr
     unpacked = {path.name.rpartition("-")[0] for path in (tmp_path / "cache/draftscope/embedded").iterdir()}
     assert {"llama-draftscope-15m", "llama-draftscope-draft-1m"} <= unpacked
+
+
+def test_an_editable_install_packs_no_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads them from the checkout, and to pack them is most of what a first `make run` would wait for."""
+    interface = "hatchling.builders.hooks.plugin.interface"  # hatchling is in the environment of a build only
+    monkeypatch.setitem(sys.modules, interface, SimpleNamespace(BuildHookInterface=SimpleNamespace))
+    hook = runpy.run_path(str(ROOT / "engine/wheel_hook.py"))["PackedModels"](root=str(tmp_path))
+    data: dict[str, Any] = {"force_include": {}}
+    hook.initialize("editable", data)
+    assert data == {"force_include": {}} and not any(tmp_path.iterdir())
 
 
 def test_an_embedded_model_that_is_not_installed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,9 @@ from draftscope.trace import files
 from draftscope.trace import html as player
 from draftscope.trace.events import SCHEMA_VERSION, AnyEvent, ModelInfo, Round, RunEnd, RunStart
 from draftscope_app.page import opening
+from tests.programs.record_first import record
 from tests.support.alone import Alone
+from tests.support.served import FIRST
 
 pytestmark = pytest.mark.browser
 JUDGED = r"(p/q|P/Q) [\d.<>]+, u [\d.<>]+"
@@ -52,6 +54,22 @@ def test_the_shipped_run_is_a_tree_sampled_above_zero(events: list[AnyEvent]) ->
         "llama-smollm2-135m-eagle3",
     }
     assert all(start.schema_version == SCHEMA_VERSION for start in starts.values())
+
+
+@pytest.mark.slow
+def test_the_run_that_tests_of_the_page_open_on_is_still_that(long_winded: tuple[Path, Path], tmp_path: Path) -> None:
+    """What a recording made now would be: the same models, settings and kinds of events."""
+    record(now := tmp_path / FIRST.name, *map(str, long_winded), tokens=24)
+    assert outline(FIRST) == outline(now), f"copy {now} to {FIRST}"
+
+
+def outline(path: Path) -> list[Any]:
+    """What is the same in two recordings, whatever the machine and its number type: no token and no time."""
+    events = files.read(path).events
+    starts = [event for event in events if isinstance(event, RunStart)]
+    models = [[(model.name, model.parameters) for model in start.models] for start in starts]
+    runs = [(start.schema_version, start.lane, start.settings, start.prompt) for start in starts]
+    return [models, runs, sorted({event.kind for event in events})]
 
 
 def test_lanes_timeline_tree_and_decision_are_the_first_screen(page: Alone) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,11 @@ EVERY = (*tasks(), *LAB)
 APP = Path(draftscope_app.__file__).parent
 # What is slow to import is imported once; each line of input names a copy of the app, which a child then imports.
 CHECKS = """
-import json, os, sys
+import gc, json, os, sys
 from importlib import import_module
 import gradio, plotly, segno, typer, draftscope
 import draftscope.api, draftscope.servers.field, draftscope.advise.advise, draftscope.measure.check
+gc.freeze()  # or each child copies what it shares
 def check(folder):
     sys.path.insert(0, folder)
     import asyncio
@@ -30,8 +31,8 @@ def check(folder):
     from types import SimpleNamespace
     import draftscope_app
     assert Path(draftscope_app.__file__).is_relative_to(folder)
-    for path in sorted(Path(folder).rglob("*.py")):
-        if path.name not in ("zero.py", "hub.py", "pytest_plugin.py") and "command" not in path.name:
+    for path in sorted(Path(top, name) for top, _, names in os.walk(folder, followlinks=True) for name in names):
+        if path.suffix == ".py" and path.stem not in ("zero", "hub", "pytest_plugin") and "command" not in path.name:
             name = ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
             import_module(name)
     from draftscope_app.cli.main import COMMANDS, imported
@@ -66,9 +67,11 @@ for line in sys.stdin:
 @pytest.fixture(scope="module")
 def without(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
     """What the app has and can do without each task, by the task's package; and with all of them, under ''."""
-    copies = {"": copied(tmp_path_factory.mktemp("all"))}
-    for task in EVERY:
-        copies[task.package] = copied(tmp_path_factory.mktemp(task.name), without=task)
+    root, copies = tmp_path_factory.mktemp("apps"), {}
+    for package in ("", *(task.package for task in EVERY)):
+        (folder := root / (package or "whole")).mkdir()
+        link(folder / APP.name, APP, without=package.split(".")[1:])
+        copies[package] = folder
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHECKS],
         input="".join(f"{folder}\n" for folder in copies.values()),
@@ -86,12 +89,15 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, obj
     return dict(zip(copies, lines, strict=True))
 
 
-def copied(folder: Path, without: TaskFolder | None = None) -> Path:
-    """A copy of the app's package in the folder."""
-    shutil.copytree(APP, folder / APP.name, ignore=shutil.ignore_patterns("__pycache__"))
-    if without is not None:
-        shutil.rmtree(folder.joinpath(*without.package.split(".")))
-    return folder
+def link(here: Path, there: Path, without: Sequence[str]) -> None:
+    """Makes `here` a folder with the files of `there`, but for what is at the path `without`. By links: a copy has no
+    byte code, and each child would compile the app for itself."""
+    here.mkdir()
+    for path in there.iterdir():
+        if [path.name] == without[:1] and len(without) > 1:
+            link(here / path.name, path, without[1:])
+        elif [path.name] != without[:1]:
+            (here / path.name).symlink_to(path)
 
 
 @pytest.mark.parametrize("task", EVERY, ids=lambda task: task.package.removeprefix("draftscope_app."))

@@ -46,6 +46,7 @@ def test_a_clean_recording_is_acquitted_and_every_tensor_seen(temperature: float
         assert unseen == {"top-k of p", "sum of q", "q", "u", "u, used once", "correction", "bonus"}
 
 
+@pytest.mark.slow
 def test_a_false_alarm_is_as_rare_as_it_is_said() -> None:
     """200 clean recordings: none is convicted at 1e-6, and at 5% no more than chance allows (1e-4)."""
     clean = [recording(seed, 12) for seed in range(CLEAN)]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from typing import Any
 
 import pytest
 
 from draftscope.base.assets import assets
-from tests.support.node import NODE
+from tests.support.node import evaluated
 
 PLAY = """
 import { readFileSync } from "node:fs";
@@ -29,14 +27,8 @@ GO, END = "running", "done"
 
 def play(deltas: list[Any]) -> tuple[list[Any], list[int]]:
     """Of each delta: whether its run begins, and what is new in it; and from which places the rest was asked for."""
-    if NODE is None:
-        pytest.skip("no node here")
     file = (assets() / "instrument" / "host" / "deltas.js").resolve().as_uri()
-    done = subprocess.run(
-        [str(NODE), "--input-type=module", "--eval", PLAY],
-        input=json.dumps({"file": file, "deltas": deltas}), capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
-    answer = json.loads(done.stdout)
+    answer = evaluated(PLAY, {"file": file, "deltas": deltas})
     return [tuple(each) for each in answer["told"]], answer["asked"]
 
 

@@ -22,6 +22,7 @@ from draftscope.measure.sampled import DRAFTED
 from draftscope.verify.drawing import draw
 from draftscope.verify.tree import DraftTree, chain
 from tests.drafters.test_plugin import plugged_in
+from tests.support.quick import quick
 
 
 class Options(GammaOptions, RuleOptions):
@@ -168,7 +169,7 @@ def test_the_drafter_whose_q_is_right_passes(sampled_findings: Callable[..., lis
     )
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", quick(FAULTS, "square root of q", "best of two draws", "stale q"))
 def test_a_fault_is_convicted(sampled_findings: Callable[..., list[Finding]], fault: str) -> None:
     findings = sampled_findings(FAULTS[fault])
     assert any(not finding.passed for finding in findings), findings

@@ -15,6 +15,7 @@ from draftscope.measure.rounds import FavouredTokens, UsedUniforms
 from draftscope.measure.sampled import sampled_tests
 from tests.decode.test_distribution import LOSSLESS
 from tests.support import mutations
+from tests.support.quick import quick
 
 SAMPLES = 600
 NAMES = (
@@ -46,7 +47,7 @@ RIGHT = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", quick(RIGHT, "draft", "sampled-tree", "ngram", "eagle3-tree"))
 def test_right_rules_pass(tiny: DecodingEngine, name: str) -> None:
     findings = found(tiny, **LOSSLESS[name])
     assert list(findings) == list(NAMES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from copy import deepcopy
+from itertools import product
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from draftscope.models.probe import probed
 from draftscope.verify import drawing
 from tests.decode.test_loop import DRAFTERS, PROMPT
 from tests.support.models import random_llama
+from tests.support.quick import quick
 from tests.support.tape import Recorder
 
 
@@ -96,8 +98,12 @@ def test_a_replay_gives_the_same_bits_as_the_eager_forward(batch: int) -> None:
     assert recorder.replayed == 15  # once to compare, then for all forwards but the first two
 
 
-@pytest.mark.parametrize("drafter", ["plain", "draft", "sampled-tree", "eagle3", "early-exit", "lookahead"])
-@pytest.mark.parametrize("temperature", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
+@pytest.mark.parametrize(
+    ("drafter", "temperature"),
+    quick(
+        product(("plain", "draft", "sampled-tree", "eagle3", "early-exit", "lookahead"), (0.0, 1.0)), ("eagle3", 1.0)
+    ),
+)
 def test_a_run_is_the_same_with_graphs(pair: DecodingEngine, drafter: str, temperature: float) -> None:
     assert pair.draft is not None
     target, of_target = recorded(pair.target)
@@ -211,7 +217,7 @@ def verified(
     return tokens, tensors
 
 
-@pytest.mark.parametrize("drafter", ["draft", "ngram", pytest.param("plain", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("drafter", quick(["draft", "ngram", "plain"], "ngram"))
 def test_a_verification_is_one_graph(pair: DecodingEngine, drafter: str) -> None:
     target, recorder = recorded(pair.target)
     engine = DecodingEngine(target, pair.draft, pair.tokenizer)

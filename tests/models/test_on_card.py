@@ -25,6 +25,7 @@ from tests.models.test_rehearsal import PROMPTS, SAMPLED, card, here  # noqa: F4
 from tests.support.card import Card
 from tests.support.rehearsal import small_pair, written
 
+pytestmark = pytest.mark.slow  # in `make test` one drafter is rehearsed: test_rehearsal.py
 CHAIN: dict[str, Any] = {"drafter": "draft", "gamma": 3, **SAMPLED, "max_new_tokens": 12, "seed": 3}
 
 
@@ -35,11 +36,7 @@ def there(card: Card) -> DecodingEngine:
 
 @pytest.mark.parametrize(
     "more",
-    [
-        {},
-        pytest.param({"drafter": "early-exit"}, marks=pytest.mark.slow),
-        pytest.param({"drafter": "sampled-tree", "shape": (2, 1)}, marks=pytest.mark.slow),
-    ],
+    [{}, {"drafter": "early-exit"}, {"drafter": "sampled-tree", "shape": (2, 1)}],
 )
 def test_a_prompt_of_one_token_leaves_no_graph_without_a_mask(
     card: Card, here: DecodingEngine, there: DecodingEngine, more: Any
@@ -79,7 +76,7 @@ def test_memory_that_held_nan_is_cleared_for_the_next_text(
 
 @pytest.mark.parametrize(
     "drafter",
-    ["block", "eagle3", *(pytest.param(more, marks=pytest.mark.slow) for more in ("medusa", "dspark", "eagle3-tree"))],
+    ["block", "eagle3", "medusa", "dspark", "eagle3-tree"],
 )
 def test_a_head_drafts_from_graphs_and_keeps_ended_texts(card: Card, there: DecodingEngine, drafter: str) -> None:
     assert models_of(there, drafters.find(drafter))[-1].graphs == "on"

@@ -11,6 +11,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -25,12 +26,11 @@ from tests.support import card as cards
 from tests.support.card import Card
 from tests.support.card_streams import Stream
 from tests.support.models import random_llama
+from tests.support.quick import quick
 from tests.support.rehearsal import TABLE, rehearsed, small_pair, written
 
 PROMPTS = [[5, 6, 7], [8, 9], [5, 6, 7, 8]]
-SHORT = ("plain", "ngram", "draft", "sampled-tree", "eagle3", "medusa", "eagle3-tree", "lookahead")
 GREEDY = {"temperature": 0.0}
-COSTED = ("plain", "draft", "eagle3")  # in `make test`; all others in `make test-all`
 SAMPLED = {"temperature": 0.8, "top_k": 40, "top_p": 0.9}
 
 
@@ -48,6 +48,7 @@ def here() -> DecodingEngine:
     return small_pair()
 
 
+@pytest.mark.slow
 def test_a_card_is_probed_as_the_cpu_is(card: Card) -> None:
     assert probed(random_llama(4, 258, layers=1, hidden=16).to("cuda"), "byte-draft").trees and card.wrong == []
 
@@ -61,18 +62,9 @@ def rehearse(card: Card, here: DecodingEngine, prompts: list[list[int]], setting
     assert found.states == ["on", "on"]
 
 
-def is_short(drafter: str, greedy: bool) -> bool:
-    """In `make test`: greedy for every other drafter of `SHORT`, sampled for those between."""
-    return drafter in SHORT and greedy == (SHORT.index(drafter) % 2 == 0)
-
-
 @pytest.mark.parametrize(
     ("drafter", "greedy"),
-    [
-        pytest.param(drafter, greedy, marks=() if is_short(drafter, greedy) else pytest.mark.slow)
-        for drafter in DRAFTERS
-        for greedy in (True, False)
-    ],
+    quick(product(DRAFTERS, (True, False)), ("draft", False)),
 )
 def test_a_card_writes_what_the_cpu_writes(card: Card, here: DecodingEngine, drafter: str, greedy: bool) -> None:
     """One text greedily, and three sampled ones."""
@@ -81,24 +73,15 @@ def test_a_card_writes_what_the_cpu_writes(card: Card, here: DecodingEngine, dra
     rehearse(card, here, prompts, {**settings, "max_new_tokens": 12, "seed": 3})
 
 
-def costs(drafter: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("drafter", sorted(json.loads(TABLE.read_text())))
+def test_a_round_waits_copies_and_launches_no_more_than_the_table_allows(drafter: str) -> None:
     if why := cards.why_not():
         pytest.skip(why)
     allowed = json.loads(TABLE.read_text())[drafter]
     counts = rehearsed(drafter, DRAFTERS[drafter]).counts
     assert counts["replay"] > 0
     assert not {what: round(n, 1) for what, n in counts.items() if what != "replay" and round(n, 1) > allowed[what]}
-
-
-@pytest.mark.parametrize("drafter", COSTED)
-def test_a_round_waits_copies_and_launches_no_more_than_the_table_allows(drafter: str) -> None:
-    costs(drafter)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("drafter", sorted(json.loads(TABLE.read_text()).keys() - set(COSTED)))
-def test_every_round_waits_copies_and_launches_no_more_than_the_table_allows(drafter: str) -> None:
-    costs(drafter)
 
 
 # Mutants: the rehearsal must notice each.
@@ -145,7 +128,7 @@ def ssd_does_not_wait(patch: pytest.MonkeyPatch) -> None:
         (a_tensor_stays_on_the_host, "draft", RuntimeError),
         (a_capture_reads, "draft", AssertionError),
         (inputs_are_not_copied, "draft", AssertionError),
-        (ssd_does_not_wait, "ssd", AssertionError),
+        pytest.param(ssd_does_not_wait, "ssd", AssertionError, marks=pytest.mark.slow),
     ],
 )
 def test_a_mutant_is_noticed(

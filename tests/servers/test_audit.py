@@ -120,6 +120,7 @@ def test_the_position_from_which_a_server_differs_is_named() -> None:
 # What could have been missed.
 
 
+@pytest.mark.slow
 def test_what_could_have_been_missed_is_found_19_times_in_20() -> None:
     """Tokens of a flat distribution, half of the mass by rank raised by the total variation that is reported."""
     dice, n, rounds = np.random.default_rng(4), 1000, 40

@@ -64,8 +64,10 @@ class NobodyElse:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_and_undisturbed() -> Iterator[None]:
+def quick_and_undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
+        # What a dashboard of this user has measured is not read, and what is measured here is not left to it.
+        patch.setenv("DRAFTSCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))
         # Half a gigabyte would be copied again and again to measure how fast this machine does that.
         patch.setattr(limit, "SMALLEST_COPY", 1 << 22)
         patch.setitem(calibrate.COPIED, "cpu", 1 << 22)

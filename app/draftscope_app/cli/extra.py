@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Annotated
 
 from draftscope.base.errors import DraftscopeError
@@ -18,16 +19,11 @@ REMEDY = "install it with: pip install 'draftscope[app]'"
 PACKAGES = ("gradio", "plotly", "segno")
 
 
-@contextmanager
-def dashboard() -> Iterator[None]:
-    """Turns a missing package into one sentence."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in PACKAGES:
-            raise
-        raise DraftscopeError(f"The dashboard needs {package}; {REMEDY}.") from None
+def refuse_missing() -> None:
+    """For a dashboard that lacks a package: before anything of it is imported, its port taken or an engine started."""
+    for package in PACKAGES:
+        if find_spec(package) is None:
+            raise DraftscopeError(f"The dashboard needs {package}; {REMEDY}.")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.extra import Host, NoBrowser, Port, dashboard
+from draftscope_app.cli.extra import Host, NoBrowser, Port, refuse_missing
 from draftscope_app.cli.fields import Given, takes
 
 DRAFTER = "drafter that is chosen when the page opens; with a head: eagle3:MODEL"
@@ -24,10 +24,10 @@ def serve(
 
     Limits and the log are set by environment variables; without them no log is written.
     """
-    with dashboard():
-        from draftscope_app.serve import server
+    refuse_missing()
+    from draftscope_app.serve import server
 
-        load, named = options.models(loading, drafter)
-        chosen = named if drafter is not None else None  # the page chooses for itself
-        server.serve(host, port, load, chosen, open_browser=not no_browser)
+    load, named = options.models(loading, drafter)
+    chosen = named if drafter is not None else None  # the page chooses for itself
+    server.serve(host, port, load, chosen, open_browser=not no_browser)
     return ExitCode.OK

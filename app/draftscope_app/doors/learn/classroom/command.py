@@ -9,7 +9,7 @@ import typer
 
 from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.cli.extra import Host, NoBrowser, Port, dashboard
+from draftscope_app.cli.extra import Host, NoBrowser, Port, refuse_missing
 from draftscope_app.cli.fields import Given, takes
 from draftscope_app.serve.network import EVERYWHERE
 
@@ -31,12 +31,12 @@ def class_(
     Everybody on the network can open the dashboard while it runs. Stop it with Ctrl-C. app/CLASS.md is the teacher's
     guide; it says how to write a deck of your own.
     """
-    with dashboard():
-        from draftscope_app.doors.learn.classroom.deck import read, shipped
-        from draftscope_app.serve import server
+    refuse_missing()
+    from draftscope_app.doors.learn.classroom.deck import read, shipped
+    from draftscope_app.serve import server
 
-        questions = read(deck) if deck else shipped()
-        load, _ = options.models(loading, None)
-        opens = server.Opens(PROJECTOR, "The class's projector", (questions,))
-        server.serve(host, port, load, open_browser=not no_browser, opens=opens)
+    questions = read(deck) if deck else shipped()
+    load, _ = options.models(loading, None)
+    opens = server.Opens(PROJECTOR, "The class's projector", (questions,))
+    server.serve(host, port, load, open_browser=not no_browser, opens=opens)
     return ExitCode.OK
