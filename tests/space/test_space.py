@@ -103,7 +103,7 @@ def test_requirements_are_the_projects_in_tested_versions() -> None:
     texts = (*project["dependencies"], *project["optional-dependencies"]["app"], "spaces>=0.40")
     needed = {need.name: need for need in map(Requirement, texts)}
     assert set(found) == set(needed)
-    tested = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().split() if "==" in line)
+    tested = dict(line.split("==") for line in (ROOT / "tests/constraints.txt").read_text().split() if "==" in line)
     tested = {canonicalize_name(name): version for name, version in tested.items()}
     for name, need in found.items():
         assert tested[name] in need.specifier, name
