@@ -27,7 +27,10 @@ from draftscope.measure.check import checked
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.field import Field, request_of
 from draftscope.servers.race import Lane, Race, RacePrompt
-from draftscope_app.engine.jobs import AdviseJob, CheckJob, CompareJob, RunJob
+from draftscope_app.doors.decide.advise.job import AdviseJob
+from draftscope_app.doors.decide.check.job import CheckJob
+from draftscope_app.doors.decide.compare.job import CompareJob
+from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.work import steps_of
 
 # Who takes all steps at once, and why nobody waits for it in the engine process.
@@ -38,6 +41,7 @@ DRAINS = {
     "draftscope/decode/engine.py _batches": "a library call",
     "draftscope/decode/engine.py calibration": "a library call",
     "draftscope/decode/engine.py decode": "a library call",
+    "draftscope/decode/engine.py rounds": "a library call",
     "draftscope/decode/engine.py start": "a library call",
     "draftscope/decode/engine.py start_batch": "a library call, or one after `measuring`",
     "draftscope/measure/bench/limit.py memory_limit": "the command bench, a process of its own",
@@ -48,10 +52,10 @@ DRAINS = {
     "draftscope/servers/background.py at_once": "waits for a server in a thread",
     "draftscope/servers/background.py run": "waits for a server in a thread",
     "draftscope/servers/museum/tour.py tour": "the command museum, a process of its own",
-    "draftscope_app/cli/audited.py audited": "a command",
-    "draftscope_app/cli/commands/advise.py _planned": "a command",
+    "draftscope_app/doors/servers/audit/audited.py audited": "a command",
+    "draftscope_app/doors/decide/advise/command.py _planned": "a command",
     "draftscope_app/cli/commands/calibrate.py calibrate": "a command",
-    "draftscope_app/cli/commands/claims.py run_commands": "a command",
+    "draftscope_app/doors/decide/claims/command.py run_commands": "a command",
     "draftscope_app/cli/commands/decode.py decode": "a command",
 }
 

@@ -18,6 +18,7 @@ from draftscope.advise.candidates import Candidate
 from draftscope.base.errors import DraftscopeError
 from draftscope.claims.claim import ClaimVerdict
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.load import _head
 from draftscope.decode.start import EncodedPrompt, run_start
 from draftscope.drafters import adopt, find, plugins
@@ -87,11 +88,8 @@ def test_it_is_in_every_list(capsys: pytest.CaptureFixture[str], tiny: DecodingE
     assert _method("glimpse").format(depths=4) == "A glimpse of 4 tokens."
     assert CPU.answers.recipe("glimpse").rates == head_kinds.EAGLE3.rates
     assert {"glimpse"} <= set(contracts.examples(contracts.SMALL)) & set(contracts.chains())
-    asked = Settings.of(drafter="glimpse", gamma=3)
-    assert (
-        run_start(tiny, replace(find("glimpse"), head=None), asked, EncodedPrompt("a", "", [1]), "r", "r").sized_by
-        == "gamma"
-    )
+    lane = Lane(Settings.of(drafter="glimpse", gamma=3), replace(find("glimpse"), head=None))
+    assert run_start(tiny, lane, EncodedPrompt("a", "", [1]), "r", "r").sized_by == "gamma"
 
 
 def test_its_files_are_known_and_checked(engine: DecodingEngine, tmp_path: Path) -> None:
