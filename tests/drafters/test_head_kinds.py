@@ -21,10 +21,11 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.lane import Lane
 from draftscope.decode.load import _head
 from draftscope.decode.start import EncodedPrompt, run_start
-from draftscope.drafters import adopt, find, plugins
+from draftscope.drafters import adopt, find
 from draftscope.drafters import registry as drafter_registry
 from draftscope.drafters.model.draft_model import CHAIN
-from draftscope.drafters.options import ShapeOptions, chain_of, known_heads, trained_kinds
+from draftscope.drafters.options import ShapeOptions
+from draftscope.drafters.registry import chain_of, known_heads, trained_kinds
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.systems import drafter_systems
@@ -50,7 +51,7 @@ from tests.support import contracts, mutations
 @pytest.fixture(autouse=True)
 def given(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The made-up drafters are given, one as its file; afterwards nothing of them is left."""
-    monkeypatch.setattr(plugins, "_registered", {})
+    monkeypatch.setattr(drafter_registry, "_registered", {})
     monkeypatch.setattr(head_kinds, "_registered", {})
     assert adopt(f"{made_up.__file__}:INFO") == "glimpse"
     assert adopt(made_up.WIDE) == "wide-glimpse"
@@ -150,7 +151,7 @@ def test_every_kind_is_whole(kind: head_kinds.HeadKind, tiny: DecodingEngine) ->
 
 def test_a_tree_is_named_after_its_chain() -> None:
     """By name only is known which chain a row of results belongs to."""
-    for info in drafter_registry.OWN:
+    for info in map(find, drafter_registry.BUILT_IN):
         of_trees = info.needs_head or ("draft" if info.needs_draft else info.name.removesuffix("-tree"))
         assert chain_of(info.name) == (of_trees if info.grows_trees else info.name)
         assert not info.grows_trees or info.costs_like == of_trees

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import Control, GeneralSettings
-from draftscope.drafters.options import known_options
+from draftscope.drafters.registry import known_options
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import DrafterChoice

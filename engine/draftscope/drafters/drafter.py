@@ -17,8 +17,8 @@ from draftscope.drafters.options import (
     LengthOptions,
     ShapeOptions,
     TreeShape,
-    chain_of,
 )
+from draftscope.drafters.registry import chain_of
 from draftscope.drafters.settings import Settings
 from draftscope.models.head_kinds import HeadKind
 from draftscope.models.heads import Head
@@ -230,3 +230,6 @@ class DrafterInfo(Generic[OptionsT]):
     def costed(self, settings: Settings) -> tuple[str, ...]:
         """The drafters whose costs it chooses by, itself first."""
         return (self.name, *(arm.name for arm, _ in self.arms(settings)))
+
+
+AnyDrafter = str | DrafterInfo | type[Drafter]  # a name or 'file.py:NAME', an entry, or a class
