@@ -16,7 +16,7 @@ import pytest
 import draftscope
 from draftscope.base.markdown import one_line
 from draftscope.decode.engine import DecodingEngine
-from draftscope.drafters.registry import OWN
+from draftscope.drafters.registry import BUILT_IN
 from draftscope.measure.bench.rows import BenchRow
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import main
@@ -173,7 +173,7 @@ def test_the_readme_is_short_and_lists_every_drafter_once() -> None:
     assert len(text("README.md").splitlines()) <= 172
     rows = re.findall(r"^\| (`.*?) \|", section("README.md", "Drafters"), re.MULTILINE)
     listed = [name for row in rows for name in re.findall(r"`([\w-]+)`", row)]
-    assert sorted(listed) == sorted(info.name for info in OWN)
+    assert sorted(listed) == sorted(BUILT_IN)
 
 
 def test_the_readmes_headline_is_the_benchmarks() -> None:

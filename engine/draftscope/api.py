@@ -22,6 +22,7 @@ from draftscope.base.settings import refuse_unknown_arguments
 from draftscope.base.steps import last, said
 from draftscope.decode.availability import default_drafter
 from draftscope.decode.engine import DecodingEngine, show_measuring
+from draftscope.decode.lane import Lane
 from draftscope.decode.load import LoadCall, loaded, taking
 from draftscope.decode.prompt import AnyPrompt, listed_prompts
 from draftscope.drafters import AnyDrafter
@@ -159,6 +160,7 @@ class Engine(DecodingEngine):
         refuse_few(samples)
         name = registry.adopt(default_drafter(self) if drafter is None else drafter)
         chosen = Settings.of(drafter=name, temperature=1.0, seed=seed, **({} if rule is None else {"rule": rule}))
+        lane = Lane.of(self, chosen)
         texts = tuple(_several(prompts)) or PROMPTS
         findings: list[Finding] = []
         with tqdm(total=1.0, desc="check", leave=False, disable=not progress, bar_format="{l_bar}{bar}|") as bar:
@@ -168,8 +170,7 @@ class Engine(DecodingEngine):
                     continue
                 bar.set_description(step.doing)
                 bar.update(step.share - bar.n)
-        info = registry.find(name)
-        sentence = verdict(findings, info.exact_with(chosen), proved=not info.source)
+        sentence = verdict(findings, lane.exact, proved=not lane.info.source)
         return Report(sentence, pd.DataFrame([asdict(finding) for finding in findings]), findings)
 
     @refuse_unknown_arguments

@@ -25,7 +25,8 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.models.loading.checkpoints import CheckpointOptions, find
 from draftscope.trace import files, html, metrics, tables
-from draftscope_app.engine.admission import refuse_halves, refuse_long, text_of
+from draftscope_app.engine.admission import Admission
+from draftscope_app.engine.config import Limits
 from draftscope_app.page.plots.plots import pictures
 from draftscope_app.page.runs.feed import recording
 from draftscope_app.serve import api
@@ -147,8 +148,7 @@ def test_any_values_of_a_call(tiny: DecodingEngine, values: dict[str, Any], prom
         sent = body if isinstance(body, bytes) else json.dumps({"data": body}).encode()
         assert len(FilledIn(None, api.defaults()).filled(sent)["data"]) == 1 + len(KNOWN)  # type: ignore[arg-type]
     with refused_in_a_sentence():
-        refuse_long({"prompt": text_of(prompt)} | values, 65536)
-        refuse_halves(values)
+        Admission(None, Limits(max_text=65536)).read({"prompt": prompt} | values)  # type: ignore[arg-type]
         settings = Settings.of(**values).model_copy(update={"max_new_tokens": 4})
         tiny.start("abc", settings)
 

@@ -15,7 +15,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.engine.admission import text_of
+from draftscope_app.engine.admission import Admission
+from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus
 from draftscope_app.engine.notice import Notice
 from draftscope_app.serve import api
@@ -76,8 +77,9 @@ def test_a_call_that_cannot_be_read_is_one_sentence(client: TestClient, body: by
     ],
 )
 def test_a_prompt_that_is_no_text_says_why(prompt: Any, words: str) -> None:
+    engine: Any = None
     with pytest.raises(DraftscopeError) as told:
-        text_of(prompt)
+        Admission(engine, Limits()).read({"prompt": prompt})
     assert words in str(told.value)
 
 

@@ -34,7 +34,7 @@ from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps
 from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
-from draftscope.drafters import DrafterInfo, DrafterOptions, plugins
+from draftscope.drafters import DrafterInfo, DrafterOptions, registry
 from draftscope.drafters.settings import known_settings
 from draftscope.measure.findings import Finding
 from draftscope_app.cli import fields, options
@@ -124,7 +124,7 @@ def test_an_option_of_another_packages_drafter_is_an_option_here(monkeypatch: py
     info = DrafterInfo("beam", "Beams", "", Mock(), BeamOptions)
     entry = Mock(value="beam_package:INFO", load=lambda: info)
     entry.name = "beam"
-    monkeypatch.setattr(plugins, "installed", lambda: (entry,))
+    monkeypatch.setattr(registry, "installed", lambda: (entry,))
     own = typer.Typer(add_completion=False)
     seen: dict[str, Any] = {}
 

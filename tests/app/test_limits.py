@@ -22,7 +22,7 @@ from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.sessions import Visitors
 from draftscope_app.page import page
-from draftscope_app.page.controls import defaults
+from draftscope_app.page.controls import defaults, lanes
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.listeners import files as page_files
 from draftscope_app.page.listeners.files import FileListeners
@@ -65,6 +65,19 @@ def test_a_text_that_is_too_long_is_one_sentence(values: dict[str, Any], words: 
     with pytest.raises(DraftscopeError, match=words):
         refuse_long(values, 300)
     refuse_long({name: value[:1] for name, value in values.items()}, 300)
+
+
+def test_a_run_that_is_too_long_is_the_same_sentence_on_the_page_and_for_programs() -> None:
+    engine: Any = NoEngine()
+    decode = api.endpoint(Admission(engine, Limits(max_tokens=16)), Visitors())
+    parameters = decode.__signature__.parameters.values()  # type: ignore[attr-defined]
+    values = {one.name: one.default for one in parameters if one.name != "request"}
+    values |= {"prompt": "x", "drafter": "plain", "max_new_tokens": 17}
+    with pytest.raises(gr.Error) as told:
+        asyncio.run(decode(gr.Request(session_hash="a"), *values.values()))
+    with pytest.raises(DraftscopeError) as shown:
+        lanes(defaults() | {"max_new_tokens": 17}, None, 16)
+    assert "max_new_tokens = 17: this server writes at most 16 tokens a run" in str(shown.value) == told.value.message
 
 
 def test_no_long_text_reaches_the_engine_from_anywhere(admission: Admission) -> None:

@@ -41,6 +41,7 @@ DRAINS = {
     "draftscope/decode/engine.py _batches": "a library call",
     "draftscope/decode/engine.py calibration": "a library call",
     "draftscope/decode/engine.py decode": "a library call",
+    "draftscope/decode/engine.py rounds": "a library call",
     "draftscope/decode/engine.py start": "a library call",
     "draftscope/decode/engine.py start_batch": "a library call, or one after `measuring`",
     "draftscope/measure/bench/limit.py memory_limit": "the command bench, a process of its own",
@@ -51,10 +52,10 @@ DRAINS = {
     "draftscope/servers/background.py at_once": "waits for a server in a thread",
     "draftscope/servers/background.py run": "waits for a server in a thread",
     "draftscope/servers/museum/tour.py tour": "the command museum, a process of its own",
-    "draftscope_app/cli/audited.py audited": "a command",
-    "draftscope_app/cli/commands/advise.py _planned": "a command",
+    "draftscope_app/doors/servers/audit/audited.py audited": "a command",
+    "draftscope_app/doors/decide/advise/command.py _planned": "a command",
     "draftscope_app/cli/commands/calibrate.py calibrate": "a command",
-    "draftscope_app/cli/commands/claims.py run_commands": "a command",
+    "draftscope_app/doors/decide/claims/command.py run_commands": "a command",
     "draftscope_app/cli/commands/decode.py decode": "a command",
 }
 

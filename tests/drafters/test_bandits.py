@@ -497,4 +497,4 @@ def test_the_checks_of_a_pair_hold(pair: DecodingEngine, drafter: str) -> None:
 def test_settings_of_the_arms_bound_the_tree() -> None:
     settings = Settings.of(drafter="bandit", arms=("draft:9", "sampled-tree:3x2"))
     assert drafters.find("bandit").max_nodes(settings) == 9
-    assert [arm.shape for arm in arms_of(settings, drafters.find)] == [(1,) * 9, (3, 2)]
+    assert [arm.shape for arm in arms_of(settings)] == [(1,) * 9, (3, 2)]

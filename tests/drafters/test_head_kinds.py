@@ -18,12 +18,14 @@ from draftscope.advise.candidates import Candidate
 from draftscope.base.errors import DraftscopeError
 from draftscope.claims.claim import ClaimVerdict
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.load import _head
 from draftscope.decode.start import EncodedPrompt, run_start
-from draftscope.drafters import adopt, find, plugins
+from draftscope.drafters import adopt, find
 from draftscope.drafters import registry as drafter_registry
 from draftscope.drafters.model.draft_model import CHAIN
-from draftscope.drafters.options import ShapeOptions, chain_of, known_heads, trained_kinds
+from draftscope.drafters.options import ShapeOptions
+from draftscope.drafters.registry import chain_of, known_heads, trained_kinds
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.systems import drafter_systems
@@ -49,7 +51,7 @@ from tests.support import contracts, mutations
 @pytest.fixture(autouse=True)
 def given(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The made-up drafters are given, one as its file; afterwards nothing of them is left."""
-    monkeypatch.setattr(plugins, "_registered", {})
+    monkeypatch.setattr(drafter_registry, "_registered", {})
     monkeypatch.setattr(head_kinds, "_registered", {})
     assert adopt(f"{made_up.__file__}:INFO") == "glimpse"
     assert adopt(made_up.WIDE) == "wide-glimpse"
@@ -87,11 +89,8 @@ def test_it_is_in_every_list(capsys: pytest.CaptureFixture[str], tiny: DecodingE
     assert _method("glimpse").format(depths=4) == "A glimpse of 4 tokens."
     assert CPU.answers.recipe("glimpse").rates == head_kinds.EAGLE3.rates
     assert {"glimpse"} <= set(contracts.examples(contracts.SMALL)) & set(contracts.chains())
-    asked = Settings.of(drafter="glimpse", gamma=3)
-    assert (
-        run_start(tiny, replace(find("glimpse"), head=None), asked, EncodedPrompt("a", "", [1]), "r", "r").sized_by
-        == "gamma"
-    )
+    lane = Lane(Settings.of(drafter="glimpse", gamma=3), replace(find("glimpse"), head=None))
+    assert run_start(tiny, lane, EncodedPrompt("a", "", [1]), "r", "r").sized_by == "gamma"
 
 
 def test_its_files_are_known_and_checked(engine: DecodingEngine, tmp_path: Path) -> None:
@@ -152,7 +151,7 @@ def test_every_kind_is_whole(kind: head_kinds.HeadKind, tiny: DecodingEngine) ->
 
 def test_a_tree_is_named_after_its_chain() -> None:
     """By name only is known which chain a row of results belongs to."""
-    for info in drafter_registry.OWN:
+    for info in map(find, drafter_registry.BUILT_IN):
         of_trees = info.needs_head or ("draft" if info.needs_draft else info.name.removesuffix("-tree"))
         assert chain_of(info.name) == (of_trees if info.grows_trees else info.name)
         assert not info.grows_trees or info.costs_like == of_trees

@@ -13,6 +13,7 @@ from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps
 from draftscope.decode.availability import default_drafter
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.sessions import MeasuredPair
 from draftscope.drafters.drafter import State, TextDraftModel
 from draftscope.drafters.heads.hybrid import HybridDrafter
@@ -95,7 +96,7 @@ class Cheap(DecodingEngine):
     def of(cls, engine: DecodingEngine) -> Cheap:
         return cls(engine.target, engine.draft, engine.tokenizer, engine.heads)
 
-    def measuring(self, settings: Settings, batch: int = 1) -> Steps[Progress, MeasuredPair]:
+    def measuring(self, lane: Lane, batch: int = 1) -> Steps[Progress, MeasuredPair]:
         yield from ()
         return CheapRounds()
 

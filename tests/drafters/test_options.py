@@ -21,8 +21,8 @@ from draftscope.base.settings import Control, GeneralSettings
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo, DrafterOptions, Parts
 from draftscope.drafters.lookup.ngram import Ngram
-from draftscope.drafters.options import DECLARING, GammaOptions, NgramOptions, RuleOptions, known_options, nodes_in
-from draftscope.drafters.registry import OWN
+from draftscope.drafters.options import DECLARING, GammaOptions, NgramOptions, RuleOptions, nodes_in
+from draftscope.drafters.registry import BUILT_IN, find, known_options
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.jobs import DrafterChoice
@@ -90,7 +90,7 @@ def test_every_drafters_options_are_declared_in_one_place() -> None:
     declared = [name for declaring in DECLARING for name in declaring.__annotations__]
     assert list(known_options()) == declared
     assert len(declared) == len(set(declared))
-    assert set(declared) == {name for info in OWN for name in info.uses}
+    assert set(declared) == {name for info in map(find, BUILT_IN) for name in info.uses}
     assert all(option.field.description and Control.of(option.field) for option in known_options().values())
 
 

@@ -35,7 +35,7 @@ from draftscope.base.prompts import Prompt
 from draftscope.base.steps import last
 from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
-from draftscope.drafters import adopt, find, known, plugins, problems
+from draftscope.drafters import adopt, find, known, problems, registry
 from draftscope.drafters.options import DrafterOptions
 from draftscope.measure import check as checks
 from draftscope.measure.check import check, checked
@@ -55,7 +55,7 @@ REPEATS = "abcabcabcabcabcabc"
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Nothing is given before or after, and what is remembered lies in an empty folder."""
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(plugins, "_registered", {})
+    monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.setattr(checks, "fresh_seed", lambda seed: seed)  # the same findings in every run of a test
     yield
     monkeypatch.undo()
@@ -116,7 +116,7 @@ class Entry:
 
 def plugged_in(monkeypatch: pytest.MonkeyPatch, *infos: Any) -> None:
     entries = tuple(info if isinstance(info, Entry) else Entry(info) for info in infos)
-    monkeypatch.setattr(plugins, "installed", lambda: entries)
+    monkeypatch.setattr(registry, "installed", lambda: entries)
 
 
 def findings(engine: DecodingEngine, name: str, samples: int = 1500) -> dict[str, Finding]:

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 from draftscope.base.settings import LOSSY
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.start import EncodedPrompt, run_start
 from draftscope.drafters import known
 from draftscope.drafters.settings import Settings
@@ -27,7 +28,7 @@ def test_every_drafters_title_has_the_size_that_it_reads(tiny: DecodingEngine) -
         if info.needs_head and info.needs_head not in tiny.heads:
             continue
         settings = Settings.of(drafter=name, gamma=3, shape=(2, 2), tree_nodes=7)
-        start = run_start(tiny, info, settings, EncodedPrompt("a", "", [1]), "run", "run")
+        start = run_start(tiny, Lane.of(tiny, settings), EncodedPrompt("a", "", [1]), "run", "run")
         starts.append(start.model_dump(exclude_none=True))
         size = next((text for option, text in SIZES.items() if option in info.uses), None)
         expected.append(info.title if size is None else f"{info.title} · {size}")

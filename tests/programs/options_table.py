@@ -7,8 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from draftscope.base import markdown
-from draftscope.drafters.options import known_options
-from draftscope.drafters.registry import known
+from draftscope.drafters.registry import known, known_options
 
 SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 HEAD = ("option", "default", "values", "meaning", "drafters")

@@ -213,7 +213,7 @@ def test_a_program_gets_the_same_json(space: Space) -> None:
     assert set(told) == set(Decoded.model_fields)
     assert len(Decoded.model_validate(told).token_ids) == 16
     for wrong, sentence in (
-        ({"max_new_tokens": 513}, "max_new_tokens = 513: this server writes at most 512 tokens a run."),
+        ({"max_new_tokens": 513}, "max_new_tokens = 513: this server writes at most 512 tokens a run; choose fewer"),
         ({"gamma": 0}, "gamma = 0: should be greater than or equal to 1."),
         ({"drafter": "drft"}, "There is no drafter 'drft'"),
         ({"prompt": " "}, "The prompt is empty"),

@@ -126,7 +126,7 @@ def reused_noise(patch: pytest.MonkeyPatch) -> None:
 
     def keyed(self: Session, *args: Any, **kwargs: Any) -> None:
         right(self, *args, **kwargs)
-        self._streams = PositionKeyed(self.settings.seed, self._streams.sequences)
+        self._streams = PositionKeyed(self._streams.seed, self._streams.sequences)
         object.__setattr__(self._streams, "texts", self._texts)
 
     patch.setattr(Session, "__init__", keyed)

@@ -23,7 +23,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import load
-from draftscope.drafters.options import trained_kinds
+from draftscope.drafters.registry import trained_kinds
 from draftscope.models.heads import Eagle3, Head, SharedWeights, load_head
 from draftscope.models.heads.lessons import Distillation, blocks, kl
 from draftscope.train import drafter

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from draftscope.base.load_settings import LoadSettings
-from draftscope.drafters.options import known_options
+from draftscope.drafters.registry import known_options
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.models.loading.known import same_name, usual_drafter
 from draftscope_app.cli import terminal

@@ -50,8 +50,7 @@ class Admission:
         if self._ending:
             raise DraftscopeError("The server is ending; run again in a minute.")
         for values in ({"prompt": job.prompt}, *(settings.model_dump() for settings in job.lanes.values())):
-            refuse_long(values, self.limits.max_text)
-            refuse_halves(values)
+            self.read(values)
         others = len(self.engine) - (instead_of is not None)
         if others >= self.limits.max_runs:
             raise DraftscopeError(
@@ -63,6 +62,19 @@ class Admission:
         answer = self.engine.run(job, log, asker)
         self._admitted.append(answer)
         return answer
+
+    def read(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What a visitor sends, by name, before anything is made of it.
+
+        Raises `DraftscopeError` for a prompt that is no text, and for a text that is too long or holds half a
+        character: visitors can send any JSON.
+        """
+        given = dict(values)
+        if "prompt" in given:
+            given["prompt"] = text_of(given["prompt"])
+        refuse_long(given, self.limits.max_text)
+        _refuse_halves(given)
+        return given
 
     def _refuse_too_many(self, asker: Asker, instead_of: Answer | None) -> None:
         """Raises `DraftscopeError` where so many runs of this visitor, or of this address, are here already."""
@@ -110,11 +122,19 @@ def text_of(prompt: Any) -> str:
     if not isinstance(prompt, str):
         given = quoted(prompt)
         raise DraftscopeError(f'prompt = {given} is not a text; send one in quotation marks, such as "{given}".')
-    refuse_halves({"prompt": prompt})
     return prompt
 
 
-def refuse_halves(values: Mapping[str, Any]) -> None:
+def refuse_long_runs(length: int, most: int) -> None:
+    """Raises `DraftscopeError` for a run of more than `most` tokens."""
+    if length > most:
+        raise DraftscopeError(
+            f"max_new_tokens = {length}: this server writes at most {most} tokens a run; choose fewer, or use the "
+            "command line."
+        )
+
+
+def _refuse_halves(values: Mapping[str, Any]) -> None:
     """Raises `DraftscopeError` for half a UTF-16 pair: JSON can write one alone, and it stands for no character."""
     for name, value in values.items():
         for text in value if isinstance(value, list | tuple) else (value,):

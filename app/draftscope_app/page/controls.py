@@ -14,11 +14,14 @@ from pydantic.fields import FieldInfo
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import Control, GeneralSettings
-from draftscope.drafters.options import known_options
+from draftscope.drafters.options import ChainOptions
+from draftscope.drafters.registry import known_options
 from draftscope.drafters.settings import Settings
+from draftscope_app.engine.admission import refuse_long_runs
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import DrafterChoice
 
+FIRST_READS = tuple(ChainOptions.model_fields)  # the options of the drafter that the page opens with
 LANE = "speculative"  # the drafting lane's name; the other one is "plain"
 
 Controls = Mapping[str, Any]  # prompt, drafter and every setting, by name; the names are the address's too
@@ -117,16 +120,9 @@ def lanes(
     return {"plain": plain, LANE: Settings.of(**common, drafter=controls["drafter"], **options_read)}
 
 
-def refuse_long_runs(length: int, most: int) -> None:
-    """Raises `DraftscopeError` for more than `most` tokens."""
-    if length > most:
-        raise DraftscopeError(
-            f"length = {length}: this page writes at most {most} tokens; use the command line for more."
-        )
-
-
 def is_read(name: str, uses: Collection[str], values: Mapping[str, Any]) -> bool:
-    """Whether a drafter that `uses` these options reads that one while they have these values."""
+    """Whether a drafter that `uses` these options reads that one while they have these values. The browser shows by the
+    same rule, without asking: `isRead` of host/visible.js."""
     other, wanted = visible_if().get(name, ("", ()))
     return name in uses and (not other or (other in uses and values[other] in wanted))
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import gradio as gr
 
-from draftscope_app.engine.admission import refuse_long, text_of
+from draftscope_app.engine.admission import Admission
 from draftscope_app.page import notes
 from draftscope_app.page.controls import Controls
 from draftscope_app.page.panel import panel
@@ -77,15 +77,11 @@ class Widgets:
     def values(self) -> list[gr.components.Component]:
         return list(self.controls.values())
 
-    def read(self, values: Mapping[Any, Any], max_text: int) -> Controls:
-        """What a visitor has set, from Gradio's values by component. Most of it is validated later.
-
-        Raises `DraftscopeError` for a prompt that is no text, and for any text of more than `max_text` characters.
-        """
+    def read(self, values: Mapping[Any, Any], admission: Admission) -> Controls:
+        """What a visitor has set, from Gradio's values by component, as `Admission.read` lets it in. Most of it is
+        validated later."""
         given = {name: values[widget] for name, widget in self.controls.items()}
-        refuse_long(given, max_text)
-        given["prompt"] = text_of(given["prompt"] or "")
-        return given
+        return admission.read(given | {"prompt": given["prompt"] or ""})
 
 
 def lay_out(

@@ -10,9 +10,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from draftscope.base.settings import Control
-from draftscope.drafters.options import ChainOptions
 from draftscope_app.page import bundle, notes, opening
-from draftscope_app.page.controls import Controls, general, is_read, label_of, names, options
+from draftscope_app.page.controls import FIRST_READS, Controls, general, is_read, label_of, names, options
 
 FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has sent its list
 UNABLE = "<details hidden><summary></summary><ul></ul></details>"  # drafters that cannot run here, and why (page.js)
@@ -68,7 +67,7 @@ def _widget(name: str, field: FieldInfo, values: Controls, max_tokens: int) -> g
         "value": value,
         "label": label_of(name, field),
         "elem_id": f"ds-{name.replace('_', '-')}",
-        "visible": name not in options() or is_read(name, ChainOptions.model_fields, values),  # the first drafter's
+        "visible": name not in options() or is_read(name, FIRST_READS, values),
     }
     if get_origin(field.annotation) is Literal:
         choices = get_args(field.annotation)

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.result import Result
-from draftscope_app.engine.admission import Admission, refuse_halves, refuse_long, text_of
+from draftscope_app.engine.admission import Admission, refuse_long_runs
 from draftscope_app.engine.answers import Engine, watch, whole
 from draftscope_app.engine.jobs import new_id
 from draftscope_app.engine.run_job import RunJob
@@ -40,16 +40,11 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
 
     async def decode(request: gr.Request, prompt: str, *values: Any) -> Any:
         try:
-            given = dict(zip(known, values, strict=True))
-            refuse_long({"prompt": text_of(prompt)} | given, admission.limits.max_text)
-            refuse_halves(given)
+            given = admission.read({"prompt": prompt} | dict(zip(known, values, strict=True)))
+            prompt = given.pop("prompt")
             given["drafter"] = given["drafter"] or await _usual(admission.engine)
             settings = Settings.of(**given)
-            most = admission.limits.max_tokens
-            if settings.max_new_tokens > most:
-                raise DraftscopeError(
-                    f"max_new_tokens = {settings.max_new_tokens}: this server writes at most {most} tokens a run."
-                )
+            refuse_long_runs(settings.max_new_tokens, admission.limits.max_tokens)
             job = RunJob(id=new_id(), prompt=prompt, lanes={settings.drafter: settings})
             answer = admission.admit(job, asker=asker_of(request, None))
             with visitors.of(request.session_hash).call(answer):

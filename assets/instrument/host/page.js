@@ -10,6 +10,7 @@ import { giveStandIns } from "../base/models.js";
 import { saveFile } from "../draw/pictures.js";
 import { showDoor } from "./doors.js";
 import { showTaught, teacherQuery } from "./teach.js";
+import { isRead } from "./visible.js";
 
 // A press of Run or Step waits until the controls hold the settings of the address; before that it would send others.
 let arrived = false;
@@ -86,24 +87,17 @@ export function showUnable(unable) {
   place.querySelector("ul").replaceChildren(...unable.map(([title, why]) => h("li", `${title}: ${why}`)));
 }
 
-let uses = {}; // drafter -> the settings it reads, once the engine has said
+let uses = {}; // drafter -> the options it reads, once the engine has said
 let able = []; // drafters that can run here
 let drafter = ""; // the chosen one
 let chosen = {}; // those settings on which the visibility of others depends, as far as they were changed
 
-/**
- * Which settings are shown, as updates for the host: those that the chosen drafter reads. `visibleIf`: setting ->
- * [another, values]: shown only while that one has one of these values.
- */
-function shown({ names, visibleIf, first }) {
+/** Which options are shown, as updates for the host. `reads`: those of the first drafter, until the engine has said. */
+function shown({ names, visibleIf, first, reads }) {
   const now = { ...first, ...chosen };
   drafter = now.drafter;
-  const settingsRead = uses[now.drafter] || ["gamma", "draft_length", "rule"];
-  const isRead = (name) => {
-    const [other, values] = visibleIf[name] || [];
-    return other ? settingsRead.includes(other) && values.includes(now[other]) : settingsRead.includes(name);
-  };
-  return names.map((name) => ({ __type__: "update", visible: isRead(name) }));
+  const read = uses[now.drafter] || reads;
+  return names.map((name) => ({ __type__: "update", visible: isRead(name, read, now, visibleIf) }));
 }
 
 /**

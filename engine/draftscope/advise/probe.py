@@ -22,6 +22,7 @@ from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps, mapped_to
 from draftscope.decode.availability import is_detour, refuse_unavailable
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.session import Session, Step
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.drafter import Outcome
@@ -117,7 +118,7 @@ def _try(
     try:
         for run in (probed[name].run, probed[name].small):
             if run is not None:
-                yield from engine.measuring(_settings(run, ask))
+                yield from engine.measuring(Lane.of(engine, _settings(run, ask)))
         _run(engine, probed[name], ask)
         _time_small(engine, probed[name], ask)
     except Exception as error:

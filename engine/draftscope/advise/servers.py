@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from draftscope.advise.candidates import Candidate
-from draftscope.drafters.options import chain_of
+from draftscope.drafters.registry import chain_of
 from draftscope.servers.programs import registry
 from draftscope.servers.programs.program import ScheduleRange, WantedChain
 

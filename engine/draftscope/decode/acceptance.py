@@ -9,6 +9,7 @@ from __future__ import annotations
 from draftscope.base.progress import Pace, Watcher, unseen
 from draftscope.base.prompts import shipped
 from draftscope.base.steps import Steps
+from draftscope.decode.lane import Lane
 from draftscope.decode.pair import LoadedPair
 from draftscope.decode.sessions import MeasuredPair, open_session
 from draftscope.drafters.settings import Settings
@@ -28,7 +29,8 @@ def by_rank(pair: LoadedPair, settings: Settings, watch: Watcher = unseen) -> St
     wide = settings.model_copy(update={"tree_nodes": width, "max_new_tokens": min(TOKENS, room - read)})
     prompts = [pair.tokenizer(prompt.text)["input_ids"][:read] for prompt in shipped()]
     streams = Streams(settings.seed, tuple(range(len(prompts))))
-    session = open_session(pair.uncounted(), prompts, wide, streams, False, MeasuredPair(tree=even((width,))))
+    measured = MeasuredPair(tree=even((width,)))
+    session = open_session(pair.uncounted(), Lane.of(pair, wide), prompts, streams, False, measured)
     hits, rounds, pace = [0] * width, 0, Pace(watch)
     pace.begin(len(prompts) * wide.max_new_tokens)
     session.prefill()

@@ -173,8 +173,9 @@ class _Call:
         eos = frozenset() if ends is None else frozenset(ends.flatten().tolist())
         self.transcript = Transcript(self.pieces, Ending(eos, (), config.max_length - len(self.prompt)))
         self.temperature = float(config.temperature or 1.0) if config.do_sample else 0.0
-        self.recorder = Recorder(self.run, LANE, 0, 0, "token", self.pieces)
-        self.events.append(self._start())
+        start = self._start()
+        self.recorder = Recorder(start, self.pieces)
+        self.events.append(start)
 
     def attach(self, generator: Any, safely: Callable[..., None]) -> None:
         draft, learn = generator.get_candidates, generator.update_candidate_strategy

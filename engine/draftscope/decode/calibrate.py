@@ -24,6 +24,7 @@ from draftscope.base.machine import own_version
 from draftscope.base.progress import Pace, Watcher, unseen
 from draftscope.base.steps import Steps, mapped
 from draftscope.decode.availability import availabilities
+from draftscope.decode.lane import Lane
 from draftscope.decode.pair import LoadedPair
 from draftscope.decode.prompt import read_prompt
 from draftscope.decode.row_rounding import compare_rows, forwards_of
@@ -369,7 +370,7 @@ def _steps(pair: LoadedPair, name: str, batch: int, gamma: int, rounds: int) -> 
     tokens = min(rounds * (gamma + 1) + 1, room)
     settings = Settings.of(drafter=name, gamma=max(gamma, 1), temperature=1.0, max_new_tokens=tokens)
     streams = Streams(settings.seed, tuple(range(batch)))
-    return open_session(pair, [ids] * batch, settings, streams, False, NOTHING_MEASURED).steps()
+    return open_session(pair, Lane.of(pair, settings), [ids] * batch, streams, False, NOTHING_MEASURED).steps()
 
 
 def _first(steps: Iterator[Step], most: int) -> Iterator[Step]:

@@ -22,14 +22,15 @@ from draftscope.decode.acceptance import by_rank
 from draftscope.decode.availability import Availability, default_drafter
 from draftscope.decode.calibrate import calibration_of, quick_curve
 from draftscope.decode.fork import ForkPoint
+from draftscope.decode.lane import Lane
 from draftscope.decode.pair import LoadedPair, NamedHead
 from draftscope.decode.prompt import AnyPrompt, listed_prompts, prompt_text, read_prompt
 from draftscope.decode.recorder import Recorder
 from draftscope.decode.run import Run, batch_events
 from draftscope.decode.session import Session
-from draftscope.decode.sessions import MeasuredPair, open_session, through_text
+from draftscope.decode.sessions import MeasuredPair, open_session
 from draftscope.decode.start import EncodedPrompt, run_start
-from draftscope.drafters import AnyDrafter, DrafterInfo, TextDraftModel
+from draftscope.drafters import AnyDrafter, TextDraftModel
 from draftscope.drafters.options import TreeSizeOptions
 from draftscope.drafters.policy.sequoia import best_tree
 from draftscope.drafters.registry import warn_unread
@@ -129,12 +130,12 @@ class DecodingEngine(LoadedPair):
         if on_round is not None and not callable(on_round):
             raise DraftscopeError(f"on_round = {quoted(repr(on_round))}: give a function of a round.")
         name = drafters.adopt(default_drafter(self) if drafter is None else drafter)
-        chosen = through_text(self, Settings.of(drafter=name, **settings))
-        warn_unread([chosen.drafter], settings)
+        chosen = Lane.of(self, Settings.of(drafter=name, **settings))
+        warn_unread([chosen.info.name], settings)
         prompts = listed_prompts(prompt)
         with show_measuring(progress) as watch:
             if prompts is None:
-                run = last(self.opening(cast(AnyPrompt, prompt), chosen, record=record), watch)
+                run = last(self._opening(chosen, cast(AnyPrompt, prompt), record=record), watch)
                 return Result(tuple(_watched(run.events(), on_round)))
             encoded = [self._encoded(prompt, chosen) for prompt in prompts]
             size = batch if self.batches else 1
@@ -151,9 +152,9 @@ class DecodingEngine(LoadedPair):
         Raises `DraftscopeError` like `decode`.
         """
         name = drafters.adopt(default_drafter(self) if drafter is None else drafter)
-        chosen = through_text(self, Settings.of(drafter=name, **settings))
-        warn_unread([chosen.drafter], settings)
-        run = self.start(prompt, chosen)
+        chosen = Lane.of(self, Settings.of(drafter=name, **settings))
+        warn_unread([chosen.info.name], settings)
+        run = last(self._opening(chosen, prompt))
         for event in run.events():
             if isinstance(event, trace.Round):
                 yield event
@@ -176,47 +177,53 @@ class DecodingEngine(LoadedPair):
         What its drafter chooses by is measured first, if it was not before; each step says how far that is. Raises
         `DraftscopeError` for everything that can be wrong with the prompt, the settings and the fork point.
         """
-        settings = through_text(self, settings)
-        info = drafters.find(settings.drafter)
-        availability.refuse_unavailable(self, info)
+        chosen = Lane.of(self, settings)
+        return (yield from self._opening(chosen, prompt, run, lane, record, fork_point))
+
+    def _opening(
+        self,
+        chosen: Lane,
+        prompt: AnyPrompt,
+        run: str = "run",
+        lane: str = "run",
+        record: bool = True,
+        fork_point: ForkPoint | None = None,
+    ) -> Steps[Progress, Run]:
+        availability.refuse_unavailable(self, chosen.info)
         given = [] if fork_point is None else fork_point.tokens_for(self.target.vocabulary, self.eos)
-        encoded = self._encoded(prompt, settings, given)
-        session = yield from self.opening_batch([encoded.tokens], settings, (0,))
+        encoded = self._encoded(prompt, chosen, given)
+        session = yield from self._opening_batch(chosen, [encoded.tokens], (0,))
         session.transcripts[0].follow(given)
-        recorder = Recorder(run, lane, 0, 0, info.rule_of(settings).name, self.pieces) if record else None
-        start = run_start(self, info, settings, encoded, run, lane)
+        start = run_start(self, chosen, encoded, run, lane)
         if fork_point is not None:
             start = start.model_copy(update={"fork": fork_point.event(self.pieces)})
-        return Run(session, start, recorder)
+        return Run(session, start, Recorder(start, self.pieces) if record else None)
 
-    def _encoded(self, prompt: AnyPrompt, settings: Settings, given: Sequence[int] = ()) -> EncodedPrompt:
+    def _encoded(self, prompt: AnyPrompt, lane: Lane, given: Sequence[int] = ()) -> EncodedPrompt:
         """The prompt's tokens and those `given` after it. Raises `DraftscopeError` if they do not fit the models."""
-        most = len(given) + settings.max_new_tokens
-        rendered, tokens = read_prompt(self, prompt, most, Chat.of(settings), settings.drafter)
+        most = len(given) + lane.settings.max_new_tokens
+        rendered, tokens = read_prompt(self, prompt, most, Chat.of(lane.settings), lane.info)
         return EncodedPrompt(prompt_text(self, prompt), rendered, [*tokens, *given])
 
     def _batches(
         self,
         texts: Sequence[EncodedPrompt],
-        settings: Settings,
+        lane: Lane,
         size: int,
         record: bool,
         watch: Watcher,
         done: Callable[[int], object],
     ) -> Iterator[trace.AnyEvent]:
         """The events of all prompts, `size` of them together; `done` is called with the number that are complete."""
-        info = drafters.find(settings.drafter)
-        availability.refuse_unavailable(self, info)
-        rule = info.rule_of(settings).name
+        availability.refuse_unavailable(self, lane.info)
         for first in range(0, len(texts), size):
             some = texts[first : first + size]
             places = tuple(range(first, first + len(some)))
-            session = last(self.opening_batch([text.tokens for text in some], settings, places), watch)
+            session = last(self._opening_batch(lane, [text.tokens for text in some], places), watch)
             starts = [
-                run_start(self, info, settings, text, f"run {place}", "run")
-                for text, place in zip(some, places, strict=True)
+                run_start(self, lane, text, f"run {place}", "run") for text, place in zip(some, places, strict=True)
             ]
-            yield from batch_events(session, starts, rule, self.pieces, record)
+            yield from batch_events(session, starts, self.pieces, record)
             done(len(some))
 
     def start_batch(
@@ -230,18 +237,22 @@ class DecodingEngine(LoadedPair):
     ) -> Steps[Progress, Session]:
         """A bare session of several tokenised prompts; row b draws from stream `sequences[b]`. `ends`: EOS ends a
         text."""
-        measured = yield from self.measuring(settings, len(prompts))
-        return open_session(self, prompts, settings, Streams(settings.seed, sequences), ends, measured)
+        return (yield from self._opening_batch(Lane.of(self, settings), prompts, sequences, ends))
 
-    def measuring(self, settings: Settings, batch: int = 1) -> Steps[Progress, MeasuredPair]:
-        """What the settings' drafter chooses by, measured now if it was not before. Each step says how far it is."""
-        settings = through_text(self, settings)
-        info = drafters.find(settings.drafter)
+    def _opening_batch(
+        self, lane: Lane, prompts: list[list[int]], sequences: tuple[int, ...], ends: bool = True
+    ) -> Steps[Progress, Session]:
+        measured = yield from self.measuring(lane, len(prompts))
+        return open_session(self, lane, prompts, Streams(lane.settings.seed, sequences), ends, measured)
+
+    def measuring(self, lane: Lane, batch: int = 1) -> Steps[Progress, MeasuredPair]:
+        """What the lane's drafter chooses by, measured now if it was not before. Each step says how far it is."""
+        info, settings = lane.info, lane.settings
         calibration = tree = None
         if info.chooses_cost(settings):
             calibration = yield from self.calibrated(info.costed(settings), batch == 1)
         if info.chooses_shape(settings):
-            tree = yield from self._best_tree(info, settings)
+            tree = yield from self._best_tree(lane)
         return MeasuredPair(calibration, tree)
 
     def encode(self, prompt: AnyPrompt, max_new_tokens: int = 1, chat: Chat = CHAT) -> list[int]:
@@ -304,17 +315,17 @@ class DecodingEngine(LoadedPair):
     ) -> None:
         self.close()
 
-    def _best_tree(self, info: DrafterInfo, settings: Settings) -> Steps[Progress, Counts]:
-        """Sequoia's tree for this drafter, pair and machine, within the limits of these settings."""
+    def _best_tree(self, lane: Lane) -> Steps[Progress, Counts]:
+        """Sequoia's tree for this drafter, pair and machine, within the limits of its settings."""
         if self._tree is not None:
             return self._tree
-        key = info.name, Sampling.of(settings)
-        measuring = partial(by_rank, self, settings)
+        key = lane.info.name, lane.sampling
+        measuring = partial(by_rank, self, lane.settings)
         rates = yield from self._rates.setdefault(key, Together(lambda: with_progress(measuring, RANKS))).steps()
-        size = settings.options(TreeSizeOptions)
+        size = lane.settings.options(TreeSizeOptions)
         limits = *key, size.tree_nodes, size.tree_depth
         if limits not in self._trees:
-            like = info.costs_like
+            like = lane.info.costs_like
             calibration = yield from self.calibrated((like,), True)
             cost = partial(calibration.tree_cost, like)
             self._trees[limits] = best_tree(rates, size.tree_nodes, size.tree_depth, cost)

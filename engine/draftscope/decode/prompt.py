@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
-from draftscope import drafters
-from draftscope.base.costs import PLAIN
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.decode.pair import LoadedPair
+from draftscope.drafters import DrafterInfo, plain
 from draftscope.drafters.model import cascade
 from draftscope.models.files.tokenizer_file import without_panic
 from draftscope.models.loading.chat import Chat, ChatMessage, is_chat
@@ -23,14 +22,14 @@ KINDS = "a text, a list of messages {'role': ..., 'content': ...}, or a list of 
 
 
 def read_prompt(
-    pair: LoadedPair, prompt: AnyPrompt, max_new_tokens: int, chat: Chat, drafter: str = PLAIN
+    pair: LoadedPair, prompt: AnyPrompt, max_new_tokens: int, chat: Chat, info: DrafterInfo = plain.INFO
 ) -> tuple[str, list[int]]:
     """The prompt in its chat template (empty if the model has none or the prompt is raw), and its tokens.
 
     Token ids are read as they are. Raises `DraftscopeError` for an empty prompt, one that is no prompt, or one that is
-    too long, together with its answer, for the target or for a model that `drafter` cannot do without.
+    too long, together with its answer, for the target or for a model that the drafter cannot do without.
     """
-    readers = _readers(pair, drafter)
+    readers = _readers(pair, info)
     room = min(model.context for model in readers)
     rendered, tokens = "", _token_ids(prompt)
     if tokens is None:
@@ -40,9 +39,8 @@ def read_prompt(
     return rendered, tokens
 
 
-def _readers(pair: LoadedPair, drafter: str) -> list[Model]:
+def _readers(pair: LoadedPair, info: DrafterInfo) -> list[Model]:
     """The target, and the draft models that a drafter cannot do without."""
-    info = drafters.find(drafter)
     drafts = pair.models[1:] if info is cascade.INFO else pair.models[1:2]
     return [pair.target, *(drafts if info.needs_draft else [])]
 

@@ -23,14 +23,11 @@ TOP = 32  # tokens of each distribution that are always shown
 
 @dataclass(frozen=True)
 class Recorder:
-    """Writes the rounds of one sequence (row `row` of the session's batch) of one lane."""
+    """Writes the rounds of the run that begins with `start`: row `row` of the session's batch."""
 
-    run: str
-    lane: str
-    sequence: int
-    row: int
-    rule: str  # the rule for drawn chains
+    start: events.RunStart
     pieces: Pieces
+    row: int = 0
 
     @torch.inference_mode()
     def round(self, step: Step, annotations: Sequence[events.Annotation] = ()) -> events.Round | None:
@@ -38,14 +35,13 @@ class Recorder:
         fed = step.fed[self.row]
         if fed is None:
             return None
-        view = _View(step, self.row, self.rule, self.pieces)
+        view = _View(step, self.row, self.start.rule, self.pieces)
         emitted = [*(view.tokens[node] for node in view.path), step.last[self.row]][: fed.count]
         decisions, last = view.decisions(), view.last()
         real = [node for node in range(len(view.tokens)) if not view.never_accepted[node]]
         return events.Round(
-            run=self.run,
-            lane=self.lane,
-            sequence=self.sequence,
+            run=self.start.run,
+            lane=self.start.lane,
             round=step.index,
             start=step.start,
             end=step.end,

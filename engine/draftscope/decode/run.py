@@ -99,7 +99,7 @@ class Run:
 
 
 def batch_events(
-    session: Session, starts: Sequence[trace.RunStart], rule: str, pieces: Pieces, record: bool
+    session: Session, starts: Sequence[trace.RunStart], pieces: Pieces, record: bool
 ) -> Iterator[trace.AnyEvent]:
     """The events of the session's sequences, whose runs begin with `starts` [B]; rounds only with `record`.
 
@@ -114,7 +114,7 @@ def batch_events(
     for step in session.steps():
         for row, sequence in enumerate(step.rows):
             start = starts[sequence]
-            event = Recorder(start.run, start.lane, 0, row, rule, pieces).round(step) if record else None
+            event = Recorder(start, pieces, row).round(step) if record else None
             if event is not None:
                 yield event
             yield from _end(session, start, step, row, sequence)

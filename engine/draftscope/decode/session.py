@@ -14,18 +14,17 @@ from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.text import AddedText, Ending, Pieces, Transcript
+from draftscope.decode.lane import Lane
 from draftscope.decode.stopwatch import Stopwatch
 from draftscope.decode.target_pass import TARGET_BROKEN, TargetPass
 from draftscope.drafters.drafter import Drafter, Outcome, State
-from draftscope.drafters.settings import Settings
 from draftscope.models.forward.experts import Watch
 from draftscope.models.forward.graphs import Graphs
 from draftscope.models.model import Model
 from draftscope.trace.events import Annotation
-from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import DraftTree
 from draftscope.verify.uniforms import DraftUniforms, Streams, Uniforms, no_uniforms
-from draftscope.verify.verify import Rule, Verification
+from draftscope.verify.verify import Verification
 
 COMPACT_AT = 0.25  # finished sequences are removed once this share of the batch has ended
 
@@ -52,18 +51,16 @@ class Step:
 
 
 class Session:
-    """B sequences decoded with one drafter and the uniforms of `streams`. A round's tree has at most `nodes` nodes."""
+    """B sequences of one lane, decoded with its drafter and the uniforms of `streams`."""
 
     def __init__(
         self,
         target: Model,
+        lane: Lane,
         drafter: Drafter,
         prompts: Sequence[list[int]],
-        settings: Settings,
-        rule: Rule,
         pieces: Pieces,
         ending: Ending,
-        nodes: int,
         streams: Streams,
     ) -> None:
         keys = len(streams.sequences)
@@ -73,21 +70,20 @@ class Session:
             )
         self.target = target
         self.drafter = drafter
-        self.settings = settings
         self.transcripts = [Transcript(pieces, ending) for _ in prompts]
         self.watch = Stopwatch(target.device)
         self.prefill_ms = 0.0
         self.experts: Watch | None = None  # records which experts the verify forwards use
-        self._sampling = Sampling.of(settings)
+        self._sampling = lane.sampling
         self._limit = ending.limit
-        self._nodes = nodes
+        self._nodes = lane.nodes
         self._rows = list(range(len(prompts)))  # the sequences still in the batch, as in all lists below
         self._texts = [list(prompt) for prompt in prompts]
         self._done = [False] * len(prompts)
         self._streams = streams
         self._pending = torch.tensor([text[-1:] for text in self._texts], device=target.device)  # [B, 1] row 0
-        self._cache = target.cache(len(prompts), max(len(prompt) for prompt in prompts) + ending.limit + nodes + 1)
-        self._pass = TargetPass(target, self._cache, drafter, self._sampling, rule, self.watch)
+        self._cache = target.cache(len(prompts), lane.capacity(prompts))
+        self._pass = TargetPass(target, self._cache, drafter, lane.sampling, lane.rule, self.watch)
 
     def prefill(self) -> None:
         """`reading` to its end."""
@@ -205,7 +201,7 @@ class Session:
             return
         whose = "target" if TARGET_BROKEN in marks else "drafter"
         raise DraftscopeError(
-            f"The {whose}'s distribution at temperature {self.settings.temperature:g} contains NaN or infinity, so no "
+            f"The {whose}'s distribution at temperature {self._sampling.temperature:g} contains NaN or infinity, so no "
             f"token can be drawn from it. Load the models with dtype 'float32' or check the {whose}'s weights."
         )
 

@@ -10,11 +10,10 @@ import torch
 import transformers
 
 from draftscope.base.machine import own_version, revision
+from draftscope.decode.lane import Lane
 from draftscope.decode.pair import LoadedPair, NamedHead
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.checked import is_unchecked
-from draftscope.drafters.options import DrafterOptions
-from draftscope.drafters.settings import Settings
 from draftscope.models.model import ForwardMode, Model
 from draftscope.trace import events
 
@@ -28,13 +27,12 @@ class EncodedPrompt:
     tokens: list[int]
 
 
-def run_start(
-    pair: LoadedPair, info: DrafterInfo, settings: Settings, prompt: EncodedPrompt, run: str, lane: str
-) -> events.RunStart:
-    """The start of lane `lane` of run `run`."""
+def run_start(pair: LoadedPair, lane: Lane, prompt: EncodedPrompt, run: str, name: str) -> events.RunStart:
+    """The start of a lane, called `name`, of run `run`."""
+    info = lane.info
     return events.RunStart(
         run=run,
-        lane=lane,
+        lane=name,
         draftscope=own_version(),
         torch=torch.__version__,
         transformers=transformers.__version__,
@@ -45,13 +43,13 @@ def run_start(
         models=models_of(pair, info),
         drafter=info.name,
         title=info.title,
-        exact=info.exact_with(settings),
+        exact=lane.exact,
         unchecked=is_unchecked(info, pair.target.digest) or None,
         sized_by=next((name for name in ("shape", "tree_nodes", "gamma") if name in info.uses), ""),
         synthetic=info.synthetic,
-        rule=info.rule_of(settings).name,
-        seed=settings.seed,
-        settings=recorded(info, settings),
+        rule=lane.rule.name,
+        seed=lane.settings.seed,
+        settings=recorded(lane),
         not_applied=", ".join(pair.not_applied) or None,
         prompt=prompt.prompt,
         rendered=prompt.rendered,
@@ -61,10 +59,9 @@ def run_start(
     )
 
 
-def recorded(info: DrafterInfo, settings: Settings) -> dict[str, Any]:
+def recorded(lane: Lane) -> dict[str, Any]:
     """The settings of a run, flat: general ones, the options that were given, and all that the drafter reads."""
-    options: DrafterOptions = settings.options(info.options)
-    return settings.model_dump(mode="json") | options.model_dump(mode="json")
+    return lane.settings.model_dump(mode="json") | lane.options.model_dump(mode="json")
 
 
 def device_name(device: torch.device) -> str:

@@ -1,6 +1,6 @@
 """Drafters propose tokens. `registry` lists them, `drafter` defines what one is, `options` what each one reads.
 
-The names below load torch on first use only, so that options can be listed and validated without it.
+What `drafter` defines needs torch, which is imported when one of its names is first read (see `registry`).
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from draftscope.base.settings import Control
 from draftscope.drafters.options import DrafterOptions, GammaOptions
+from draftscope.drafters.registry import adopt, find, known, problems
 
 if TYPE_CHECKING:
-    from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, State, TextDraftModel
-    from draftscope.drafters.given import AnyDrafter
-    from draftscope.drafters.registry import adopt, find, known, problems
+    from draftscope.drafters.drafter import AnyDrafter, Drafter, DrafterInfo, Outcome, Parts, State, TextDraftModel
 
 __all__ = [
     "AnyDrafter", "Control", "Drafter", "DrafterInfo", "DrafterOptions", "GammaOptions", "Outcome", "Parts", "State",
@@ -22,14 +21,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("adopt", "find", "known", "problems"):
-        from draftscope.drafters import registry
-
-        return getattr(registry, name)
-    if name == "AnyDrafter":
-        from draftscope.drafters.given import AnyDrafter
-
-        return AnyDrafter
     if name in __all__:
         from draftscope.drafters import drafter
 

@@ -11,16 +11,14 @@ import torch
 from torch import Tensor
 from typing_extensions import TypeVar
 
-from draftscope.base.settings import LOSSY
 from draftscope.drafters.options import (
     DrafterOptions,
     GammaOptions,
     LengthOptions,
-    RuleOptions,
     ShapeOptions,
     TreeShape,
-    chain_of,
 )
+from draftscope.drafters.registry import chain_of
 from draftscope.drafters.settings import Settings
 from draftscope.models.head_kinds import HeadKind
 from draftscope.models.heads import Head
@@ -29,7 +27,7 @@ from draftscope.trace.events import Annotation
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import Counts, DraftTree
 from draftscope.verify.uniforms import DraftUniforms, Streams, Uniforms
-from draftscope.verify.verify import Rule, Verification
+from draftscope.verify.verify import Verification
 
 OptionsT = TypeVar("OptionsT", bound=DrafterOptions, default=Any)
 OptionsT_co = TypeVar("OptionsT_co", bound=DrafterOptions, covariant=True, default=Any)
@@ -233,15 +231,5 @@ class DrafterInfo(Generic[OptionsT]):
         """The drafters whose costs it chooses by, itself first."""
         return (self.name, *(arm.name for arm, _ in self.arms(settings)))
 
-    def rule_of(self, settings: Settings) -> Rule:
-        """How this drafter's chains are verified; the options of a rule count only for a drafter that reads them."""
-        if "rule" not in self.uses:
-            return Rule()
-        chosen = settings.options(RuleOptions)
-        return Rule(chosen.rule, chosen.lenience, chosen.agreement)
 
-    def exact_with(self, settings: Settings) -> bool:
-        """Does the output have the target's distribution under the rule that these settings choose? At temperature 0
-        every rule is exact: each one follows a child only where it is the target's most likely token."""
-        lossy = self.rule_of(settings).name in LOSSY and settings.temperature > 0
-        return self.exact and not lossy
+AnyDrafter = str | DrafterInfo | type[Drafter]  # a name or 'file.py:NAME', an entry, or a class

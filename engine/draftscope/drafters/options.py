@@ -1,33 +1,20 @@
 """The options of every drafter: name, type, range, default, help text and control, each declared once.
 
 A drafter names its class of options in its `DrafterInfo`. The command line, the page, the API and the README's table
-are generated from `known_options()`, which also lists what drafters of other packages declare. Imports no torch.
+are generated from `registry.known_options()`, which also lists what drafters of other packages declare. Imports no
+torch.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
-from importlib.metadata import EntryPoint
-from typing import Annotated, Any, Literal
-from warnings import warn
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from draftscope.base.errors import DraftscopeError, PluginWarning
-from draftscope.base.settings import Control, GeneralSettings, sentence, unknown
-from draftscope.drafters import plugins
-from draftscope.drafters.plugins import Plugin
-from draftscope.models import head_kinds
-from draftscope.models.head_kinds import HeadKind
+from draftscope.base.settings import Control
 
 TreeShape = tuple[int, ...]  # children of every node, level by level
 MAX_NODES = 256  # drafted nodes in one round; more than any published tree, and still one forward
-OURS = "draftscope"  # the package of the drafters that are here
 
 Branches = Annotated[int, Field(ge=1, le=64)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -261,119 +248,6 @@ DECLARING = (  # every class above that declares a field, in the order in which 
     GammaOptions, LengthOptions, ShapeOptions, TreeSizeOptions, GrownTreeOptions, NgramSizeOptions, LookaheadOptions,
     CascadeOptions, EarlyExitOptions, OracleOptions, SsdOptions, BanditOptions, TypedOptions, RuleOptions,
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option: its field, and the class and package that declare it."""
-
-    name: str
-    field: FieldInfo
-    declared_in: type[DrafterOptions]
-    package: str
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What is known: every option, the drafters from elsewhere that can be used, and why the others cannot, by name."""
-
-    options: Mapping[str, Option]
-    plugins: tuple[Plugin, ...]
-    problems: Mapping[str, str]
-
-
-def known_options() -> Mapping[str, Option]:
-    """Every option by name, in the order of declaration; those of drafters from other packages last."""
-    return survey().options
-
-
-def known_heads() -> Mapping[str, HeadKind]:
-    """Every kind of head by name; those of drafters from other packages last."""
-    survey()
-    return head_kinds.kinds()
-
-
-def trained_kinds() -> tuple[str, ...]:
-    """What `train-drafter --kind` takes: the heads that are trained for any target, and the small model."""
-    return (*(kind.name for kind in known_heads().values() if kind.method), head_kinds.SMALL_MODEL)
-
-
-def survey(given: tuple[Plugin, ...] | None = None) -> Survey:
-    """Every option and every usable drafter from elsewhere, by default with all that this process was given. Warns once
-    of each that is left out."""
-    return _survey(plugins.installed(), plugins.registered_plugins() if given is None else given)
-
-
-@lru_cache(maxsize=8)
-def _survey(entries: tuple[EntryPoint, ...], given: tuple[Plugin, ...]) -> Survey:
-    known: dict[str, Option] = {}
-    for declaring in DECLARING:
-        for name in declaring.__annotations__:  # without those that it inherits
-            known[name] = Option(name, declaring.model_fields[name], declaring, OURS)
-    used: list[Plugin] = []
-    problems: dict[str, str] = {}
-    every: list[EntryPoint | Plugin] = [*entries, *given]
-    for source in every:
-        try:
-            plugin = source if isinstance(source, Plugin) else plugins.loaded(source)
-            known |= plugin_options(plugin, known)
-            plugin.give_head()
-            used.append(plugin)
-        except DraftscopeError as error:
-            problems[source.name] = str(error)
-            warn(f"{error} It was left out.", PluginWarning, stacklevel=4)
-    return Survey(known, tuple(used), problems)
-
-
-def plugin_options(plugin: Plugin, known: Mapping[str, Option]) -> dict[str, Option]:
-    """The options that only this drafter declares. Raises `DraftscopeError` for one that cannot stand beside others."""
-    fields = plugin.options.model_fields
-    made = {name: Option(name, field, plugin.options, plugin.source) for name, field in fields.items()}
-    for name, option in made.items():
-        _refuse_conflict(option, known.get(name))
-    return {name: option for name, option in made.items() if name not in known}
-
-
-def _refuse_conflict(new: Option, other: Option | None) -> None:
-    """`DraftscopeError` where another package's option has a name that is taken, or no default."""
-    if new.name in GeneralSettings.model_fields:
-        raise DraftscopeError(
-            f"The package '{new.package}' declares an option '{new.name}', which is a setting of every run; rename it."
-        )
-    if new.field.default is PydanticUndefined:
-        raise DraftscopeError(f"The option '{new.name}' of the package '{new.package}' needs a default; give it one.")
-    if other is not None and other.field.annotation != new.field.annotation:
-        raise DraftscopeError(
-            f"The packages '{other.package}' and '{new.package}' declare the option '{new.name}' with different types; "
-            "rename one of them, or uninstall one of the packages."
-        )
-
-
-def validated(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Option values by name, each validated where it is declared; `DraftscopeError` for an unknown or wrong one."""
-    known = known_options()
-    names = [*GeneralSettings.model_fields, *known]
-    by_class: dict[type[DrafterOptions], dict[str, Any]] = {}
-    for name, value in values.items():
-        if name not in known:
-            raise DraftscopeError(unknown(name, names))
-        by_class.setdefault(known[name].declared_in, {})[name] = value
-    try:
-        made = [(declaring(**given), given) for declaring, given in by_class.items()]
-    except ValidationError as error:
-        raise DraftscopeError(sentence(error, names)) from None
-    return {name: getattr(options, name) for options, given in made for name in given}
-
-
-def chain_of(drafter: str) -> str:
-    """The drafter of chains with the same draft as a tree: 'eagle3-sampled-tree' -> 'eagle3', 'topk-tree' -> 'draft'.
-
-    It goes by name, because a reader of results loads no model; a tree from elsewhere names its head.
-    """
-    made = next((plugin.made for plugin in survey().plugins if plugin.name == drafter), None)
-    if made is not None:
-        return made.needs_head if getattr(made, "grows_trees", False) and made.head else drafter
-    return re.sub("-?(sampled-|topk-)?tree$|-?sequoia$", "", drafter) or "draft"
 
 
 def nodes_in(shape: TreeShape) -> int:

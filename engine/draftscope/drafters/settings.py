@@ -11,7 +11,8 @@ from pydantic.fields import FieldInfo
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import GeneralSettings, sentence
-from draftscope.drafters.options import DECLARING, DrafterOptions, known_options, validated
+from draftscope.drafters.options import DECLARING, DrafterOptions
+from draftscope.drafters.registry import known_options, validated
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 OptionsT = TypeVar("OptionsT", bound=DrafterOptions)

@@ -18,13 +18,14 @@ from time import monotonic
 from traceback import extract_tb
 from typing import Literal
 
-from draftscope import drafters
 from draftscope.base.errors import MAX_NAMED, DraftscopeError, quoted
 from draftscope.base.progress import Progress
 from draftscope.base.settings import LOSSY
 from draftscope.base.steps import mapped
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.start import models_of
+from draftscope.drafters import DrafterInfo
 from draftscope.drafters.checked import keep_passed
 from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
@@ -67,17 +68,17 @@ class Checked(events.Record):
 
 def checked(engine: DecodingEngine, settings: Settings, samples: int = 2048) -> Iterator[Checked | None]:
     """`check` with the drafter and rule of these settings, as events; None where there is nothing new to say."""
-    info = drafters.find(settings.drafter)
-    rule = info.rule_of(settings).name if "rule" in info.uses else None
+    lane = Lane.of(engine, settings.model_copy(update={"temperature": 1.0}))  # as the distribution is tested
+    info, rule = lane.info, lane.rule.name if "rule" in lane.info.uses else None
     so_far = Checked(
         drafter=info.name,
         title=info.title,
         rule=rule or "",
-        exact=info.exact_with(settings.model_copy(update={"temperature": 1.0})),  # as the distribution is tested
+        exact=lane.exact,
         models=[model.name for model in models_of(engine, info)],
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         samples=samples,
-        tests=count_of_tests(info.name, rule),
+        tests=count_of_tests(info, rule),
         findings=[],
     )
     findings: list[Finding] = []
@@ -133,10 +134,10 @@ def steps(
     another distribution by design: how far it lies from the target's is reported as a number, not verified. A drafter
     from elsewhere gets other random numbers in every check: from a known seed it could compute those that judge it.
     """
-    rules = _rules_of(drafter, rule)
-    chooses = "rule" in drafters.find(drafter).uses
-    seed = fresh_seed(seed) if drafters.find(drafter).source else seed
-    case = GreedyTest(engine, drafter, seed, tuple(prompts))
+    info = Lane.of(engine, Settings.of(drafter=drafter)).info
+    rules = _rules_of(info, rule)
+    seed = fresh_seed(seed) if info.source else seed
+    case = GreedyTest(engine, info.name, seed, tuple(prompts))
     like = like or Settings.of()
     lossy, length = like.options(RuleOptions), like.options(LengthOptions)
     passed = True
@@ -148,8 +149,8 @@ def steps(
         yield finding
     for after, tested in enumerate(rules, 1):
         settings = Settings.of(
-            drafter=drafter, rule=tested, gamma=3, shape=TREE, typed=" the", top_k=3, seed=seed,
-            temperature=CHAIN_T if chooses else TREE_T, lenience=lossy.lenience, agreement=lossy.agreement,
+            drafter=info.name, rule=tested, gamma=3, shape=TREE, typed=" the", top_k=3, seed=seed,
+            temperature=CHAIN_T if "rule" in info.uses else TREE_T, lenience=lossy.lenience, agreement=lossy.agreement,
             draft_length=length.draft_length, confidence=length.confidence,
         )  # fmt: skip
         runs = _with_failures(
@@ -159,19 +160,19 @@ def steps(
             passed = passed and (isinstance(result, Progress) or (result.passed and not result.undecided))
             yield result
     if passed and rule not in LOSSY:
-        keep_passed(drafters.find(drafter), engine.target.digest)
+        keep_passed(info, engine.target.digest)
 
 
-def count_of_tests(drafter: str, rule: str | None) -> int:
+def count_of_tests(info: DrafterInfo, rule: str | None) -> int:
     """How many findings a check of that drafter makes."""
-    return len(TESTS) + sum(len(names_of_findings(tested)) for tested in _rules_of(drafter, rule))
+    return len(TESTS) + sum(len(names_of_findings(tested)) for tested in _rules_of(info, rule))
 
 
-def _rules_of(drafter: str, rule: str | None) -> tuple[str, ...]:
+def _rules_of(info: DrafterInfo, rule: str | None) -> tuple[str, ...]:
     """The rules that a check tests. Raises `DraftscopeError` for one that the drafter cannot take."""
-    chooses = "rule" in drafters.find(drafter).uses
+    chooses = "rule" in info.uses
     if rule is not None and not chooses:
-        raise DraftscopeError(f"rule = '{rule}': '{drafter}' has no choice of rule; leave it out.")
+        raise DraftscopeError(f"rule = '{rule}': '{info.name}' has no choice of rule; leave it out.")
     return (rule,) if rule is not None else ("block", "token") if chooses else ("block",)
 
 

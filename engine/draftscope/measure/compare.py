@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps
+from draftscope.decode.lane import Lane
 from draftscope.drafters.settings import Settings
 from draftscope.trace import events
 
@@ -61,24 +61,25 @@ def compare(
     """Runs the lanes in the order A B C A B C and yields a lane after each of its runs, and None after each round;
     where a lane needs costs that are not known yet, how far they are measured. A lane that cannot run says why once."""
     measured = {lane: _Measured() for lane in lanes}
+    chosen = {lane: Lane.of(engine, settings) for lane, settings in lanes.items()}
     refused: set[str] = set()
     for _ in range(repeats):
-        for lane, settings in lanes.items():
-            if lane in refused:
+        for name, lane in chosen.items():
+            if name in refused:
                 continue
             try:
-                event = yield from _run_once(engine, prompt, lane, settings, measured[lane])
+                event = yield from _run_once(engine, prompt, name, lane, measured[name])
             except DraftscopeError as error:
-                refused.add(lane)
-                event = _describe_lane(lane, settings).model_copy(update={"refused": str(error)})
+                refused.add(name)
+                event = _describe_lane(name, lane).model_copy(update={"refused": str(error)})
             yield event
 
 
 def _run_once(
-    engine: DecodingEngine, prompt: str, lane: str, settings: Settings, so_far: _Measured
+    engine: DecodingEngine, prompt: str, name: str, lane: Lane, so_far: _Measured
 ) -> Steps[Progress | None, ComparedLane]:
     """One more whole run."""
-    run = yield from engine.opening(prompt, settings, lane=lane, record=False)
+    run = yield from engine.opening(prompt, lane.settings, lane=name, record=False)
     rounds = drafted = 0
     for step in run.steps():
         yield None
@@ -87,7 +88,7 @@ def _run_once(
         so_far.forwards += step.tree.forward_ms
         so_far.rounds.append(step.end - step.start)
     so_far.seconds.append(run.clock_ms / 1e3)
-    return _describe_lane(lane, settings).model_copy(
+    return _describe_lane(name, lane).model_copy(
         update={
             "tokens": len(run.token_ids),
             "rounds": rounds,
@@ -99,14 +100,14 @@ def _run_once(
     )
 
 
-def _describe_lane(lane: str, settings: Settings) -> ComparedLane:
-    info = drafters.find(settings.drafter)
+def _describe_lane(name: str, lane: Lane) -> ComparedLane:
+    info = lane.info
     return ComparedLane(
-        lane=lane,
+        lane=name,
         drafter=info.name,
         title=info.title,
-        exact=info.exact_with(settings),
+        exact=lane.exact,
         synthetic=info.synthetic,
-        rule=info.rule_of(settings).name,
+        rule=lane.rule.name,
         idle=info.idle,
     )

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from draftscope import drafters
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.decode.engine import DecodingEngine
@@ -94,7 +93,7 @@ def arm_systems(engine: DecodingEngine, arms: tuple[str, ...]) -> list[System]:
     """Every arm with nothing to choose. Raises `DraftscopeError` for one that is invalid or that cannot run here."""
     base = Settings.of(drafter="bandit", arms=arms)
     engine.start_batch([[0]], base, (0,))  # raises for an arm that these models cannot play
-    return [named_system(engine, arm.name, arm.settings) for arm in arms_of(base, drafters.find)]
+    return [named_system(engine, arm.name, arm.settings) for arm in arms_of(base)]
 
 
 def regret(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from draftscope.base.costs import Calibration
-from draftscope.drafters.options import known_heads
+from draftscope.drafters.registry import known_heads
 from draftscope.servers.load import LoadPlan, LoadPoint
 from draftscope.servers.programs.registry import titled
 from draftscope.servers.race import Lane

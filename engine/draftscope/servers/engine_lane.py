@@ -12,10 +12,9 @@ from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps
 from draftscope.decode.availability import refuse_unavailable
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.session import Step
-from draftscope.decode.sessions import through_text
 from draftscope.decode.start import EncodedPrompt, run_start
-from draftscope.drafters.registry import find
 from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import in_template
 from draftscope.servers.adapter import Chunk, Counted, Finish, Identity, Message, Offers, Request, Server
@@ -32,18 +31,17 @@ class EngineLane(Server):
 
         Raises `DraftscopeError` for a drafter that cannot run here.
         """
-        settings = through_text(engine, settings)
-        self._info = find(settings.drafter)
-        refuse_unavailable(engine, self._info)
+        lane = Lane.of(engine, settings)
+        refuse_unavailable(engine, lane.info)
         self._lab = engine
-        self._settings = settings.model_dump()
+        self._settings = lane.settings.model_dump()
         self._decoding = threading.Lock()
         self._closed = False
         self.identity = Identity(
             url="this process",
             kind="draftscope",
             version=own_version(),
-            model=settings.drafter,
+            model=lane.info.name,
             weights=engine.target.name,
             context=engine.target.context,
             offers=OFFERS,
@@ -51,7 +49,7 @@ class EngineLane(Server):
 
     def measuring(self, request: Request) -> Steps[Progress, object]:
         """What its drafter chooses by, measured if it was not before: outside the race, whose thread takes no turns."""
-        return self._lab.measuring(self._applied(request))
+        return self._lab.measuring(Lane.of(self._lab, self._applied(request)))
 
     def stream(self, request: Request) -> Iterator[Chunk]:
         session = self._lab.start_batch([list(request.ids)], self._applied(request), (0,), ends=not request.ignore_eos)
@@ -74,7 +72,7 @@ class EngineLane(Server):
 
     def start(self, prompt: EncodedPrompt, request: Request, run: str, lane: str) -> RunStart:
         """The first event of a lane of a trace: the drafter, its options, and the models that take part."""
-        return run_start(self._lab, self._info, self._applied(request), prompt, run, lane)
+        return run_start(self._lab, Lane.of(self._lab, self._applied(request)), prompt, run, lane)
 
     def _applied(self, request: Request) -> Settings:
         return Settings.of(

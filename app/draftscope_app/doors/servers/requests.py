@@ -59,9 +59,9 @@ class ServersRequest(PageRequest, ABC):
 
 
 def page_values(shared: Shared, widgets: Widgets, values: Values) -> PageValues:
-    """What a visitor has set. Raises `DraftscopeError` for a text that is too long."""
+    """What a visitor has set. Raises `DraftscopeError` for a text that `Admission.read` refuses."""
     limits = shared.admission.limits
-    controls = widgets.read(values, limits.max_text)
+    controls = widgets.read(values, shared.admission)
     return PageValues(shared.site.keep(known_of), controls, shared.drafter(controls["drafter"]), limits.max_tokens)
 
 

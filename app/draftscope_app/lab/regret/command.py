@@ -57,10 +57,9 @@ def regret(
     selected, notes = texts(plan, prompts)
     plans.prepare_folder(out)
     from draftscope.drafters.policy.arms import arms_of
-    from draftscope.drafters.registry import find
     from draftscope.measure.regret import BanditChooser, arm_systems
 
-    arms_of(Settings.of(arms=arms), find)
+    arms_of(Settings.of(arms=arms))
     load, _ = options.models(loading)
     engine = options.load(load)
     choosers = [BanditChooser(engine, policy, arms) for policy in policies]

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from draftscope.base.usable_cores import usable_cores
-from draftscope.drafters.options import trained_kinds
+from draftscope.drafters.registry import trained_kinds
 from draftscope_app.cli import options
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes

@@ -109,7 +109,7 @@ class RunListeners:
 
     def _job(self, values: Mapping[Any, Any], steps: int | None) -> RunJob:
         limits = self.shared.admission.limits
-        controls = self.widgets.read(values, limits.max_text)
+        controls = self.widgets.read(values, self.shared.admission)
         pair = lanes(controls, self.shared.drafter(controls["drafter"]), limits.max_tokens)
         solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
         return RunJob(id=new_id(), prompt=controls["prompt"], lanes=pair, steps=steps, solo_repeats=solo)

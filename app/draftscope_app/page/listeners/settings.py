@@ -11,7 +11,7 @@ import os
 import gradio as gr
 
 from draftscope_app.page import opening
-from draftscope_app.page.controls import Controls, names, options, visible_if
+from draftscope_app.page.controls import FIRST_READS, Controls, names, options, visible_if
 from draftscope_app.page.layout import Widgets
 
 
@@ -42,7 +42,9 @@ def _attach_visibility(widgets: Widgets, defaults: Controls) -> None:
     option_widgets = [widgets.controls[name] for name in options()]
     choosing = list(dict.fromkeys(["drafter", *(other for other, _ in visible_if().values())]))
     first = {name: defaults[name] for name in choosing}
-    rules = json.dumps({"names": list(options()), "visibleIf": visible_if(), "first": first})
+    rules = json.dumps(
+        {"names": list(options()), "visibleIf": visible_if(), "first": first, "reads": list(FIRST_READS)}
+    )
     for name in choosing:
         widgets.controls[name].change(  # type: ignore[attr-defined]
             None, widgets.controls[name], option_widgets, js=f"(value) => Draftscope.show({rules}, {{ {name}: value }})"

@@ -6,16 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.drafter import DrafterInfo, Parts
 from draftscope.drafters.options import BanditOptions, DrafterOptions, GammaOptions, ShapeOptions
+from draftscope.drafters.registry import find
 from draftscope.drafters.settings import Settings
-
-Find = Callable[[str], DrafterInfo]  # a drafter by its name; DraftscopeError for an unknown one
 
 
 @dataclass(frozen=True)
@@ -42,9 +40,9 @@ class BanditArm:
         return () if self.info.name == "plain" else None
 
 
-def arms_of(settings: Settings, find: Find) -> list[BanditArm]:
+def arms_of(settings: Settings) -> list[BanditArm]:
     """The arms that the settings name. `DraftscopeError` for one that cannot be an arm, or is named twice."""
-    arms = [_arm(written, settings, find) for written in settings.options(BanditOptions).arms]
+    arms = [_arm(written, settings) for written in settings.options(BanditOptions).arms]
     for i, arm in enumerate(arms):
         if any((arm.info, arm.options) == (other.info, other.options) for other in arms[:i]):
             raise DraftscopeError(f"arms: '{arm.name}' is named twice; name each arm once.")
@@ -67,7 +65,7 @@ def refuse(arm: BanditArm, parts: Parts[DrafterOptions]) -> None:
         raise DraftscopeError(f"The arm '{arm.name}' cannot run here: {why}; leave it out of 'arms'.")
 
 
-def _arm(written: str, settings: Settings, find: Find) -> BanditArm:
+def _arm(written: str, settings: Settings) -> BanditArm:
     name, _, form = written.strip().partition(":")
     info = find(name)
     if info.synthetic or "arms" in info.uses or "typed" in info.uses:

@@ -19,7 +19,7 @@ from draftscope.drafters.drafter import Drafter, DrafterInfo, Outcome, Parts, St
 from draftscope.drafters.guard import create
 from draftscope.drafters.model.levels import Levels
 from draftscope.drafters.options import BanditOptions, DrafterOptions, TreeShape
-from draftscope.drafters.policy.arms import BanditArm, Find, arms_of, refuse
+from draftscope.drafters.policy.arms import BanditArm, arms_of, refuse
 from draftscope.drafters.policy.implied import accepted, is_chain, lies_in
 from draftscope.drafters.policy.policies import POLICIES
 from draftscope.trace import events
@@ -52,8 +52,8 @@ class PlayedRound:
 class Bandit(Drafter):
     """The arms that the options name, chosen by their policy."""
 
-    def __init__(self, parts: Parts[BanditOptions], find: Find) -> None:
-        self._plays = _plays(parts, find)
+    def __init__(self, parts: Parts[BanditOptions]) -> None:
+        self._plays = _plays(parts)
         self._drafters = list({id(play.drafter): play.drafter for play in self._plays}.values())
         self.layers = tuple(sorted({layer for drafter in self._drafters for layer in drafter.layers}))
         self.reads_argmax = any(drafter.reads_argmax for drafter in self._drafters)
@@ -137,11 +137,11 @@ class Bandit(Drafter):
         )
 
 
-def _plays(parts: Parts[DrafterOptions], find: Find) -> list[Play]:
+def _plays(parts: Parts[DrafterOptions]) -> list[Play]:
     """Every arm with its drafter. `DraftscopeError` for an arm that these models cannot run."""
     shared: dict[object, Levels] = {}
     plays = []
-    for arm in arms_of(parts.settings, find):
+    for arm in arms_of(parts.settings):
         refuse(arm, parts)
         made = create(arm.info, replace(parts, settings=arm.settings, options=arm.options))
         if isinstance(made, Levels) and made.shares:
@@ -173,16 +173,14 @@ def _verified_alike(small: TreeShape, large: TreeShape, drawn: bool, rule: str) 
     return not drawn or rule == "token" or is_chain(small) == is_chain(large)
 
 
-def info(find: Find) -> DrafterInfo[BanditOptions]:
-    """The bandit's entry. Its arms are drafters of the registry, which also contains the bandit; hence `find`."""
-    return DrafterInfo(
-        name="bandit",
-        title="Bandit over drafters and shapes",
-        paper="BanditSpec 2505.15141, TapOut 2511.02017; full information: 2510.20064",
-        create=lambda parts: Bandit(parts, find),
-        options=BanditOptions,
-        nodes=lambda settings: max(arm.info.max_nodes(arm.settings) for arm in arms_of(settings, find)),
-        needs_draft=True,
-        by_clock=True,
-        arms=lambda settings: [(arm.info, arm.settings) for arm in arms_of(settings, find)],
-    )
+INFO = DrafterInfo(
+    name="bandit",
+    title="Bandit over drafters and shapes",
+    paper="BanditSpec 2505.15141, TapOut 2511.02017; full information: 2510.20064",
+    create=Bandit,
+    options=BanditOptions,
+    nodes=lambda settings: max(arm.info.max_nodes(arm.settings) for arm in arms_of(settings)),
+    needs_draft=True,
+    by_clock=True,
+    arms=lambda settings: [(arm.info, arm.settings) for arm in arms_of(settings)],
+)

@@ -15,6 +15,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.settings import LOSSY
 from draftscope.decode.availability import is_detour
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.drafters.options import TreeShape
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.plan import BenchPlan
@@ -128,7 +129,7 @@ class DrafterSystem(System):
         self._settings = label.settings if settings is None else settings
 
     def measuring(self, case: Case, tokens: int) -> Iterator[object]:
-        return self._lab.measuring(self._applied(case, tokens), case.batch)
+        return self._lab.measuring(Lane.of(self._lab, self._applied(case, tokens)), case.batch)
 
     def _applied(self, case: Case, tokens: int, seed: int = 0) -> Settings:
         more = {"temperature": case.temperature, "max_new_tokens": tokens, "seed": seed}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.drafters.options import known_heads
+from draftscope.drafters.registry import known_heads
 from draftscope.models.head_kinds import SMALL_MODEL
 from draftscope.servers.adapter import Server
 from draftscope.servers.programs.web_server import Cards

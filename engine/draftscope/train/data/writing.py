@@ -22,6 +22,7 @@ from tqdm import tqdm
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.base.text import Ending
+from draftscope.decode.lane import Lane
 from draftscope.decode.pair import LoadedPair
 from draftscope.decode.session import Session
 from draftscope.drafters import Drafter
@@ -36,7 +37,6 @@ from draftscope.train.data.answers import TargetAnswer, batch_files, path_of, re
 from draftscope.train.data.many import AnswerRows, RowPrompt, rows_that_fit, write
 from draftscope.verify.tree import DraftTree, empty
 from draftscope.verify.uniforms import Streams
-from draftscope.verify.verify import Rule
 
 TEMPERATURES = (0.0, 0.7, 1.0)  # of successive batches
 MAX_PROMPT = 320  # tokens, chat template included
@@ -260,7 +260,7 @@ def answer(
     first = number * plan.together
     streams = Streams(plan.seed, tuple(range(first, first + len(prompts))))
     texts, ending = [list(prompt.tokens) for prompt in prompts], Ending(pair.eos, (), settings.max_new_tokens)
-    session = Session(pair.target, notes, texts, settings, Rule(), pair.pieces, ending, 0, streams)
+    session = Session(pair.target, Lane.of(pair, settings), notes, texts, pair.pieces, ending, streams)
     for step in session.steps():
         if stopped():
             return None

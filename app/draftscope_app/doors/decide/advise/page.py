@@ -21,12 +21,11 @@ from draftscope_app.doors.decide.advise.job import AdviseJob
 from draftscope_app.doors.decide.advise.map import drawn, what_if
 from draftscope_app.doors.decide.advise.report import page
 from draftscope_app.doors.decide.page import QUESTION, VERDICT
-from draftscope_app.engine.admission import refuse_long, text_of
+from draftscope_app.engine.admission import refuse_long_runs, text_of
 from draftscope_app.engine.answers import Answer, Part
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import DrafterChoice, new_id
 from draftscope_app.page import bundle, notes
-from draftscope_app.page.controls import refuse_long_runs
 from draftscope_app.page.shared import PRIVATE, Values
 from draftscope_app.page.task import Core, TaskListeners, TaskPage, stands
 
@@ -77,8 +76,7 @@ class Page(TaskPage):
 
     def job(self, values: Values, _: Any, __: str | None) -> AdviseJob:
         admission = self.shared.admission
-        given = {name: values[widget] for name, widget in self.form.fields.items()}
-        refuse_long(given, admission.limits.max_text)
+        given = admission.read({name: values[widget] for name, widget in self.form.fields.items()})
         status = admission.engine.status
         return job(given, status.drafters, admission.limits, status.chat)
 

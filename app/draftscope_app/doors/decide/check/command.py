@@ -52,6 +52,7 @@ def check(given: Given, loading: Given, prompts: plans.Prompts = None, json: opt
     refuse_few(wanted.samples)
     from draftscope import drafters
     from draftscope.decode.availability import default_drafter
+    from draftscope.decode.lane import Lane
     from draftscope.drafters.settings import Settings
     from draftscope.measure.check import check as run_check
     from draftscope.measure.check import count_of_tests
@@ -63,14 +64,15 @@ def check(given: Given, loading: Given, prompts: plans.Prompts = None, json: opt
         _refuse_length(drafters.find(name), wanted.draft_length)
     texts = _texts(prompts)
     engine = options.load(load)
-    info = drafters.find(name or default_drafter(engine))
+    lane = Lane.of(engine, chosen.model_copy(update={"drafter": name or default_drafter(engine)}))
+    info = lane.info
     _refuse_length(info, wanted.draft_length)
-    with _shown(json, count_of_tests(info.name, wanted.rule)) as (show, watch):
+    with _shown(json, count_of_tests(info, wanted.rule)) as (show, watch):
         checked = run_check(
             engine, info.name, wanted.samples, wanted.seed, watch, wanted.rule, chosen, texts or PROMPTS
         )
         findings = [show(finding) for finding in checked]
-    return _concluded(info.name, findings, info.exact_with(chosen), not info.source, json)
+    return _concluded(info.name, findings, lane.exact, not info.source, json)
 
 
 def _refuse_length(drafter: DrafterInfo, length: str | None) -> None:

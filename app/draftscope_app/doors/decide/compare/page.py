@@ -20,7 +20,7 @@ class Page(CardPage):
 
     def job(self, values: Values, _: Any, __: str | None) -> CompareJob:
         limits, known = self.shared.admission.limits, self.shared.admission.engine.status.drafters
-        return comparison_of(self.widgets.read(values, limits.max_text), known, limits.max_tokens)
+        return comparison_of(self.widgets.read(values, self.shared.admission), known, limits.max_tokens)
 
     def about(self, job: CompareJob) -> Mapping[str, Any]:
         """Its settings."""
