@@ -170,7 +170,7 @@ def test_every_exit_code_is_explained() -> None:
 
 
 def test_the_readme_is_short_and_lists_every_drafter_once() -> None:
-    assert len(text("README.md").splitlines()) <= 172
+    assert len(text("README.md").splitlines()) <= 190
     rows = re.findall(r"^\| (`.*?) \|", section("README.md", "Drafters"), re.MULTILINE)
     listed = [name for row in rows for name in re.findall(r"`([\w-]+)`", row)]
     assert sorted(listed) == sorted(BUILT_IN)

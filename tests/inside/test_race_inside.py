@@ -13,7 +13,7 @@ import pytest
 from draftscope.base.steps import said
 from draftscope.servers.adapter import Request, ServerError
 from draftscope.servers.programs.registry import identify
-from draftscope.servers.race import Lane, Race, RacePrompt
+from draftscope.servers.race import Race, RaceLane, RacePrompt
 from draftscope.servers.traced import Traced, traced
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, Burst, Round, RunEnd, RunStart, Served
@@ -49,7 +49,7 @@ def met(write: Write) -> tuple[Write, Write]:
 
 
 @contextmanager
-def lanes(recorded: Recorded) -> Iterator[tuple[Lane, Lane, Habits]]:
+def lanes(recorded: Recorded) -> Iterator[tuple[RaceLane, RaceLane, Habits]]:
     """A plain server, one that records itself, and what the latter was asked."""
     plainly, drafting = met(recorded.write)
     habits = Habits(burst=2, write=drafting, routes={ROUTE: recorded.answer})
@@ -57,7 +57,7 @@ def lanes(recorded: Recorded) -> Iterator[tuple[Lane, Lane, Habits]]:
         stub(Habits(write=plainly)) as plain, stub(habits) as fast,
         identify(plain) as one, identify(fast) as other,
     ):  # fmt: skip
-        yield Lane("plain", one), Lane("fast", other), habits
+        yield RaceLane("plain", one), RaceLane("fast", other), habits
 
 
 def raced(recorded: Recorded) -> tuple[list[AnyEvent], list[str]]:
@@ -109,7 +109,7 @@ def test_a_round_that_cannot_be_shown_ends_its_lane_and_not_the_race(recorded: R
 def test_a_server_without_a_recorder_is_refused_before_anything_is_shown() -> None:
     plan = Race([PROMPT], Request((0,), TOKENS), recorded={"plain": NAME})
     with stub(Habits()) as url, identify(url) as server, pytest.raises(ServerError, match="install draftscope-vllm"):
-        next(iter(traced(Traced("r1", [Lane("plain", server)], {}, plan))))
+        next(iter(traced(Traced("r1", [RaceLane("plain", server)], {}, plan))))
 
 
 def test_the_command_writes_the_rounds_of_a_lane_into_its_trace(tmp_path: Path, capsys: Any) -> None:

@@ -29,7 +29,7 @@ from draftscope.forecast.cluster.step_times import Speculation, StepTimes, chanc
 from draftscope.servers.adapter import Request, Server, ServerError
 from draftscope.servers.programs.program import ServedPair
 from draftscope.servers.programs.registry import find_start
-from draftscope.servers.race import Answer, Lane, Race, RacePrompt, answered
+from draftscope.servers.race import Answer, Race, RaceLane, RacePrompt, answered
 from draftscope.train.data import prompts
 from draftscope_app.engine.plural import count
 from tests.programs.interop import started
@@ -90,7 +90,7 @@ def texts(server: Server, tokens: int) -> list[RacePrompt]:
 def ask(server: Server, prompt: RacePrompt, tokens: int = ANSWER) -> Answer:
     """One whole answer; raises `ServerError` for one that failed."""
     plan = Race([prompt], Request((0,), tokens, ignore_eos=True))
-    heard = answered(Lane("", server), plan, prompt, 0, 0)
+    heard = answered(RaceLane("", server), plan, prompt, 0, 0)
     answer = next(item for item in heard if isinstance(item, Answer))
     if answer.failure:
         raise ServerError(answer.failure)

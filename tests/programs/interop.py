@@ -35,7 +35,7 @@ from draftscope.servers.adapter import Counted, Request, Server, ServerError
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.programs.program import Command, ServedPair
 from draftscope.servers.programs.registry import find_start, identify
-from draftscope.servers.race import Answer, Lane, Race, RacePrompt, RaceResult, race
+from draftscope.servers.race import Answer, Race, RaceLane, RacePrompt, RaceResult, race
 from draftscope.train.data import prompts
 
 GAMMA, TOKENS, PROMPTS, PORT = 4, 64, 20, 8140
@@ -127,7 +127,7 @@ def raced(engine: str, server: Server, asked: Sequence[RacePrompt]) -> Told:
     """Raises `ServerError` for an answer that failed or was not counted."""
     standing = RaceResult()
     plan = Race(asked, Request((0,), TOKENS, temperature=0.0, ignore_eos=True), repeats=1)
-    last(race([Lane(engine, server)], plan, standing))
+    last(race([RaceLane(engine, server)], plan, standing))
     answers = standing.answers
     if failed := next((each.failure for each in answers if each.failure), None):
         raise ServerError(failed)

@@ -26,7 +26,7 @@ from draftscope.servers.adapter import Request
 from draftscope.servers.audit.plan import Plan
 from draftscope.servers.audit.progress import AuditProgress
 from draftscope.servers.field import Field
-from draftscope.servers.race import Lane, Race
+from draftscope.servers.race import Race, RaceLane
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
 from draftscope_app.doors.learn.lessons import page as lessons
@@ -41,7 +41,7 @@ PLAN = Plan()
 
 
 def record(
-    engine: DecodingEngine, lanes: Sequence[Lane], plan: Plan = PLAN
+    engine: DecodingEngine, lanes: Sequence[RaceLane], plan: Plan = PLAN
 ) -> tuple[list[AnyEvent], list[AuditProgress]]:
     """The race at temperature 1, and the last event of each server's audit."""
     field = Field(lanes, {}, engine, engine.draft)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from draftscope.servers.programs.registry import identify
-from draftscope.servers.race import Lane
+from draftscope.servers.race import RaceLane
 from draftscope.servers.wire import WireLimits
 from tests.servers.stubs import Habits, Starts, stub
 
@@ -18,8 +18,8 @@ def starts() -> Iterator[Starts]:
     """Starts a stub and gives its lane."""
     with ExitStack() as opened:
 
-        def start(name: str, habits: Habits) -> Lane:
+        def start(name: str, habits: Habits) -> RaceLane:
             url = opened.enter_context(stub(habits))
-            return Lane(name, opened.enter_context(identify(url, limits=WireLimits(connect=2, silent=1))))
+            return RaceLane(name, opened.enter_context(identify(url, limits=WireLimits(connect=2, silent=1))))
 
         yield start

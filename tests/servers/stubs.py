@@ -17,9 +17,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
-from draftscope.servers.race import Lane
+from draftscope.servers.race import RaceLane
 
-Starts: TypeAlias = Callable[[str, "Habits"], Lane]
+Starts: TypeAlias = Callable[[str, "Habits"], RaceLane]
 VOCABULARY = 64
 EOS = 63
 MODEL = "stub"

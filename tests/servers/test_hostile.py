@@ -17,7 +17,7 @@ from draftscope.servers.adapter import CounterError, Identity, Offers, ServerErr
 from draftscope.servers.addresses import permitted
 from draftscope.servers.clock import Clock
 from draftscope.servers.prometheus import spec_decode
-from draftscope.servers.race import Lane
+from draftscope.servers.race import RaceLane
 from draftscope.servers.wire import MIB, Wire, WireLimits
 from draftscope_app.cli.main import main
 from tests.servers import stubs
@@ -220,4 +220,4 @@ def test_lanes_without_counters_are_none() -> None:
         def counters(self) -> None:
             raise ServerError("no")
 
-    assert Lane("a", Silent()).counters() is None  # type: ignore[arg-type]
+    assert RaceLane("a", Silent()).counters() is None  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import forced
 from draftscope.servers.latency import Arrival, latency, loopback_jitter
 from draftscope.servers.load import LoadPlan, load
-from draftscope.servers.race import Answer, Lane, Race, RacePrompt, RaceResult, race, same_tokenizers
+from draftscope.servers.race import Answer, Race, RaceLane, RacePrompt, RaceResult, race, same_tokenizers
 from draftscope.servers.summary import LaneSummary, against_target, outside, summaries
 from draftscope.trace import files
 from draftscope.trace.events import Burst, RunStart
@@ -35,11 +35,11 @@ PROMPTS = (RacePrompt("a", (1, 2, 3), " w1 w2 w3"), RacePrompt("b", (4, 5), " w4
 REQUEST = Request((0,), 12)
 
 
-def answers(lanes: list[Lane], plan: Race, standing: RaceResult) -> Iterator[Answer]:
+def answers(lanes: list[RaceLane], plan: Race, standing: RaceResult) -> Iterator[Answer]:
     return (heard for heard in race(lanes, plan, standing) if isinstance(heard, Answer))
 
 
-def run(lanes: list[Lane], plan: Race, standing: RaceResult | None = None) -> tuple[RaceResult, list[LaneSummary]]:
+def run(lanes: list[RaceLane], plan: Race, standing: RaceResult | None = None) -> tuple[RaceResult, list[LaneSummary]]:
     standing = standing or RaceResult()
     assert list(answers(lanes, plan, standing)) == standing.answers
     return standing, summaries(lanes, plan, standing, {})
@@ -151,7 +151,7 @@ def test_the_loopbacks_jitter_is_measured() -> None:
 def test_the_engine_is_a_lane_and_p_of_its_tokens_is_the_targets(pair: DecodingEngine) -> None:
     prompt = entries.prompts(["Once upon a time"], [], pair, True, 24)[0]
     plan = Race([prompt], Request((0,), 24), repeats=1)
-    lanes = [Lane(name, EngineLane(pair, Settings.of(drafter=name))) for name in ("plain", "draft")]
+    lanes = [RaceLane(name, EngineLane(pair, Settings.of(drafter=name))) for name in ("plain", "draft")]
     standing, rows = run(lanes, plan)
     plain, draft = standing.answers
     decoded = pair.decode("Once upon a time", "plain", raw=True, max_new_tokens=24, temperature=0.0)

@@ -18,7 +18,7 @@ from draftscope.servers.audit.audit import audit_without_weights
 from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
 from draftscope.servers.load import LoadPlan, load
 from draftscope.servers.programs.registry import identify
-from draftscope.servers.race import Lane, Race, RacePrompt, RaceResult, race, same_tokenizers
+from draftscope.servers.race import Race, RaceLane, RacePrompt, RaceResult, race, same_tokenizers
 from draftscope.servers.summary import summaries
 
 pytestmark = pytest.mark.real_servers
@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def lanes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Lane]]:
+def lanes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RaceLane]]:
     """A plain server and one that drafts n-grams, of the same weights."""
     program, model = os.environ["DRAFTSCOPE_LLAMA_SERVER"], os.environ["DRAFTSCOPE_LLAMA_MODEL"]
     library = str(Path(program).parent)
@@ -51,7 +51,7 @@ def lanes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Lane]]:
             )
             opened.callback(process.wait, 30)
             opened.callback(process.terminate)
-            found.append(Lane(name, opened.enter_context(up(f"http://127.0.0.1:{port}", process))))
+            found.append(RaceLane(name, opened.enter_context(up(f"http://127.0.0.1:{port}", process))))
         yield found
 
 
@@ -66,7 +66,7 @@ def up(url: str, process: subprocess.Popen[bytes]) -> Server:
             time.sleep(0.5)
 
 
-def test_it_is_told_apart_and_reads_what_it_is_sent(lanes: list[Lane]) -> None:
+def test_it_is_told_apart_and_reads_what_it_is_sent(lanes: list[RaceLane]) -> None:
     for lane in lanes:
         about = lane.server.identity
         assert (about.kind, about.context is not None, about.version is not None) == ("llama.cpp", True, True)
@@ -77,7 +77,7 @@ def test_it_is_told_apart_and_reads_what_it_is_sent(lanes: list[Lane]) -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_race_is_counted_and_its_greedy_texts_are_equal(lanes: list[Lane], temperature: float) -> None:
+def test_a_race_is_counted_and_its_greedy_texts_are_equal(lanes: list[RaceLane], temperature: float) -> None:
     ids = lanes[0].server.render((Message("user", TEXT),))
     plan = Race([RacePrompt(TEXT, ids)], Request((0,), 48, temperature=temperature), repeats=3, jitter=0.0005)
     standing = RaceResult()
@@ -92,7 +92,7 @@ def test_a_race_is_counted_and_its_greedy_texts_are_equal(lanes: list[Lane], tem
         assert ngram.counted.by_position and ngram.burst is not None and ngram.burst > 1
 
 
-def test_the_server_that_drafts_is_audited_against_the_plain_one(lanes: list[Lane]) -> None:
+def test_the_server_that_drafts_is_audited_against_the_plain_one(lanes: list[RaceLane]) -> None:
     plain, ngram = (lane.server for lane in lanes)
     ids = [plain.tokenize(text) for text in AUDIT_PROMPTS]
     plan = Plan(samples=40, seconds=600.0, concurrency=2)
@@ -101,14 +101,14 @@ def test_the_server_that_drafts_is_audited_against_the_plain_one(lanes: list[Lan
     assert found.sampled is not None and found.sampled["pairs"] == 40
 
 
-def test_both_are_put_under_load(lanes: list[Lane]) -> None:
+def test_both_are_put_under_load(lanes: list[RaceLane]) -> None:
     ids = lanes[0].server.render((Message("user", TEXT),))
     points = list(said(load(lanes, LoadPlan([RacePrompt(TEXT, ids)], Request((0,), 16), (1, 2), 4.0))))
     assert [(each.concurrency, each.failed) for each in points] == [(1, 0), (1, 0), (2, 0), (2, 0)]
     assert all(each.finished and each.tokens_per_second for each in points)
 
 
-def test_stopping_early_frees_the_server(lanes: list[Lane]) -> None:
+def test_stopping_early_frees_the_server(lanes: list[RaceLane]) -> None:
     ids = lanes[0].server.render((Message("user", "Tell a long story."),))
     stream = lanes[0].server.stream(Request(ids, 500, ignore_eos=True))
     assert next(stream).ids

@@ -25,7 +25,7 @@ from draftscope.servers.load import LoadPlan
 from draftscope.servers.load import load as put_under_load
 from draftscope.servers.programs.program import ServedPair
 from draftscope.servers.programs.registry import find_start
-from draftscope.servers.race import Lane, Race, RaceResult, race, same_tokenizers
+from draftscope.servers.race import Race, RaceLane, RaceResult, race, same_tokenizers
 from draftscope.servers.summary import summaries
 from tests.programs.interop import started
 from tests.servers.test_real import free_port
@@ -45,7 +45,7 @@ def engine() -> Iterator[DecodingEngine]:
 
 
 @pytest.fixture(scope="module")
-def lanes() -> Iterator[list[Lane]]:
+def lanes() -> Iterator[list[RaceLane]]:
     """A plain server, and one that drafts with the draft model for up to two requests at once."""
     program = Path(os.environ["DRAFTSCOPE_VLLM"]).absolute()
     plain, drafting = find_start("vllm-cpu").commands(ServedPair(TARGET, "draft", DRAFT, context=512), free_port())
@@ -53,12 +53,14 @@ def lanes() -> Iterator[list[Lane]]:
     both = plain, replace(drafting, arguments=changed)
     with ExitStack() as opened:
         servers = [opened.enter_context(started(program, command, EAGER)) for command in both]
-        yield [Lane(name, server) for name, server in zip(("plain", "drafts"), servers, strict=True)]
+        yield [RaceLane(name, server) for name, server in zip(("plain", "drafts"), servers, strict=True)]
 
 
-def test_the_engine_and_both_servers_write_the_same_greedy_tokens(engine: DecodingEngine, lanes: list[Lane]) -> None:
+def test_the_engine_and_both_servers_write_the_same_greedy_tokens(
+    engine: DecodingEngine, lanes: list[RaceLane]
+) -> None:
     """And what the drafting server accepts is counted by it, round by round."""
-    every = [*lanes, Lane("draft, here", EngineLane(engine, Settings.of(drafter="draft", gamma=4)))]
+    every = [*lanes, RaceLane("draft, here", EngineLane(engine, Settings.of(drafter="draft", gamma=4)))]
     assert same_tokenizers(every, None) == {}
     prompts = entries.prompts(AUDIT_PROMPTS[:2], every, engine, True, 32)
     plan, standing = Race(prompts, Request((0,), 32), repeats=1), RaceResult()
@@ -72,7 +74,7 @@ def test_the_engine_and_both_servers_write_the_same_greedy_tokens(engine: Decodi
 
 @pytest.mark.parametrize("name", ["plain", "drafts"])
 def test_the_audit_is_red_for_the_version_that_is_wrong_and_green_for_its_plain_server(
-    engine: DecodingEngine, lanes: list[Lane], name: str
+    engine: DecodingEngine, lanes: list[RaceLane], name: str
 ) -> None:
     server = next(lane.server for lane in lanes if lane.name == name)
     plan = Plan(samples=60, seconds=600.0, concurrency=2)
@@ -81,7 +83,7 @@ def test_the_audit_is_red_for_the_version_that_is_wrong_and_green_for_its_plain_
     assert found.different == (name == "drafts" and server.identity.version in WRONG_ABOVE_0), found.verdict
 
 
-def test_the_point_from_which_it_stops_drafting_is_found(engine: DecodingEngine, lanes: list[Lane]) -> None:
+def test_the_point_from_which_it_stops_drafting_is_found(engine: DecodingEngine, lanes: list[RaceLane]) -> None:
     prompts = entries.prompts(AUDIT_PROMPTS, lanes, engine, True, 64)
     plan = LoadPlan(prompts, Request((0,), 64, ignore_eos=True), (1, 2, 4, 8), 5.0)
     found = stops(list(said(put_under_load(lanes, plan))))

@@ -17,7 +17,7 @@ from draftscope.servers.adapter import Chunk, Request
 from draftscope.servers.bursts import Bursts
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.programs.registry import identify
-from draftscope.servers.race import Lane, Race, RacePrompt
+from draftscope.servers.race import Race, RaceLane, RacePrompt
 from draftscope.servers.traced import Traced, traced
 from draftscope.servers.wire import WireLimits
 from draftscope.trace import files, html, metrics, tables
@@ -35,7 +35,7 @@ from tests.servers.test_audit_command import writer
 
 PROMPT = RacePrompt("a", (1, 2, 3), " w1 w2 w3")
 REQUEST = Request((0,), 12)
-Starts = Callable[..., Lane]
+Starts = Callable[..., RaceLane]
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def starts() -> Iterator[Starts]:
     """Starts a stub and gives its lane."""
     with ExitStack() as opened:
 
-        def start(name: str, **habits: object) -> Lane:
+        def start(name: str, **habits: object) -> RaceLane:
             url = opened.enter_context(stub(Habits(**habits)))  # type: ignore[arg-type]
-            return Lane(name, opened.enter_context(identify(url, limits=WireLimits(connect=2, silent=1))))
+            return RaceLane(name, opened.enter_context(identify(url, limits=WireLimits(connect=2, silent=1))))
 
         yield start
 
@@ -54,7 +54,7 @@ def of(events: list[AnyEvent], kind: type, lane: str) -> list:
     return [event for event in events if isinstance(event, kind) and event.lane == lane]
 
 
-def raced(*lanes: Lane, missing: dict[str, str] | None = None, **changes: object) -> list[AnyEvent]:
+def raced(*lanes: RaceLane, missing: dict[str, str] | None = None, **changes: object) -> list[AnyEvent]:
     plan = replace(Race([PROMPT], REQUEST, repeats=2), **changes)
     events = list(said(traced(Traced("r1", lanes, missing or {}, plan))))
     validate(events)
@@ -124,7 +124,7 @@ def test_what_a_lane_wrote_before_it_failed_is_kept(starts: Starts) -> None:
 
     habits.write = write
     with stub(habits) as url, identify(url, limits=WireLimits(connect=2, silent=1)) as server:
-        told = raced(Lane("bad", server), starts("good"))
+        told = raced(RaceLane("bad", server), starts("good"))
     (end,) = of(told, RunEnd, "bad")
     assert end.reason == "error" and "closed the connection" in end.message
     assert [event.emitted for event in of(told, Burst, "bad")] == [[token] for token in end.token_ids]

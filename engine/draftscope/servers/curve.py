@@ -16,7 +16,7 @@ from draftscope.base.costs import Calibration
 from draftscope.drafters.registry import known_heads
 from draftscope.servers.load import LoadPlan, LoadPoint
 from draftscope.servers.programs.registry import titled
-from draftscope.servers.race import Lane
+from draftscope.servers.race import RaceLane
 from draftscope.trace.events import Record
 
 ALMOST = 0.1  # of the drafted tokens for each written one that a server had at fewer requests at once
@@ -61,7 +61,7 @@ class LoadCurve(Record):
     created: str = ""
 
 
-def empty_curve(lanes: Sequence[Lane], missing: Mapping[str, str], plan: LoadPlan) -> LoadCurve:
+def empty_curve(lanes: Sequence[RaceLane], missing: Mapping[str, str], plan: LoadPlan) -> LoadCurve:
     """Before anything was asked."""
     return LoadCurve(
         lanes={lane.name: titled(lane.server.identity) for lane in lanes}, missing=dict(missing),

@@ -36,7 +36,7 @@ from draftscope.servers.inside import live
 from draftscope.servers.latency import loopback_jitter
 from draftscope.servers.load import LoadPlan, LoadPoint, load
 from draftscope.servers.programs.registry import titled
-from draftscope.servers.race import Lane, Race, RacePrompt, RaceResult, same_tokenizers
+from draftscope.servers.race import Race, RaceLane, RacePrompt, RaceResult, same_tokenizers
 from draftscope.servers.traced import KnownProbabilities, Traced, traced
 from draftscope.servers.wire import WireLimits
 from draftscope.trace.events import AnyEvent
@@ -52,7 +52,7 @@ class Field:
     probability of each token, and its costs predict a load. `draft` is the servers' draft model, if it is loaded here.
     """
 
-    lanes: Sequence[Lane]
+    lanes: Sequence[RaceLane]
     missing: Mapping[str, str]  # lane -> why it does not take part
     engine: DecodingEngine | None = None
     draft: Model | None = None
@@ -75,11 +75,11 @@ class Field:
             answering, missing = lanes.connect(servers, models, limits, opened.enter_context)
             if engine is not None:
                 for name, settings in drafters.items():
-                    answering.append(Lane(name, opened.enter_context(EngineLane(engine, settings))))
+                    answering.append(RaceLane(name, opened.enter_context(EngineLane(engine, settings))))
             yield cls(answering, missing, engine, draft)
 
     @property
-    def servers(self) -> list[Lane]:
+    def servers(self) -> list[RaceLane]:
         """The lanes of other programs."""
         return [lane for lane in self.lanes if lane.server.identity.kind != ENGINE]
 

@@ -12,7 +12,7 @@ from draftscope.models.loading.chat import Chat
 from draftscope.servers.adapter import LOAD_IT_HERE, Message, Server, ServerError
 from draftscope.servers.addresses import LISTED, from_environment, named
 from draftscope.servers.programs.registry import identify
-from draftscope.servers.race import Lane, RacePrompt
+from draftscope.servers.race import RaceLane, RacePrompt
 from draftscope.servers.wire import WireLimits
 
 
@@ -43,7 +43,7 @@ def parse_served_models(written: Sequence[str], lanes: Collection[str]) -> Mappi
 
 def connect(
     servers: Mapping[str, str], models: Mapping[str, str], limits: WireLimits, keep: Callable[[Server], Server]
-) -> tuple[list[Lane], dict[str, str]]:
+) -> tuple[list[RaceLane], dict[str, str]]:
     """The lanes of servers that answer, each passed to `keep`, and why the others do not. `models`: lane -> its model.
 
     Raises `ServerError` if none does. All of `servers` count as listed by the operator.
@@ -51,7 +51,7 @@ def connect(
     lanes, missing = [], {}
     for name, url in servers.items():
         try:
-            lanes.append(Lane(name, keep(identify(url, tuple(servers.values()), models.get(name), limits))))
+            lanes.append(RaceLane(name, keep(identify(url, tuple(servers.values()), models.get(name), limits))))
         except ServerError as error:
             missing[name] = str(error)
     if missing and not lanes:
@@ -60,7 +60,7 @@ def connect(
 
 
 def prompts(
-    texts: Sequence[str], lanes: Sequence[Lane], engine: DecodingEngine | None, raw: bool, more: int
+    texts: Sequence[str], lanes: Sequence[RaceLane], engine: DecodingEngine | None, raw: bool, more: int
 ) -> list[RacePrompt]:
     """The tokens of each text: by the tokenizer here if there is one, else by the first server that offers its own.
 

@@ -22,7 +22,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps, stoppable
 from draftscope.servers.adapter import Counted, Request
 from draftscope.servers.background import PATIENCE_S
-from draftscope.servers.race import INTERRUPTED, Answer, Lane, Race, RacePrompt, answered
+from draftscope.servers.race import INTERRUPTED, Answer, Race, RaceLane, RacePrompt, answered
 
 MOST = 64  # requests at once
 MAX_FAILURES = 3  # in a row, of one worker: it stops
@@ -84,7 +84,7 @@ class _Done:
     waited: float  # seconds between arrival and sending
 
 
-def load(lanes: Sequence[Lane], plan: LoadPlan) -> Steps[LoadPoint | None, None]:
+def load(lanes: Sequence[RaceLane], plan: LoadPlan) -> Steps[LoadPoint | None, None]:
     """A point for each concurrency and lane, and None meanwhile; who goes first alternates. A warm-up request to each
     is not counted, and neither is a point that is stopped."""
     once = Race(plan.prompts, plan.request, jitter=plan.jitter)
@@ -97,7 +97,7 @@ def load(lanes: Sequence[Lane], plan: LoadPlan) -> Steps[LoadPoint | None, None]
             yield (yield from _point(lane, concurrency, plan))
 
 
-def _point(lane: Lane, concurrency: int, plan: LoadPlan) -> Steps[None, LoadPoint]:
+def _point(lane: RaceLane, concurrency: int, plan: LoadPlan) -> Steps[None, LoadPoint]:
     before, began = lane.counters(), time.monotonic()
     end, stop = began + plan.seconds, threading.Event()
     race = Race(plan.prompts, plan.request, jitter=plan.jitter)
@@ -154,7 +154,7 @@ def _arrivals(plan: LoadPlan, began: float, end: float) -> Iterator[tuple[int, f
 
 
 def _folded(
-    lane: Lane, concurrency: int, plan: LoadPlan, done: Sequence[_Done], seconds: float, counted: Counted | None
+    lane: RaceLane, concurrency: int, plan: LoadPlan, done: Sequence[_Done], seconds: float, counted: Counted | None
 ) -> LoadPoint:
     finished = [call for call in done if call.answer.failure is None]
     failures = [call.answer.failure for call in done if call.answer.failure not in (None, INTERRUPTED)]

@@ -60,7 +60,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Lane:
+class RaceLane:
     """A server by the name it is shown with."""
 
     name: str
@@ -104,7 +104,7 @@ class RaceResult:
         return [answer for answer in self.answers if answer.lane == lane]
 
 
-def same_tokenizers(lanes: Sequence[Lane], reference: Callable[[str], tuple[int, ...]] | None) -> dict[str, str]:
+def same_tokenizers(lanes: Sequence[RaceLane], reference: Callable[[str], tuple[int, ...]] | None) -> dict[str, str]:
     """Lane -> why it cannot race: its tokenizer writes `PROBE` in other tokens than the reference or the first lane."""
     dropped, expected = {}, reference(PROBE) if reference else None
     for lane in lanes:
@@ -125,7 +125,7 @@ def _who(reference: object) -> str:
     return "target here" if reference else "first server"
 
 
-def race(lanes: Sequence[Lane], plan: Race, standing: RaceResult) -> Steps[Heard | Answer | None, None]:
+def race(lanes: Sequence[RaceLane], plan: Race, standing: RaceResult) -> Steps[Heard | Answer | None, None]:
     """Runs the plan; yields every chunk, and each counted answer when it is done, which it keeps in `standing`."""
     for lane in lanes:
         if lane.name not in standing.dropped:
@@ -155,7 +155,7 @@ def race(lanes: Sequence[Lane], plan: Race, standing: RaceResult) -> Steps[Heard
             standing.dropped.setdefault(lane.name, str(error))
 
 
-def _counters(lanes: Sequence[Lane], standing: RaceResult) -> dict[str, Counted | None]:
+def _counters(lanes: Sequence[RaceLane], standing: RaceResult) -> dict[str, Counted | None]:
     """Of the lanes that race; one that counts nonsense does not."""
     counters = {}
     for lane in lanes:
@@ -168,7 +168,7 @@ def _counters(lanes: Sequence[Lane], standing: RaceResult) -> dict[str, Counted 
 
 
 def _answers(
-    lanes: Sequence[Lane], plan: Race, prompt: RacePrompt, number: int, repeat: int
+    lanes: Sequence[RaceLane], plan: Race, prompt: RacePrompt, number: int, repeat: int
 ) -> Steps[Heard | Answer | None, None]:
     """An answer of each lane: in turn, or of all at the same moment."""
     answers = [answered(lane, plan, prompt, number, repeat) for lane in lanes]
@@ -178,7 +178,7 @@ def _answers(
         yield from chain.from_iterable(answers)
 
 
-def answered(lane: Lane, plan: Race, prompt: RacePrompt, number: int, repeat: int) -> Steps[Heard | Answer, None]:
+def answered(lane: RaceLane, plan: Race, prompt: RacePrompt, number: int, repeat: int) -> Steps[Heard | Answer, None]:
     """One answer chunk by chunk, and at last as a whole, or as far as it came. `repeat` -1 is the warm-up."""
     request = replace(
         plan.request, ids=prompt.ids, text=prompt.rendered, seed=plan.request.seed + max(repeat, 0),

@@ -11,7 +11,7 @@ from draftscope.base.text import same_start
 from draftscope.measure.bench.statistics import Interval, bootstrap
 from draftscope.servers.adapter import Counted, Identity
 from draftscope.servers.forced import Forced
-from draftscope.servers.race import Answer, Lane, Race, RaceResult
+from draftscope.servers.race import Answer, Race, RaceLane, RaceResult
 
 VERSION = 1  # of the saved file
 OFF = 0.5  # nats: a mean log p further from its expectation is pointed out
@@ -38,7 +38,7 @@ class LaneSummary:
 
 
 def summaries(
-    lanes: Sequence[Lane], plan: Race, standing: RaceResult, probabilities: Mapping[tuple[str, int, int], Forced]
+    lanes: Sequence[RaceLane], plan: Race, standing: RaceResult, probabilities: Mapping[tuple[str, int, int], Forced]
 ) -> list[LaneSummary]:
     """One summary for each lane, the first lane's first."""
     first = standing.of(lanes[0].name)
@@ -46,7 +46,7 @@ def summaries(
 
 
 def _summary(
-    lane: Lane,
+    lane: RaceLane,
     is_first: bool,
     first: Sequence[Answer],
     plan: Race,
@@ -131,7 +131,7 @@ def _total(values: Sequence[int | None]) -> int | None:
 
 
 def _notes(
-    lane: Lane,
+    lane: RaceLane,
     answers: Sequence[Answer],
     first: Sequence[Answer],
     plan: Race,

@@ -25,7 +25,7 @@ from draftscope.servers.forced import Forced, forced
 from draftscope.servers.inside.live import RecordedAnswer, end_of, pieces, reason_of, start_of
 from draftscope.servers.latency import Arrival, near_gap
 from draftscope.servers.programs.registry import title_of
-from draftscope.servers.race import Answer, Heard, Lane, Race, RaceResult, race
+from draftscope.servers.race import Answer, Heard, Race, RaceLane, RaceResult, race
 from draftscope.servers.summary import LaneSummary, added, summaries
 from draftscope.trace import events as trace
 from draftscope.trace.events import AnyEvent, EndReason, RunStart, Served, ServerInfo
@@ -39,7 +39,7 @@ class Traced:
     """A race whose trace is wanted. `engine` has the servers' tokenizer, and their weights as far as is known."""
 
     run: str
-    lanes: Sequence[Lane]
+    lanes: Sequence[RaceLane]
     missing: Mapping[str, str]  # lane -> why it does not take part
     plan: Race
     engine: DecodingEngine | None = None
@@ -87,7 +87,7 @@ def traced(task: Traced) -> Steps[AnyEvent | None, None]:
 class _Live:
     """One lane while it is shown: by its bursts, or by the rounds that a recorder inside it sends."""
 
-    def __init__(self, task: Traced, lane: Lane) -> None:
+    def __init__(self, task: Traced, lane: RaceLane) -> None:
         """Raises `ServerError` where a recorder is to be watched and there is none."""
         self.task, self.lane = task, lane
         self.offers = lane.server.identity.offers
@@ -169,7 +169,7 @@ class _Live:
         return [*left, _end(self.task, self.lane.name, self.bursts, "error" if why else "cancelled", why)]
 
 
-def _first(task: Traced, lane: Lane) -> RunStart:
+def _first(task: Traced, lane: RaceLane) -> RunStart:
     """The start of a lane that answers: the engine in this process says more of itself than another program does."""
     about, plan = lane.server.identity, task.plan
     if not isinstance(lane.server, EngineLane):

@@ -21,7 +21,7 @@ from draftscope.servers.inside.recording import RecordedRound, read_state
 from draftscope.servers.inside.translation import Translation
 from draftscope.servers.programs.registry import title_of
 from draftscope.servers.programs.web_server import WebServer
-from draftscope.servers.race import Lane, RacePrompt
+from draftscope.servers.race import RaceLane, RacePrompt
 from draftscope.servers.wire import Wire
 from draftscope.trace.events import AnyEvent, EndReason, Round, RunEnd, RunStart, ServerInfo
 
@@ -29,7 +29,7 @@ SERVER = "server"  # the drafter's name of such a lane
 LACKS = "The server's recorder lacks the next round of this answer; ask again when the server has less to do."
 
 
-def opened(lane: Lane, request: str, run: str, raw: Raw | None = None) -> Iterator[AnyEvent]:
+def opened(lane: RaceLane, request: str, run: str, raw: Raw | None = None) -> Iterator[AnyEvent]:
     """The rounds that the recorder has of a request. Nothing says how it ended, so the run has no end."""
     wire = _wire(lane.server)
     rounds = [step for step in read_state(wire, request).rounds if step.request == request]
@@ -42,7 +42,7 @@ def opened(lane: Lane, request: str, run: str, raw: Raw | None = None) -> Iterat
 
 
 def written(
-    lane: Lane, prompt: RacePrompt, request: Request, run: str, raw: Raw | None
+    lane: RaceLane, prompt: RacePrompt, request: Request, run: str, raw: Raw | None
 ) -> Steps[AnyEvent | None, None]:
     """Asks for one text: its rounds as they are recorded, None while nothing comes. The run ends where the answer does,
     or, with what is wrong, where it cannot be drawn any further."""
@@ -158,7 +158,9 @@ def reason_of(finish: Finish | None, request: Request) -> Cut:
     return "length" if finish == "length" else "stop" if request.stop else "eos"
 
 
-def _start(lane: Lane, run: str, prompt: RacePrompt, translation: Translation, settings: dict[str, Any]) -> RunStart:
+def _start(
+    lane: RaceLane, run: str, prompt: RacePrompt, translation: Translation, settings: dict[str, Any]
+) -> RunStart:
     about = lane.server.identity
     server = ServerInfo(
         program=about.kind, title=title_of(about.kind), version=about.version or "", model=about.model, inside=True
