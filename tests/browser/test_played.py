@@ -443,6 +443,33 @@ def test_the_rounds_as_a_table_sort_and_are_saved(played: Any, pair: DecodingEng
     assert page.ask("e => e.cursor.at.round") == 1
 
 
+def test_the_rounds_of_one_lane_or_of_all_are_listed(played: Any, pair: DecodingEngine) -> None:
+    """The table began with all rounds of plain decoding."""
+    page = played(race_of(pair, **CHAIN))
+    page.element.locator("summary", has_text="The rounds as a table").click()
+    plain, drafted = page.ask("e => e.store.lanes.map((lane) => lane.rounds.length)")
+    rows = page.element.locator("[aria-label=Rounds] tbody tr")
+    lanes = page.element.get_by_label("Lanes in the table")
+    assert rows.count() == drafted
+    for choice, count in (("plain", plain), ("", plain + drafted), ("speculative", drafted)):
+        lanes.select_option(choice)
+        page.painted()
+        assert rows.count() == count
+
+
+@pytest.mark.parametrize("scene", [0, 4])
+def test_the_heads_of_the_mask_are_whole(played: Any, pair: DecodingEngine, scene: int) -> None:
+    """They read "the tokens of this" and "the text so farthe tokens of t"."""
+    page = played(race_of(pair, drafter="draft", gamma=1))
+    page.ask("(e, scene) => { e.scenes.to(scene); e.round.show('mask'); }", scene)
+    page.painted()
+    before, beside, past, whole = page.ask("""e => { const { mask } = e.round, { canvas, left, sees, cell } = mask;
+        const [before, beside] = mask.headWidths(mask.colours);
+        const width = parseFloat(canvas.style.width), past = Math.max(92, before);
+        return [before, beside, past, width - left - past - 8]; }""")
+    assert before <= past and beside <= whole
+
+
 def test_a_symbol_says_what_it_means_where_it_stands(played: Any, pair: DecodingEngine) -> None:
     page = played(race_of(pair, **CHAIN))
     page.unfold("Why this fast")

@@ -6,7 +6,9 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
+from draftscope_app.page import controls
 from tests.support import inside
 from tests.support.browsers import SLOW_MS
 
@@ -74,10 +76,15 @@ class Visit:
             self.commit()
 
     def commit(self) -> None:
-        """The instrument is there and shows its recorded run."""
+        """The instrument is there and shows its recorded run, unless the address says what to run."""
         self.page.wait_for_selector("draftscope-instrument .ds")
-        if "teach=1" not in self.page.url:  # which shows no other run than its own
+        if not self.names_run():
             self.until("e => e.store.lanes.length > 0")
+
+    def names_run(self) -> bool:
+        """The address says what to run: no other run is shown."""
+        words = parse_qs(urlsplit(self.page.url).query)
+        return "teach" in words or any(name in words for name in controls.names())
 
     def reload(self) -> None:
         self.assert_quiet()

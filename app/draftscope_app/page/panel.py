@@ -22,7 +22,8 @@ MAX_STEPS = 1000  # of a slider; a number with more is typed in
 def panel(values: Controls, max_tokens: int) -> tuple[dict[str, gr.components.Component], dict[str, Any]]:
     """Every control by name, in the order of `controls.names`; and the buttons among them. Shows `values`.
 
-    One row: prompt, drafter, the settings of `ROW`, the buttons. The others are below, once they are asked for.
+    The prompt beside the buttons that run it; below it examples of prompts, the drafter and the settings of `ROW`. The
+    others follow, once they are asked for.
     """
     fields, first = options() | general(), first_choices(values["drafter"])
     widgets: dict[str, gr.components.Component] = {
@@ -35,11 +36,12 @@ def panel(values: Controls, max_tokens: int) -> tuple[dict[str, gr.components.Co
         run = gr.Button("Run", variant="primary", elem_id="ds-run")
         step = gr.Button("Step", elem_id="ds-step")
         stop = gr.Button("Stop", elem_id="ds-stop")
-        settings = gr.Button("More settings", elem_id="ds-settings")
+        settings = gr.Button("More", elem_id="ds-settings")
         settings.click(None, None, None, js="() => Draftscope.unfoldSettings()")
+    with gr.Row(elem_id="ds-kinds"):
+        kinds = {kind: gr.Button(kind, size="sm") for kind in bundle.presets()}
     with gr.Column(elem_id="ds-more"):
-        with gr.Row(elem_id="ds-kinds"):
-            kinds = {kind: gr.Button(kind, size="sm") for kind in bundle.presets()}
+        with gr.Row(elem_id="ds-examples"):
             examples = {name: gr.Button(name, size="sm") for name in opening.examples()}
         for name in sorted((name for name in fields if name not in ROW), key=lambda n: _control(fields[n]).advanced):
             widgets[name] = _widget(name, fields[name], values, max_tokens)

@@ -16,6 +16,10 @@ export const keptInAddress = () => [
 
 export const fromAddress = (name) => new URLSearchParams(location.search).get(name);
 
+/** The address says what to run. */
+export const namesRun = () =>
+  ["prompt", "drafter", ...Object.keys(given.labels)].some((name) => fromAddress(name) !== null);
+
 /** Some words of the address; null takes one away. `push` makes a step that the back button undoes. */
 export function setInAddress(words, push = false) {
   const query = new URLSearchParams(location.search);

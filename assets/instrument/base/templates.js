@@ -20,6 +20,12 @@ export const cardHead = (title, words, beside = nothing) =>
     ${beside}
   </header>`;
 
+/** A token that a sentence quotes. */
+export const quoted = (token) => html`<code class="quoted">${token}</code>`;
+
+/** Tokens with commas between them. */
+export const quotedList = (tokens) => tokens.map((token, i) => [i ? ", " : "", quoted(token)]);
+
 export const smallButton = (words, act, disabled = false, label = nothing) =>
   html`<button class="small" type="button" aria-label=${label} ?disabled=${disabled} @click=${act}>${words}</button>`;
 

@@ -22,6 +22,7 @@ export class Transport {
     this.follow = true; // shows whatever arrives at once
     this.speed = 0;
     this.frame = 0;
+    this.guide = null; // what plays a part of the run in steps of its own: { slow, paused, toggle(), end() }
     this.quiet = window.matchMedia("(prefers-reduced-motion: reduce)");
   }
 
@@ -44,9 +45,15 @@ export class Transport {
     return isFinished(this.store) && this.now >= this.end;
   }
 
-  /** How many times slower than measured the display runs. */
+  /** How many times slower than measured the display runs. Reading the prompt is not slowed. */
   get slow() {
-    return this.speed || fit(this.store);
+    if (this.guide) return this.guide.slow;
+    return this.speed || (this.now < firstRound(this.store) ? 1 : fit(this.store));
+  }
+
+  /** Something moves. */
+  get runs() {
+    return this.guide ? !this.guide.paused : this.playing;
   }
 
   /** Events have arrived. */
@@ -79,7 +86,8 @@ export class Transport {
   }
 
   toggle() {
-    if (this.playing) this.pause();
+    if (this.guide) this.guide.toggle();
+    else if (this.playing) this.pause();
     else this.play();
   }
 
@@ -98,6 +106,7 @@ export class Transport {
 
   /** All that there is, and whatever comes. */
   toEnd() {
+    this.guide?.still();
     this.moved();
     this.playing = this.frozen = false;
     cancelAnimationFrame(this.frame);
@@ -136,18 +145,18 @@ export class Transport {
   }
 }
 
-/** The slow-down at which the whole run takes about ten seconds; while it is decoded, an estimate from its rounds. */
+/** When the first round of all lanes began. */
+const firstRound = (store) => Math.min(...store.lanes.map((lane) => lane.rounds[0]?.start ?? Infinity));
+
+/** The slow-down at which all rounds take about ten seconds; while they are decoded, an estimate from those so far. */
 function fit(store) {
   let total = 0;
-  for (const lane of store.lanes) {
-    if (lane.end) total = Math.max(total, lane.clock);
-    else if (lane.rounds.length) {
-      const wanted = Number(lane.start?.settings?.max_new_tokens ?? lane.tokens.length);
-      const begun = lane.prefill ? lane.prefill.end : 0;
-      total = Math.max(total, begun + ((lane.clock - begun) * wanted) / lane.tokens.length);
-    }
+  for (const { rounds, tokens, clock, start, end } of store.lanes) {
+    if (!rounds.length) continue;
+    const wanted = end ? tokens.length : Number(start?.settings?.max_new_tokens ?? tokens.length);
+    total = Math.max(total, ((clock - rounds[0].start) * wanted) / tokens.length);
   }
-  if (!total) return 20;
+  if (!total) return 1;
   const wish = FIT_MS / total;
   return NICE.reduce((best, n) => (Math.abs(Math.log(n / wish)) < Math.abs(Math.log(best / wish)) ? n : best), 1);
 }

@@ -5,12 +5,14 @@
 
 import { formatProb, formatRatio, visible } from "../base/format.js";
 import { nodeOf } from "../base/store.js";
+import { quoted } from "../base/templates.js";
 import { probabilityPicture } from "../draw/bars.js";
+
 import { html, nothing } from "../vendor/lit-html.js";
-import { lastHere, marksOf, note, outcomeLine, uniformLine } from "./lines.js";
+import { MANY, lastHere, marksOf, note, outcomeLine, uniformLine } from "./lines.js";
 
 const MEANT =
-  "Each position has a chance h that the accepted block may end there. The last position with u < h is the end; everything before it is accepted too.";
+  "h: the chance that the accepted block may end there. The last position with u < h is the end; everything before it is accepted too.";
 const BELOW =
   "Below: p and q at this position. w is the running min(1, w p/q). h is what the draft still owes the target here, so it is 1 where q is nowhere above w p.";
 
@@ -29,14 +31,18 @@ export function blockForm(view, actions) {
       open: () => actions.open(at.slot, at.child.node),
     }),
   );
-  const correction = `${visible(round.last.raw)} was sampled from the block's residual distribution, norm((w × p − q)+).`;
+  const correction = html`${quoted(visible(round.last.raw))} was sampled from the block's residual distribution, norm((w
+  × p − q)+).`;
   return html`
     ${note(MEANT)}
-    <div class="uniforms">${lines}</div>
+    <div class="uniforms ${lines.length > MANY ? "many" : ""}">${lines}</div>
     ${known.result ? outcomeLine(endWords(positions)) : nothing}
-    ${probabilityPicture(decision.distributions[step], marksOf(view), true)}
+    ${probabilityPicture(decision.distributions[step], marksOf(view), true, lines.length)}
     ${lastHere(view) && round.last.kind === "correction" ? outcomeLine(correction, "correction") : nothing}
-    ${note(BELOW)}
+    <details>
+      <summary>What w and h are</summary>
+      ${note(BELOW)}
+    </details>
   `;
 }
 

@@ -10,13 +10,14 @@ import { LOSSY, RULE_WORDS } from "../base/rules.js";
 import { openSlots } from "../base/stages.js";
 import { decisionAt, isArgmax, isInside, nodeOf, slotRaw } from "../base/store.js";
 import { explained } from "../base/symbols.js";
-import { cardHead, smallButton } from "../base/templates.js";
+import { cardHead, quoted, quotedList, smallButton } from "../base/templates.js";
 import { draftPicture, overlapLine, probabilityPicture } from "../draw/bars.js";
-import { html, nothing, render } from "../vendor/lit-html.js";
+import { html, keyed, nothing, render } from "../vendor/lit-html.js";
 import { blockForm } from "./block.js";
-import { ARGMAX, lastHere, marksOf, note, outcomeLine, siblings, uniformLine, waitingLine } from "./lines.js";
+import { ARGMAX, MANY, lastHere, marksOf, note, outcomeLine, siblings, uniformLine, waitingLine } from "./lines.js";
 import { lossyForm } from "./lossy.js";
 
+const NO_TABS = html`<div class="tabs"></div>`; // their room stays, so that nothing below moves
 const OTHER = {
   token: { to: "block", text: "Use block verification", said: "The next run verifies each chain as a block." },
   block: { to: "token", text: "Use the token rule", said: "The next run verifies token by token, with min(1, p/q)." },
@@ -37,14 +38,15 @@ export class DecisionView {
     const { words, form } = at ? this.shown(at) : { words: "", form: nothing };
     const after = at && slotRaw(at.lane, round, at.slot);
     const title = !at ? "The decision" : `The decision after ${after.prompt ? "the prompt" : after.text}`;
+    const shownTitle = at && !after.prompt ? html`The decision after ${quoted(after.text)}` : title;
+    const decided = at && `${at.lane.start?.run}/${at.lane.name}/${round.index}/${at.slot}`; // another is drawn anew
     const lossy = round?.decisions.some(({ rule }) => LOSSY.includes(rule));
     const badge = html`<span class="badge caveat" ?hidden=${!lossy}>lossy</span>`;
     const beside = [badge, at ? ruleButton(round, at.lane) : nothing];
     const view = html`
-      ${cardHead(title, explained(words), beside)} ${at ? this.tabs(at) : nothing}
-      <div class="decision-body" tabindex="0" role="group" aria-label=${title}>
-        ${form} ${at ? this.below : nothing}
-      </div>
+      ${cardHead(shownTitle, explained(words), beside)} ${at ? this.tabs(at) : NO_TABS}
+      <div class="decision-body" tabindex="0" role="group" aria-label=${title}>${keyed(decided, form)}</div>
+      ${at ? this.below : nothing}
     `;
     render(view, this.root);
   }
@@ -61,7 +63,7 @@ export class DecisionView {
 
   tabs({ lane, round, slots, slot, known }) {
     const block = round.decisions.some(({ rule }) => rule === "block"); // its uniforms are the tabs
-    if (slots.length < 2 || (block && (!known.result || round.last.kind !== "bonus"))) return nothing;
+    if (slots.length < 2 || (block && (!known.result || round.last.kind !== "bonus"))) return NO_TABS;
     const chip = (other) => {
       const { text } = slotRaw(lane, round, other);
       return html`<button
@@ -113,10 +115,7 @@ function facing(view) {
   return view.known.result || turn < 0 ? Infinity : turn;
 }
 
-const draftedNames = (view) =>
-  siblings(view)
-    .map((node) => visible(node.raw))
-    .join(", ");
+const draftedNames = (view) => quotedList(siblings(view).map((node) => visible(node.raw)));
 
 const tokenOf = (round, id) => nodeOf(round, id)?.token ?? -1;
 
@@ -125,7 +124,7 @@ const tokenOf = (round, id) => nodeOf(round, id)?.token ?? -1;
 function draftForm(view) {
   const probs = view.decision.distributions[0];
   return html`
-    ${outcomeLine(`Drafted here: ${draftedNames(view)}. What is its probability under the target?`)}
+    ${outcomeLine(html`Drafted here: ${draftedNames(view)}. What is its probability under the target?`)}
     ${probs.q ? draftPicture(probs, marksOf(view)) : nothing}
   `;
 }
@@ -152,18 +151,18 @@ function uniformForm(view, actions) {
     });
   });
   return html`
-    <div class="uniforms">${lines}</div>
-    ${lastHere(view) ? outcome(view) : nothing} ${probabilityPicture(probs, marksOf(view), true)}
+    <div class="uniforms ${lines.length > MANY ? "many" : ""}">${lines}</div>
+    ${lastHere(view) ? outcome(view) : nothing} ${probabilityPicture(probs, marksOf(view), true, lines.length)}
     ${overlapLine(probs, step === 0)}
   `;
 }
 
 function outcome({ round, decision }) {
-  const token = visible(round.last.raw);
-  if (round.last.kind !== "correction") return outcomeLine(`No draft below: ${token} is sampled from p.`, "bonus");
+  const token = quoted(visible(round.last.raw));
+  if (round.last.kind !== "correction") return outcomeLine(html`No draft below: ${token} is sampled from p.`, "bonus");
   const rejected = decision.children.length > 1 ? "All were" : "It was";
   return outcomeLine(
-    `${rejected} rejected. ${token} is sampled from the residual distribution, norm((p − q)+).`,
+    html`${rejected} rejected. ${token} is sampled from the residual distribution, norm((p − q)+).`,
     "correction",
   );
 }
@@ -179,7 +178,7 @@ function choiceOf(view, drafted, other) {
   const marks = marksOf(view);
   const kind = round.last.slot === slot ? round.last.kind : "unvisited";
   if (decided && (draw ?? null) !== null) marks.set(draw, agreed ? ["accepted", drafted] : [kind, other]);
-  return { decided, agreed, best: rawOf(round, distributions[0], draw), marks };
+  return { decided, agreed, best: quoted(rawOf(round, distributions[0], draw)), marks };
 }
 
 function rawOf({ last }, probs, id) {
@@ -192,15 +191,15 @@ function greedyForm(view) {
   const { round, decision } = view;
   const probs = decision.distributions[0];
   const { decided, agreed, best, marks } = choiceOf(view, "most probable, drafted ✓", "target's most probable");
-  const drafted = decision.children.map((child) => visible(nodeOf(round, child.node).raw)).join(", ");
-  const chosen = `The target's most probable token is ${best}.`;
+  const drafted = quotedList(decision.children.map((child) => visible(nodeOf(round, child.node).raw)));
+  const chosen = html`The target's most probable token is ${best}.`;
   const words = !decided
-    ? `Drafted: ${draftedNames(view)}. Is the target's most probable token among them?`
+    ? html`Drafted: ${draftedNames(view)}. Is the target's most probable token among them?`
     : !decision.children.length
       ? chosen
       : agreed
-        ? `${chosen} It was drafted, so it is accepted.`
-        : `${chosen} Drafted was ${drafted}: rejected.`;
+        ? html`${chosen} It was drafted, so it is accepted.`
+        : html`${chosen} Drafted was ${drafted}: rejected.`;
   const scale = probs.scale === "before_argmax" ? ARGMAX : "";
   const gap = Number.isFinite(decision.gap) ? ` Its logit is above the second by ${formatFigure(decision.gap)}.` : "";
   return html`${outcomeLine(words)} ${probabilityPicture(probs, marks, false)} ${note(scale + gap)}`;
@@ -210,8 +209,9 @@ function deterministicForm(view) {
   const { decided, agreed, best, marks } = choiceOf(view, "sampled, drafted ✓", "sampled from p");
   const mass = siblings(view).reduce((sum, node) => sum + node.p, 0);
   const words = !decided
-    ? `Drafted: ${draftedNames(view)}. Will the target's own sample be among them?`
-    : `The target sampled ${best} from p. ${agreed ? "It was drafted, so it is accepted." : "It was not drafted, so it is the correction."}`;
+    ? html`Drafted: ${draftedNames(view)}. Will the target's own sample be among them?`
+    : html`The target sampled ${best} from p.
+      ${agreed ? "It was drafted, so it is accepted." : "It was not drafted, so it is the correction."}`;
   const why = " · the probability that the sample was drafted. The draft's own probabilities do not matter.";
   return html`
     ${outcomeLine(words)} ${probabilityPicture(view.decision.distributions[0], marks, false)}
@@ -233,7 +233,8 @@ function ownToken({ round, slot }) {
   const bonus = kind === "bonus";
   const why = bonus ? "The same forward also gave the row after the last accepted token: " : "";
   const kept = round.emitted.length > round.accepted;
-  const words = `${why}${visible(raw)} is ${how}.${kept ? "" : " It was discarded because the text had already ended."}`;
+  const words = html`${why}${quoted(visible(raw))} is
+  ${how}.${kept ? "" : " It was discarded because the text had already ended."}`;
   const marks = new Map([[token, [kind, greedy ? "best" : bonus ? "sampled +" : "drawn"]]]);
   return html`
     ${outcomeLine(words, bonus && "bonus")} ${probs ? probabilityPicture(probs, marks, false) : nothing}

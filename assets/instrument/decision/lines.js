@@ -6,6 +6,8 @@ import { fateAt } from "../base/stages.js";
 import { childrenOf } from "../base/store.js";
 import { html, nothing } from "../vendor/lit-html.js";
 
+export const MANY = 2; // more lines than these say their numbers only where they are chosen
+
 export const siblings = (view) => childrenOf(view.round, view.slot);
 
 /** The round's own token was sampled or chosen at this slot, and may be shown. */
@@ -29,10 +31,12 @@ export function uniformLine({ label, child, decided, words, chosen, open, fate: 
   const fate = givenFate ?? (!decided ? "" : passed ? "accepted" : "rejected");
   const glyph = fate ? FATES[fate].glyph : decided ? "" : "?";
   const drawn = decided ? `u ${formatProb(uniform)}` : "u not drawn yet";
+  const all = `${words}, ${drawn}${decided && result ? `: ${result}` : ""}`;
   const verdict = decided ? `, ${passed ? "passes" : "fails"}` : "";
   return html`<button
     type="button"
     class="uniform-row ${fate} ${chosen ? "sel" : ""}"
+    title=${all}
     aria-label="${label}: threshold ${formatProb(threshold)}, ${drawn}${verdict}"
     @click=${open}
   >
@@ -42,7 +46,7 @@ export function uniformLine({ label, child, decided, words, chosen, open, fate: 
       <i class="win" style="width: ${100 * accept}%"></i>
       ${decided ? html`<i class="uniform" style="left: ${100 * (uniform ?? 0)}%"></i>` : nothing}
     </span>
-    <span class="words">${`${words}, ${drawn}${decided && result ? `: ${result}` : ""}`}</span>
+    <span class="words">${all}</span>
   </button>`;
 }
 

@@ -6,7 +6,9 @@
 
 import { formatProb, shorten, visible } from "../base/format.js";
 import { nodeOf } from "../base/store.js";
+import { quoted } from "../base/templates.js";
 import { probabilityPicture } from "../draw/bars.js";
+
 import { html, nothing } from "../vendor/lit-html.js";
 import { lastHere, marksOf, note, outcomeLine, uniformLine } from "./lines.js";
 
@@ -27,7 +29,7 @@ export function lossyForm(view) {
       })
     : comparison(decision.rule, child, label, decided, Math.max(...probs.p));
   const from = lenient ? "the residual distribution, norm((p − q)+)" : "p, not from a residual";
-  const correction = `It was rejected: ${visible(round.last.raw)} is sampled from ${from}.`;
+  const correction = html`It was rejected: ${quoted(visible(round.last.raw))} is sampled from ${from}.`;
   return html`
     <div class="uniforms">${line}</div>
     ${lastHere(view) ? outcomeLine(correction, "correction") : nothing}

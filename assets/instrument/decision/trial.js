@@ -8,7 +8,7 @@ import { formatProb, shorten, visible } from "../base/format.js";
 import { shareBars } from "../draw/shares.js";
 import { LOSSY } from "../base/rules.js";
 import { childrenOf, decisionAt, nodeOf, slotRaw } from "../base/store.js";
-import { smallButton } from "../base/templates.js";
+import { quoted, smallButton } from "../base/templates.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
 import { distanceFrom, lump, uniformStream } from "./distributions.js";
 import { note } from "./lines.js";
@@ -119,7 +119,7 @@ export class TrialView {
       block ? blockWords(chain, chain.indexOf(decision), u) : tokenWords(decision, step, u, childrenOf(round, slot));
     return html`<div class="reflip">
       <div class="controls">
-        <b>What if: u of ${shorten(label, 12)}</b>
+        <b>What if: u of ${quoted(shorten(label, 12))}</b>
         <input
           type="range"
           min="0"
@@ -246,8 +246,11 @@ function tokenWords(decision, step, u, siblings) {
   if (result.same) return `${start}${result.passed ? "accepted" : "rejected"}, as in the run.`;
   if (result.passed) return `${start}accepted. What follows below it was not verified: the recording ends here.`;
   if (result.next)
-    return `${start}rejected. ${visible(siblings[step + 1].raw)} would be next, with P ${formatProb(result.next.p)} and Q ${formatProb(result.next.q)}: threshold ${formatProb(result.next.threshold)}. Its u was never drawn: the recording ends here.`;
-  return `${start}rejected. The correction would be sampled from the residual distribution: ${likeliest(result.distribution, decision.distributions[step])}. The recording ends here.`;
+    return html`${start}rejected. ${quoted(visible(siblings[step + 1].raw))} would be next, with P
+    ${formatProb(result.next.p)} and Q ${formatProb(result.next.q)}: threshold ${formatProb(result.next.threshold)}. Its
+    u was never drawn: the recording ends here.`;
+  return html`${start}rejected. The correction would be sampled from the residual distribution:
+  ${likeliest(result.distribution, decision.distributions[step])}. The recording ends here.`;
 }
 
 function blockWords(chain, index, u) {
@@ -256,12 +259,13 @@ function blockWords(chain, index, u) {
   const recorded = chain.map((c) => c.children[0].passed).lastIndexOf(true) + 1;
   if (tau === recorded) return `${start}${tau} of ${chain.length} accepted, as in the run.`;
   const next = distribution
-    ? `the next token would be sampled from ${likeliest(distribution, chain[tau].distributions[0])}`
+    ? html`the next token would be sampled from ${likeliest(distribution, chain[tau].distributions[0])}`
     : "the bonus token would be sampled from a distribution that was not recorded";
-  return `${start}${tau} of ${chain.length} would be accepted instead of ${recorded}; ${next}. The recording ends here.`;
+  return html`${start}${tau} of ${chain.length} would be accepted instead of ${recorded}; ${next}. The recording ends
+  here.`;
 }
 
 function likeliest(distribution, probs) {
   const order = [...probs.ids.keys()].sort((a, b) => distribution[b] - distribution[a]).slice(0, 3);
-  return order.map((i) => `${visible(probs.raw[i])} ${formatProb(distribution[i])}`).join(", ") + " …";
+  return [order.map((i) => html`${quoted(visible(probs.raw[i]))} ${formatProb(distribution[i])}, `), "…"];
 }

@@ -8,11 +8,12 @@ import { formatProb, shorten, visible } from "../base/format.js";
 import { explained } from "../base/symbols.js";
 import { html, nothing } from "../vendor/lit-html.js";
 
-const ROWS = 6;
+const ROWS = { fewest: 1, most: 6 };
 
-/** The rows to show: the likeliest, the children's, the outcome's; then everything else as one row, without an id. */
-function rowsOf(probs, wanted) {
-  const shown = new Set(probs.ids.slice(0, ROWS));
+/** The rows to show: the likeliest, the children's, the outcome's; then everything else as one row, without an id.
+ *  `lines` above them take some of their room. */
+function rowsOf(probs, wanted, lines) {
+  const shown = new Set(probs.ids.slice(0, Math.max(ROWS.fewest, ROWS.most - 2 * Math.max(0, lines - 1))));
   for (const id of wanted) if (probs.ids.includes(id)) shown.add(id);
   const rows = [];
   const rest = { id: null, p: probs.rest_p, q: probs.rest_q ?? null, min: probs.rest_min ?? null };
@@ -39,8 +40,8 @@ export function overlap(probs) {
 
 /** The rows, and the ruler of each bar: one for all tokens. The two hatched areas are compared, so that "all others"
  *  shares it where they are drawn; elsewhere that row has its own where it would reach `beyond`, and says so. */
-function ruled(probs, marks, both) {
-  const all = rowsOf(probs, marks.keys());
+function ruled(probs, marks, both, lines) {
+  const all = rowsOf(probs, marks.keys(), lines);
   const reach = (row) => (both ? row.p + row.q - row.min : Math.max(row.p, row.q || 0));
   const most = Math.max(1e-9, ...(both ? all : all.slice(0, -1)).map(reach));
   return all
@@ -91,10 +92,11 @@ const barTable = (rows, marks, both, letter) =>
 
 const key = (look, words) => html`<span class="key"><i class="swatch ${look}"></i>${explained(words)}</span>`;
 
-/** Bars of p and q and what they mean, overlaid if wanted. `marks`: token id -> [class, words]. */
-export function probabilityPicture(probs, marks, overlay) {
+/** Bars of p and q and what they mean, overlaid if wanted. `marks`: token id -> [class, words]. Beneath so many `lines`
+ *  they are fewer. */
+export function probabilityPicture(probs, marks, overlay, lines = 0) {
   const both = overlay && probs.q;
-  const rows = ruled(probs, marks, both);
+  const rows = ruled(probs, marks, both, lines);
   const keys = both
     ? [key("min", "both, min(p, q)"), key("over-q", "q − p, overconfident"), key("over-p", "p − q, residual")]
     : [key("ink", "target p"), probs.q ? key("thin-q", "draft q") : nothing];
@@ -112,7 +114,7 @@ export function draftPicture(probs, marks) {
     p: order.map((i) => probs.q[i]),
     rest_p: probs.rest_q,
   };
-  return html`${barTable(ruled(drafted, marks, false), marks, false, "q")}
+  return html`${barTable(ruled(drafted, marks, false, 0), marks, false, "q")}
     <p class="legend">${key("thin-q", "draft q")}</p>`;
 }
 

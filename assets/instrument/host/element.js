@@ -3,7 +3,7 @@
 // `feed(text)` takes a JSON delta: {"seq", "run", "ev": [events], "source", "paced", "state", "waits", "note"}.
 // A run replaces what is shown only when its first event arrives, so a refused run leaves the page as it was.
 
-import { fromAddress, setInAddress } from "../base/address.js";
+import { fromAddress, namesRun, setInAddress } from "../base/address.js";
 import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
 import { earlyDeltas, fetchRest, hostCan } from "../base/host.js";
@@ -110,12 +110,7 @@ export class Instrument extends HTMLElement {
       ...Object.fromEntries(this.cards.in("unfold").map(({ title, view }) => [title, view])),
     };
     this.unfold = new Unfold(parts, this.request);
-    this.lead = new Lead(
-      [this.scenes.run.root, this.strip.controls],
-      this.unfold.buttons,
-      this.scenes.enter,
-      this.scenes.nav,
-    );
+    this.lead = new Lead(this.scenes.run.root, this.unfold.buttons, this.scenes.enter, this.scenes.nav);
   }
 
   layOut() {
@@ -123,6 +118,7 @@ export class Instrument extends HTMLElement {
     for (const [name, view] of Object.entries({ ...saved, formula: this.why.formula }))
       addSaveMenu(view.root, name, () => this.lead.origin);
     this.laneBox = h("div.lanes");
+    this.laneBox.addEventListener("scroll", ({ target }) => this.scrolled(target), true);
     this.sceneBox = h("div.scene-box", { hidden: true }, h("h3.unseen", "Formula"));
     this.noFormula = h("p.sum", "The speedup model needs a finished run with a plain lane.");
     this.strip.line.append(this.lead.what);
@@ -210,6 +206,7 @@ export class Instrument extends HTMLElement {
     this.sceneBox.hidden = !isFormula;
     if (isFormula) this.sceneBox.append(this.why.formula.root, this.noFormula);
     else this.why.root.append(this.why.formula.root);
+    (name ? this.lead.foot : this.strip.foot).append(this.strip.controls);
     this.theme();
     this.request();
   }
@@ -317,7 +314,8 @@ export class Instrument extends HTMLElement {
   }
 
   receiveRun(delta) {
-    if (teaching() && delta.source === "recorded") return; // another prompt's run: what the link names is run here
+    const opensPage = delta.source === "recorded" && !this.arrived; // later ones were loaded by the reader
+    if (opensPage && (teaching() || namesRun())) return; // another run's picture: what the link names is run here
     if (this.log.begins(delta.run)) {
       const paced = Boolean(delta.paced) && !delta.whole;
       this.waiting = { run: delta.run, source: delta.source || "live", paced };
@@ -450,7 +448,7 @@ export class Instrument extends HTMLElement {
     for (const box of this.boxes) this.paintBox(box, door);
     const state = this.awaiting && !LATER.includes(this.state) ? "starting" : this.state;
     this.lead.place(this.clientWidth <= PHONE && !this.scenes.at, this.main);
-    this.lead.paintStatus(store, transport, state, this);
+    this.lead.paintStatus(store, state, this);
     if (this.shown.hidden) return;
     cursor.catchUp(store, this.state === "stepping");
     const { now, whole } = transport;
@@ -498,12 +496,18 @@ export class Instrument extends HTMLElement {
 
   paintLanes(now) {
     for (let i = this.lanes.length; i < this.store.lanes.length; i++) {
-      const view = new LaneView(this.store.lanes[i], (lane, round) => this.cursor.select(lane, round));
+      const view = new LaneView(this.store.lanes[i], (lane, round) => this.cursor.select(lane, round), this.request);
       this.lanes.push(view);
       this.laneBox.append(view.root);
     }
     const longest = longestGap(this.store, now);
     for (const view of this.lanes) view.paint(this.store, now, this.cursor.at, longest, this.cursor.untold);
+  }
+
+  /** Texts that are whole are read side by side. */
+  scrolled(pane) {
+    if (!this.transport.whole) return;
+    for (const view of this.lanes) if (view.pane !== pane) view.pane.scrollTop = pane.scrollTop;
   }
 
   /** The engine does something for this reader already. */

@@ -3,14 +3,15 @@
 import { h } from "../base/dom.js";
 import { aimOf, doorNow } from "./doors.js";
 import { settingsChanged } from "./page.js";
-import { draftLane } from "../base/store.js";
+import { draftLane, isFinished, speculates } from "../base/store.js";
+import { textLegend } from "../run/lanes.js";
 import { demoWords, provenance } from "../run/provenance.js";
 import { basisWords, sentence } from "../run/sentence.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
 import { teaching } from "./teach.js";
 
 /** A teacher's link leaves nothing but Run. */
-const nothingYet = () => `Nothing has run yet. Press Run${teaching() ? "." : ", or load a saved run."}`;
+const nothingYet = () => `Nothing has run yet. Press Run.${teaching() ? "" : " Share, Load run opens a saved one."}`;
 
 const CHOSEN = "The run that the page opens with was chosen because it gains";
 const DOING = {
@@ -21,7 +22,7 @@ const DOING = {
 };
 
 export class Lead {
-  /** `below` runs and plays, below the headline; `tools` are at the end of the first line. */
+  /** `below` runs, below the headline; `tools` are at the end of the first line. */
   constructor(below, ...tools) {
     this.what = h("span.what");
     this.empty = h("p.empty");
@@ -29,7 +30,9 @@ export class Lead {
     this.sentence = h("h2", { "aria-live": "off" });
     this.facts = h("span.facts");
     this.basis = h("p.note.basis");
-    this.root = h("header.lead", this.sentence, h("div.lead-foot", this.facts, this.basis, below));
+    this.legend = h("p.legend.text-legend");
+    this.foot = h("div.lead-foot", this.facts, this.basis, this.legend, below);
+    this.root = h("header.lead", this.sentence, this.foot);
     this.tools = h("div.tools-line", tools);
     this.top = h("div.meta", this.aim, this.tools);
   }
@@ -47,13 +50,13 @@ export class Lead {
 
   /** `state` is the engine's, `waits` why the run has not begun, in words. While a run is `awaiting` its beginning, the
    *  old is greyed. */
-  paintStatus(store, transport, state, { awaiting, waits }) {
+  paintStatus(store, state, { awaiting, waits }) {
     const lead = draftLane(store) || store.lanes[0];
     const start = lead?.start;
     const recorded = store.source === "recorded";
     const doing = waits || (recorded && state === "running" ? "" : (DOING[state] ?? ""));
-    const changed = state && state !== "done" ? [] : settingsChanged(start);
-    this.badge = badgeWords(recorded, state, transport);
+    const changed = awaiting ? [] : settingsChanged(start, !draftLane(store) && !isFinished(store));
+    this.badge = badgeWords(recorded, state);
     this.what.title = start ? provenance(start) : "";
     this.root.classList.toggle("stale", Boolean(awaiting));
     render(aimOf(doorNow()), this.aim);
@@ -70,16 +73,18 @@ export class Lead {
       >
     `;
     render(facts, this.facts);
+    render(lead && speculates(lead) ? textLegend() : nothing, this.legend);
   }
 
   paintSentence(store, { now, whole, frozen }, soloState) {
     render(sentence(store, now, whole) + (frozen && !whole ? " Stopped here." : ""), this.sentence);
-    render(basisWords(store, now, whole, soloState), this.basis);
+    this.basis.title = basisWords(store, now, whole, soloState);
+    render(this.basis.title, this.basis);
   }
 }
 
-function badgeWords(recorded, state, { playing, slow }) {
+/** How slow it is shown is said once: by the clock. */
+function badgeWords(recorded, state) {
   if (recorded) return "recorded";
-  if (state === "stepping") return "live · stepping";
-  return playing && slow > 1 ? `live, slowed ${slow}×` : "live";
+  return state === "stepping" ? "live · stepping" : "live";
 }

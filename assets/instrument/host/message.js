@@ -17,6 +17,7 @@ export class Message {
   /** Beside it a `link` as selectable text, an `offer` {text, act} as a button, and a `code` (rows of 0 and 1) of the
    *  link for cameras. */
   say(text, link, offer, code = []) {
+    this.root.classList.toggle("in-place", Boolean(link || offer || code.length)); // too large to lie over the run
     this.code.hidden = !code.length;
     render(code.length ? drawnCode(code) : nothing, this.code);
     setText(this.text, text || "");

@@ -49,6 +49,7 @@ export class Opening {
     this.playing = false;
     this.round = first ? openingRound(draftLane(this.host.store)) : null;
     this.root.hidden = !this.round;
+    this.host.transport.guide = null;
     if (!this.round) return;
     if (recall("opening", () => true) || this.host.transport.quiet.matches) this.still();
     else this.start();
@@ -59,6 +60,7 @@ export class Opening {
     this.lane = draftLane(this.host.store);
     this.playing = true;
     this.paused = false;
+    this.host.transport.guide = this;
     this.host.cursor.select(this.lane, this.round.index);
     this.show(0);
   }
@@ -93,11 +95,20 @@ export class Opening {
   still() {
     clearTimeout(this.timer);
     this.playing = false;
+    this.host.transport.guide = null;
     this.host.request();
   }
 
+  /** The clock's own controls and key go on with it. */
   left(event) {
-    if (!event.composedPath().includes(this.root)) this.end();
+    const path = event.composedPath();
+    const clock = [this.root, this.host.strip.controls].some((part) => path.includes(part));
+    if (!clock && event.key?.toLowerCase() !== "p") this.end();
+  }
+
+  /** How many times slower than measured its round is played. */
+  get slow() {
+    return Math.round((STEP_MS * STAGES.length) / (this.round.end - this.round.start));
   }
 
   /** Its words are about one round: they keep their place, and are not told beside another. */
@@ -111,17 +122,11 @@ export class Opening {
         <b>${what}</b> <span class="note">${much}</span>
       </li>`;
     };
-    const pace = `slowed ${Math.round((STEP_MS * STAGES.length) / (round.end - round.start))}×`;
-    const pause = smallButton(this.paused ? "Go on" : "Pause", () => this.toggle());
     const view = html`
       <ol class=${away ? "away" : nothing}>
         ${openingWords(round, plainLane(this.host.store)).map(step)}
       </ol>
-      <div class="controls">
-        ${playing ? [html`<span class="note">${pace}</span>`, pause] : nothing}
-        ${smallButton(playing ? "Replay" : "Play the opening", () => this.start())}
-        ${playing ? smallButton("Skip", () => this.end()) : nothing}
-      </div>
+      <div class="controls">${smallButton("Play the opening", () => this.start(), playing)}</div>
     `;
     this.root.classList.toggle("playing", playing);
     render(view, this.root);

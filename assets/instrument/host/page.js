@@ -3,11 +3,13 @@
 
 import { given } from "../base/given.js";
 import { fromAddress, keptInAddress, leavePlace, writeAddress } from "../base/address.js";
+import { copied } from "../base/copied.js";
 import { h, setText } from "../base/dom.js";
 import { counted } from "../base/format.js";
 import { callServer, say } from "../base/host.js";
 import { giveStandIns } from "../base/models.js";
 import { saveFile } from "../draw/pictures.js";
+import { fitPrompt } from "./composer.js";
 import { showDoor } from "./doors.js";
 import { showTaught, teacherQuery } from "./teach.js";
 import { isRead } from "./visible.js";
@@ -53,6 +55,7 @@ function stopPicture(event) {
 /** The host has set the controls; the page lays them out before the waiting press goes on. */
 export function settingsArrived() {
   showTaught();
+  setTimeout(fitPrompt);
   showDoor();
   setTimeout(() => {
     arrived = true;
@@ -151,25 +154,28 @@ let controls = null; // setting -> what its control holds, from the moment that 
 
 /** A control has changed. What the page sets by itself, before anybody touched it, is not worth a word. */
 export function controlsChanged(names, values) {
+  setTimeout(fitPrompt); // the page lays the new text out first
   if (!controls && !navigator.userActivation?.hasBeenActive) return;
   controls = Object.fromEntries(names.map((name, i) => [name, values[i]]));
   instrument()?.request();
 }
 
-/** Settings that are not those of the lane that is shown, as the page names them. */
-export function settingsChanged(start) {
+/** Settings that are not those of the lane that is shown, as the page names them. Of plain decoding's lane whose race has
+ *  only begun (`drafterUnknown`), the drafter is another one. */
+export function settingsChanged(start, drafterUnknown) {
   if (!controls || !start || start.server) return [];
   const had = { prompt: start.prompt, drafter: start.drafter, seed: start.seed, ...start.settings };
   const words = (value) => String(Array.isArray(value) ? value.join(",") : (value ?? "")).replaceAll(" ", "");
   return Object.keys(had)
-    .filter((name) => name in controls && words(had[name]) !== words(controls[name]))
+    .filter((name) => name in controls && !(drafterUnknown && name === "drafter"))
+    .filter((name) => words(had[name]) !== words(controls[name]))
     .map((name) => given.labels[name]?.label.split(/[,:]/)[0].toLowerCase() || name);
 }
 
 export async function copyLink(query, space, prompt) {
   const left =
     prompt && prompt.length > LONGEST / 3 && !query.includes("prompt=")
-      ? " The prompt is too long for a link and is left out."
+      ? " This prompt is too long for a link and is left out."
       : "";
   const local = isOwnMachine() && !space;
   const here = local && given.network ? given.network : location.origin + location.pathname;
@@ -181,7 +187,7 @@ export async function copyLink(query, space, prompt) {
       ? null
       : { text: "Copy a teacher's link: settings fixed, controls hidden", act: () => copyLink(taught, space, prompt) };
   const said = (await copied(link))
-    ? "Link copied; it opens this page with these settings."
+    ? "Link copied. It carries the prompt and the settings, not the run: whoever opens it presses Run."
     : "This page cannot use the clipboard; copy the link here.";
   say(said + reach + left, link, offer, local && !given.network ? [] : await callServer("qr", link));
 }
@@ -193,15 +199,6 @@ const REACH = {
 };
 
 const isOwnMachine = () => /^(localhost|127(\.\d+){3}|\[::1\])$/.test(location.hostname);
-
-async function copied(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** What is shown is saved, as a trace ("trace") or as a page that plays by itself ("page"). */
 export async function save(kind) {

@@ -4,7 +4,9 @@ import { give } from "../base/given.js";
 import { askHost, attempted, connect, fetchRest, receive } from "../base/host.js";
 import { explainIn } from "../base/symbols.js";
 import { exampled, openedOn, preset } from "../base/models.js";
+import { fitComposer } from "./composer.js";
 import { openDoors } from "./doors.js";
+import { openDropped } from "./dropped.js";
 import { Instrument } from "./element.js";
 import {
   controlsChanged,
@@ -29,6 +31,8 @@ function start(values) {
   give(values);
   markTeaching();
   holdPresses();
+  fitComposer();
+  openDropped();
   openTab();
   openDoors();
   customElements.define("draftscope-instrument", Instrument);

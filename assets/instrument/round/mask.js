@@ -7,6 +7,7 @@ import { h, setText, zoomOf } from "../base/dom.js";
 import { shorten } from "../base/format.js";
 import { sized } from "../draw/canvas.js";
 
+const HEADS = ["the text so far", "the tokens of this round"];
 const LABELLED = 40; // rows; more than these are drawn without names
 
 /** Pure: row i sees the rows `sees[i]`. Row 0 is the last committed token, row i + 1 the node of index i. */
@@ -82,9 +83,10 @@ export class MaskFace {
 
   draw(colours) {
     const { cell, gap, left, sees } = this;
-    const past = 92; // width of the block for the text so far
+    const [before, beside] = this.headWidths(colours);
+    const past = Math.max(92, before); // width of the block for the text so far
     const x0 = left + past + 8;
-    const ctx = sized(this.canvas, x0 + sees.length * cell + 2, sees.length * cell + 22);
+    const ctx = sized(this.canvas, x0 + Math.max(sees.length * cell, beside) + 2, sees.length * cell + 22);
     ctx.font = `${colours.small + 0.5}px ${colours.mono}`;
     ctx.textBaseline = "middle";
     sees.forEach((seen, row) => {
@@ -104,11 +106,17 @@ export class MaskFace {
     });
     ctx.fillStyle = colours.muted;
     ctx.font = `${colours.small}px ${colours.sans}`;
-    ctx.fillText("the text so far", left, 8);
-    ctx.fillText("the tokens of this round", x0, 8);
+    ctx.fillText(HEADS[0], left, 8);
+    ctx.fillText(HEADS[1], x0, 8);
     ctx.strokeStyle = colours.ink;
     ctx.lineWidth = 1.5;
     ctx.strokeRect(left - 1, 17 + this.at * cell, x0 - left + sees.length * cell + 1, cell - gap + 2);
+  }
+
+  headWidths(colours) {
+    const ctx = this.canvas.pen ?? this.canvas.getContext("2d");
+    ctx.font = `${colours.small}px ${colours.sans}`;
+    return HEADS.map((words) => Math.ceil(ctx.measureText(words).width));
   }
 
   label(ctx, row, y, colours) {

@@ -16,8 +16,6 @@ import { TreeView, currentItem, itemWords, itemsOf } from "./tree.js";
 
 const FACES = { tree: "Tree", mask: "Mask", table: "Table" };
 const STAGE_WORDS = { draft: "Draft", verify: "Verify", accept: "Accept", commit: "Commit" };
-const SHORTEST = 236;
-const AROUND = 652; // of a window: what stands above and below the tree on the first screen
 
 const square = (sign, label, act, disabled = false) =>
   html`<button class="small square" type="button" aria-label=${label} ?disabled=${disabled} @click=${act}>
@@ -64,20 +62,21 @@ export class RoundView {
     this.mask.root.hidden = this.face !== "mask";
     this.draw(selection, known, { hiding, partial });
     if (!round) return;
-    this.tall = !colours.tall
-      ? Math.max(SHORTEST, window.innerHeight - AROUND - this.above.offsetHeight)
-      : isChain(selection.lane)
-        ? colours.flat
-        : colours.tall;
+    this.tall = !colours.tall ? this.room : isChain(selection.lane) ? colours.flat : colours.tall;
     if (this.face === "tree") this.tree.paint(selection.lane, round, known, selection, narrow, this.tall, colours);
     else if (this.face === "mask")
       this.mask.paint(
         this.items,
         known.drafted ? round.nodes : [],
         currentItem(this.items, selection),
-        { width: this.root.clientWidth - 32, height: Math.max(260, this.tall) },
+        { width: this.root.clientWidth - 32, height: this.tall },
         colours,
       );
+  }
+
+  /** What the card, whose height is fixed, leaves to its face. */
+  get room() {
+    return this.root.querySelector(".faces").clientHeight;
   }
 
   /** Everything but tree and mask, which draw themselves. */

@@ -4,12 +4,11 @@ import { counted, formatMs } from "../base/format.js";
 import { titleOf } from "./titles.js";
 
 const GUESSES = 100; // of them not one is accepted
+const LONG = 256; // tokens of a prompt whose reading has a bar
 
 /** `state` is what `stateAt(lane, now)` says. */
 export function footText(lane, state, now) {
-  const all = lane.start ? lane.start.prompt_tokens - 1 : 0;
-  if (lane.prefill && lane.prefill.tokens < all && !lane.end)
-    return `reading the prompt: ${lane.prefill.tokens} of ${counted(all, "token")}`;
+  if (isReading(lane)) return `reading the prompt: ${lane.prefill.tokens} of ${counted(toRead(lane), "token")}`;
   const parts = [counted(state.tokens, "token"), counted(state.rounds, "pass", "passes")];
   const fork = lane.start && lane.start.fork;
   if (fork)
@@ -26,10 +25,32 @@ export function footText(lane, state, now) {
   if (state.spent)
     parts.push(
       lane.prefill
-        ? `${formatMs(state.spent)}, ${formatMs(lane.prefill.end)} of it to read the prompt`
+        ? `${formatMs(state.spent)}, ${formatMs(lane.prefill.end)} for the prompt`
         : `${formatMs(state.spent)}, the prompt read in the first`,
     );
   return parts.join(" · ");
+}
+
+/** Tokens of the prompt that are read before the first round, which reads the last one. */
+const toRead = ({ start }) => (start ? start.prompt_tokens - 1 : 0);
+
+/** The prompt is being read: some of it has been, as far as the record goes. */
+const isReading = (lane) => Boolean(lane.prefill) && lane.prefill.tokens < toRead(lane) && !lane.end;
+
+/** How much of the prompt has been read by `now`, from 0 to 1: while a long one is. Else null. */
+export function readShare(lane, now) {
+  if (!lane.prefill || toRead(lane) < LONG) return null;
+  if (isReading(lane)) return lane.prefill.tokens / toRead(lane);
+  return now < lane.prefill.end ? now / lane.prefill.end : null;
+}
+
+/** What has become of the prompt before there is a token. */
+export function promptWords(lane, now) {
+  const read = lane.prefill ? lane.prefill.tokens : 0;
+  const whole = lane.prefill && read >= toRead(lane);
+  if (whole && now >= lane.prefill.end) return "The prompt has been processed; no token yet.";
+  if (lane.end && !whole) return "No token yet.";
+  return read && !whole ? `Reading the prompt: ${read} of ${counted(toRead(lane), "token")}.` : "Reading the prompt.";
 }
 
 /** Where a draft model or a head drafts at random: none of its first guesses is accepted. As `trace/unhelpful.py`. */

@@ -8,7 +8,7 @@ import { formatMs } from "../base/format.js";
 import { gapsOf, jitterOf } from "../base/numbers.js";
 import { roundsAt } from "../base/store.js";
 
-const BEATS = 48; // the last arrivals
+const BEATS = 24; // the last arrivals
 const TALL = 18;
 
 /** The longest gap that any lane has had by `now`: the height of the picture. */

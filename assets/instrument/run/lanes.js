@@ -1,27 +1,32 @@
 // The lanes: what each has written by now, every token underlined by what became of it.
 //
-// Text panes have a fixed height and scroll inside. Tokens are spans made once and hidden until their round has ended
-// on the lane's clock, so a lane's text never runs ahead of it.
+// Lanes stand side by side, with text panes of one width and height, so that equal texts break their lines alike. Tokens
+// are spans made once and hidden until their round has ended on the lane's clock, so a lane's text never runs ahead.
 
+import { copied } from "../base/copied.js";
 import { h } from "../base/dom.js";
+import { FATES } from "../base/fates.js";
 import { formatFigure, formatProb } from "../base/format.js";
+import { say } from "../base/host.js";
 import { isServer, referenceLane, speculates, stateAt } from "../base/store.js";
 import { html, render } from "../vendor/lit-html.js";
-import { footText, servedText } from "./foot.js";
+import { footText, readShare, servedText } from "./foot.js";
 import { Heartbeat } from "./heartbeat.js";
-import { partingBadge, partingOf, partingWords } from "./parting.js";
+import { equalWords, partingBadge, partingOf, partingWords } from "./parting.js";
 import { laneSpeed } from "./speed.js";
 import { caveatsOf, laneTitle } from "./titles.js";
 
 const PROMPT_SHOWN = 600; // characters of the prompt's end
 
 export class LaneView {
-  constructor(lane, select) {
+  /** `select(lane, round)` and `request()`, which paints anew. */
+  constructor(lane, select, request) {
     this.lane = lane;
+    this.request = request;
     this.spans = [];
     this.shown = 0;
     this.text = h("span");
-    this.pane = h("div.pane", { tabindex: "0", role: "group" });
+    this.pane = h("div.pane", { tabindex: "0", role: "group", dir: "auto" });
     this.showPrompt();
     this.heartbeat = new Heartbeat();
     new ResizeObserver(() => this.toEnd()).observe(this.pane);
@@ -38,15 +43,24 @@ export class LaneView {
     const lane = this.lane;
     const state = stateAt(lane, now);
     const title = laneTitle(lane);
+    const foot = isServer(lane) ? servedText(lane, state, now) : footText(lane, state, now);
+    const reading = readShare(lane, now);
     this.root.classList.toggle("plain", !speculates(lane) && !isServer(lane) && !lane.start?.fork);
     this.pane.setAttribute("aria-label", `Text of the lane ${title}`);
     if (lane.start !== this.start) this.showPrompt();
     const view = html`
-      ${head(title, laneSpeed(lane, store, now), caveatsOf(lane), shownParting(lane, referenceLane(store), now))}
+      <header class="lane-head">
+        <h3 class="lane-name" title=${title}>${title}</h3>
+        <p class="lane-badges">${badges(caveatsOf(lane), comparison(lane, referenceLane(store), now))}</p>
+        <p class="rate-line">
+          <span class="rate">${formatFigure(laneSpeed(lane, store, now))}</span><span class="unit"> tokens/s</span>
+        </p>
+        ${this.copyButton(title)}
+      </header>
       ${this.pane}
       <div class="lane-foot">
-        <p class="foot">${isServer(lane) ? servedText(lane, state, now) : footText(lane, state, now)}</p>
-        ${this.heartbeat.root}
+        <p class="foot">${foot}</p>
+        ${reading === null ? this.heartbeat.root : readBar(reading)}
       </div>
     `;
     render(view, this.root);
@@ -56,6 +70,33 @@ export class LaneView {
     this.heartbeat.paint(lane, now, longest);
     this.mark(selection && selection.lane === lane ? lane.rounds[selection.round] : null);
     this.nameProbabilities();
+  }
+
+  /** The text that is shown goes to the clipboard; its button says so until the pointer leaves it. */
+  copyButton(title) {
+    const copy = async () => {
+      this.copied = await copied(
+        this.spans
+          .slice(0, this.shown)
+          .map((span) => span.textContent)
+          .join(""),
+      );
+      if (this.copied) this.request();
+      else say("This page cannot use the clipboard; mark the text and copy it.");
+    };
+    const left = () => {
+      this.copied = false;
+    };
+    return html`<button
+      class="small copy"
+      type="button"
+      aria-label=${`${this.copied ? "Copied" : "Copy"} the text of ${title}`}
+      @click=${copy}
+      @pointerleave=${left}
+      @blur=${left}
+    >
+      ${this.copied ? "Copied" : "Copy"}
+    </button>`;
   }
 
   /** p of a server's tokens, once it has been computed. */
@@ -115,28 +156,50 @@ export class LaneView {
     [this.covered, this.counted] = [most, this.spans.length];
   }
 
+  /** The tokens of the round that is looked at; of a text that is not written any more they come into view. */
   mark(round) {
+    const marked = round ? this.spans.slice(round.firstToken, round.tokensAfter) : [];
+    const moved = marked[0] !== this.marked?.[0];
     for (const span of this.marked || []) span.classList.remove("sel");
-    this.marked = round ? this.spans.slice(round.firstToken, round.tokensAfter) : [];
-    for (const span of this.marked) span.classList.add("sel");
+    this.marked = marked;
+    for (const span of marked) span.classList.add("sel");
+    if (moved && marked.length && this.shown === this.spans.length && this.lane.end) this.toView(marked[0]);
+  }
+
+  toView(span) {
+    const { pane } = this;
+    const line = span.offsetHeight;
+    if (span.offsetTop < pane.scrollTop) pane.scrollTop = span.offsetTop - line;
+    else if (span.offsetTop + line > pane.scrollTop + pane.clientHeight)
+      pane.scrollTop = span.offsetTop + 2 * line - pane.clientHeight;
   }
 }
 
-/** Where a greedy lane wrote another token than plain decoding, once both have shown it. */
-function shownParting(lane, plain, now) {
-  const shown = plain ? Math.min(stateAt(lane, now).tokens, stateAt(plain, now).tokens) : 0;
-  return partingOf(lane, plain, shown);
+/** A greedy lane beside plain decoding, as far as both have been shown: equal so far, or where they part. */
+function comparison(lane, plain, now) {
+  if (!plain) return {};
+  const tokens = [lane, plain].map((either) => stateAt(either, now).tokens);
+  const shown = Math.min(...tokens);
+  const ended = [lane, plain].every((either, i) => either.end && tokens[i] === either.tokens.length);
+  return { parting: partingOf(lane, plain, shown), equal: equalWords(lane, plain, shown, ended) };
 }
 
-const head = (title, speed, caveats, parting) => html`
-  <header class="card-head">
-    <h3 class="lane-name">${title}</h3>
-    <p class="rate-line"><span class="rate">${formatFigure(speed)}</span><span class="unit"> tokens/s</span></p>
-    <p>
-      <span class="badge caveat" ?hidden=${!caveats.length}>${caveats.join(" · ")}</span
-      ><span class="badge caveat parting" ?hidden=${!parting} title=${parting ? partingWords(parting) : ""}
-        >${parting ? partingBadge(parting) : ""}</span
-      >
-    </p>
-  </header>
+const badges = (caveats, { parting, equal }) => html`
+  <span class="badge caveat" ?hidden=${!caveats.length}>${caveats.join(" · ")}</span
+  ><span class="badge caveat parting" ?hidden=${!parting} title=${parting ? partingWords(parting) : ""}
+    >${parting ? partingBadge(parting) : ""}</span
+  ><span class="badge equal" ?hidden=${!equal}>${equal}</span>
 `;
+
+const readBar = (share) =>
+  html`<progress class="read-bar" max="1" .value=${share} aria-label="Reading the prompt"></progress>`;
+
+/** What the lines under the text say. */
+export const textLegend = () =>
+  ["accepted", "correction", "bonus"].map(
+    (fate) =>
+      html`<span class="key"
+        ><span class="glyph ${fate}" aria-hidden="true">${FATES[fate].glyph}</span>
+        <span class="under ${fate}">${FATES[fate].word}</span></span
+      >`,
+  );

@@ -1,4 +1,5 @@
-// Where a greedy lane leaves plain decoding's text, and whether a tie of the target's logits explains it.
+// How far a greedy lane's text is plain decoding's, where it leaves it, and whether a tie of the target's logits
+// explains it.
 //
 // Pure. Both lanes take the target's best token. In 16 bits two right forwards of the same token may round differently,
 // so that a near tie falls to the one or the other. Whether it is one is the engine's to say, which measures after the
@@ -8,8 +9,7 @@ import { compareTokens, isServer, temperatureOf } from "../base/store.js";
 
 /** {index, gap, tie, bound} of the first token that differs among those shown at `shown` tokens of both; null if none does. */
 export function partingOf(lane, plain, shown = Infinity) {
-  if (!plain || lane === plain || lane.start?.fork || temperatureOf(lane) > 0 || temperatureOf(plain) > 0) return null;
-  if ([lane, plain].some((either) => either.tokens.some(({ id }) => id < 0))) return null; // a server that sends no ids
+  if (!comparable(lane, plain)) return null;
   const { first } = compareTokens(lane, plain);
   if (first < 0 || first >= Math.min(shown, lane.tokens.length, plain.tokens.length)) return null;
   const { parted } = lane;
@@ -18,6 +18,20 @@ export function partingOf(lane, plain, shown = Infinity) {
   const gaps = [lane, plain].map((either) => gapAt(either, first)).filter((gap) => Number.isFinite(gap));
   const gap = gaps.length ? Math.min(...gaps) : NaN;
   return { index: first, gap, tie: false, bound: null };
+}
+
+/** Both are greedy and begin with the prompt, and the ids of their tokens are known: some servers send none. */
+function comparable(lane, plain) {
+  if (!plain || lane === plain || lane.start?.fork || temperatureOf(lane) > 0 || temperatureOf(plain) > 0) return false;
+  return [lane, plain].every((either) => either.tokens.every(({ id }) => id >= 0));
+}
+
+/** How many of the first `shown` tokens are plain decoding's, where none differs; `ended` once both have shown all that
+ *  they will. */
+export function equalWords(lane, plain, shown, ended) {
+  if (!shown || !comparable(lane, plain) || partingOf(lane, plain, shown)) return "";
+  const length = ended ? Math.max(lane.tokens.length, plain.tokens.length) : shown;
+  return `equal${ended ? "" : " so far"}: ${shown} of ${length}`;
 }
 
 /** How close the target's two best tokens were where the lane wrote its token `index`. */

@@ -16,6 +16,7 @@ import {
   stateAt,
   temperatureOf,
 } from "../base/store.js";
+import { promptWords } from "./foot.js";
 import { partingOf } from "./parting.js";
 import { serversBasis, serversSentence } from "./served.js";
 import { ENOUGH, causeOf, noiseOf, speedup, wholeRuns } from "./speed.js";
@@ -30,7 +31,7 @@ export function sentence(store, now, whole) {
   if (!lead) return "";
   const state = stateAt(lead, now);
   const end = whole ? ending(store) : "";
-  if (!state.rounds && !stateAt(plain || lead, now).rounds) return "The prompt has been processed; no token yet." + end;
+  if (!state.rounds && !stateAt(plain || lead, now).rounds) return promptWords(lead, now) + end;
   const did = `${counted(state.tokens, "token")}${whole ? "" : " so far"} in ${counted(state.rounds, "pass", "passes")} of the large model`;
   if (!draft) return `${did}, one for each.${end}`;
   if (!plain) return `${did}.${end}`;

@@ -17,11 +17,11 @@ import { html, render } from "../vendor/lit-html.js";
 import { RoundTable } from "./table.js";
 import { laneTitle } from "./titles.js";
 
-const ROWS = { tick: 26, bar: 56 }; // heights: of a lane that drafts nothing, of one that does
+const ROWS = { tick: 22, bar: 46 }; // heights: of a lane that drafts nothing, of one that does
 const TICK = 13;
-const TOP = 8;
+const TOP = 4;
 const AXIS = 22;
-const leftOf = (width) => (width < 560 ? 88 : 150); // room for the lanes' names; style.css has it too
+const leftOf = (width) => (width < 560 ? 88 : 150); // room for the lanes' names
 const RIGHT = 16;
 
 export class StripView {
@@ -48,8 +48,8 @@ export class StripView {
     this.table = new RoundTable(select);
     this.line = h("p.readout-line", this.readout); // what the pointer is at
     const head = h("header.card-head", h("h3.unseen", "When tokens arrived"));
-    const foot = h("div.strip-foot.card-foot", this.line, this.table.root);
-    this.root = h("section.card.strip", head, this.frame, this.scrub, foot);
+    this.foot = h("div.strip-foot.card-foot", this.line, this.table.root, this.controls);
+    this.root = h("section.card.strip", head, this.frame, this.scrub, this.foot);
     this.listen();
   }
 
@@ -95,6 +95,7 @@ export class StripView {
     const t = this.transport;
     const waits = !isFinished(store) && (t.follow || (t.playing && now >= t.end)); // decoding is slower than the display
     const pace = waits ? "live" : speedName(t.slow);
+    const act = t.runs ? "Pause" : t.guide ? "Go on" : t.whole ? "Replay" : "Play";
     const speeds = SPEEDS.map((slow) => [slow, slow ? speedName(slow) : "fit 10 s"]);
     const choose = (slow) => {
       t.speed = Number(slow);
@@ -103,9 +104,8 @@ export class StripView {
     const controls = html`
       <span class="stated pace">${t.end ? pace : ""}</span>
       <span class="stated times">${t.end ? `· ${formatMs(now)} of ${formatMs(t.end)}` : ""}</span>
-      ${smallButton(t.playing ? "Pause" : t.whole ? "Replay" : "Play", () => t.toggle(), !t.end)}
-      ${choice("Speed of the replay", speeds, t.speed, choose)}
-      ${smallButton("Skip to end", () => t.toEnd(), !t.end || (now >= t.end && !t.playing))}
+      ${smallButton(act, () => t.toggle(), !t.end)} ${choice("Speed of the replay", speeds, t.speed, choose)}
+      ${smallButton("Skip to end", () => t.toEnd(), !t.end || (now >= t.end && !t.runs))}
     `;
     render(controls, this.controls);
     if (document.activeElement !== this.scrub && !this.scrub.matches(":active"))
@@ -217,7 +217,7 @@ function drawHead(ctx, plot, now, height, colours) {
 function drawLane(ctx, lane, plot, y, tall, view, ghosts) {
   const { now, selection, colours } = view;
   const base = y + tall - 7;
-  drawName(ctx, lane, base, plot.x0 - 14, colours);
+  drawName(ctx, lane, base, plot.x0 - 14, tall, colours);
   ctx.strokeStyle = colours.rule;
   ctx.lineWidth = 1;
   line(ctx, plot.x0, base + 0.5, plot.x1, base + 0.5);
@@ -250,12 +250,12 @@ function drawLane(ctx, lane, plot, y, tall, view, ghosts) {
   }
 }
 
-function drawName(ctx, lane, base, width, colours) {
+function drawName(ctx, lane, base, width, tall, colours) {
   ctx.fillStyle = colours.muted;
   ctx.font = `${colours.label}px ${colours.sans}`;
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
-  const lines = wrapped(ctx, laneTitle(lane), width, 3);
+  const lines = wrapped(ctx, laneTitle(lane), width, Math.max(1, Math.floor(tall / 15)));
   lines.forEach((text, i) => ctx.fillText(fitted(ctx, text, width), 0, base - 4 - 15 * (lines.length - 1 - i)));
 }
 

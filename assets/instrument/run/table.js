@@ -3,14 +3,16 @@
 import { h } from "../base/dom.js";
 import { CUT_WORDS } from "../base/fates.js";
 import { formatMs, visible } from "../base/format.js";
-import { isInside, isServer, ofServers, roundsAt } from "../base/store.js";
-import { smallButton } from "../base/templates.js";
+import { draftLane, isInside, isServer, ofServers, roundsAt } from "../base/store.js";
+import { choice, smallButton } from "../base/templates.js";
 import { saveFile } from "../draw/pictures.js";
 import { SortedTable, tableRow } from "../draw/tables.js";
 import { html, keyed, nothing, render } from "../vendor/lit-html.js";
 import { laneTitle } from "./titles.js";
 
 const HEAD = ["lane", "round", "ended at", "took", "read at once", "drafted", "accepted", "target's token", "tokens"];
+
+const ALL = ""; // every lane
 
 export class RoundTable {
   constructor(select) {
@@ -30,17 +32,31 @@ export class RoundTable {
   paint(store, now) {
     this.last = [store, now];
     if (!this.root.open || !store) return;
-    const stamp = `${store.run}/${store.lanes.map((lane) => roundsAt(lane, now)).join()}`;
+    const lanes = store.lanes.filter(({ name }) => [name, ALL].includes(this.chosen));
+    const stamp = `${store.run}/${this.chosen}/${store.lanes.map((lane) => roundsAt(lane, now)).join()}`;
     if (stamp === this.stamp) return;
     this.stamp = stamp;
-    this.rows = store.lanes.flatMap((lane) =>
+    this.rows = lanes.flatMap((lane) =>
       lane.rounds.slice(0, roundsAt(lane, now)).map((round) => ({ lane, round, cells: cellsOf(lane, round) })),
     );
     this.draw();
   }
 
+  /** The name of the lane whose rounds are listed, or all: what drafts, unless the reader says otherwise. */
+  get chosen() {
+    const [store] = this.last;
+    const names = store ? store.lanes.map(({ name }) => name) : [];
+    return [this.only, store && draftLane(store)?.name].find((name) => name === ALL || names.includes(name)) ?? ALL;
+  }
+
+  choose(name) {
+    this.only = name;
+    this.paint(...this.last);
+  }
+
   draw() {
     const [store] = this.last;
+    const lanes = store ? store.lanes.map((lane) => [lane.name, laneTitle(lane)]) : [];
     const rows = (by, down) => this.sorted(by, down).map((row) => this.row(row));
     const save = () => saveFile(new Blob([this.csv()], { type: "text/csv" }), "draftscope-rounds.csv");
     const view = html`
@@ -48,6 +64,7 @@ export class RoundTable {
       ${
         this.rows
           ? html`<p class="note">${noteOf(store)}</p>
+              ${choice("Lanes in the table", [[ALL, "all lanes"], ...lanes], this.chosen, (name) => this.choose(name))}
               ${this.table.template(rows)}`
           : nothing
       }
@@ -61,7 +78,7 @@ export class RoundTable {
     return by === null ? this.rows : this.rows.toSorted((a, b) => way * order(a.cells[by], b.cells[by]));
   }
 
-  /** Every row; times in milliseconds. */
+  /** Every row that is listed; times in milliseconds. */
   csv() {
     const quoted = (cell) => `"${String(cell).replaceAll('"', '""')}"`;
     return [HEAD, ...this.rows.map(({ cells }) => cells)].map((cells) => cells.map(quoted).join()).join("\n");
