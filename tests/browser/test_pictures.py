@@ -85,7 +85,7 @@ def test_the_picture_shows_what_the_card_shows(browser: Any, raced: list[AnyEven
     drawn = {card: ElementTree.fromstring(saved(page, card, "SVG", tmp_path).read_text("utf-8")) for card in CARDS}
     labels = page.ask("e => [...e.shadowRoot.querySelectorAll('.tree-svg text')].map((t) => t.textContent)")
     assert all(label in words(drawn["round"]) for label in labels if label)
-    assert page.text(".decision h3") in words(drawn["decision"])
+    assert words(drawn["decision"]).split()[:4] == page.text(".decision h3").split()[:4]
     assert page.element.locator(".decision .over-q, .decision .over-p").count() == len(
         [rect for rect in drawn["decision"].iter(f"{SVG}rect") if rect.get("fill", "").startswith("url(#hatch")]
     )

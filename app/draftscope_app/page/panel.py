@@ -26,12 +26,7 @@ def panel(values: Controls, max_tokens: int) -> tuple[dict[str, gr.components.Co
     others follow, once they are asked for.
     """
     fields, first = options() | general(), first_choices(values["drafter"])
-    widgets: dict[str, gr.components.Component] = {
-        "prompt": gr.Textbox(values["prompt"], label="Prompt", lines=1, max_lines=6, elem_id="ds-prompt"),
-        "drafter": gr.Dropdown(first, value=values["drafter"], label="Drafter", elem_id="ds-drafter"),
-    }
-    for name in ROW:
-        widgets[name] = _widget(name, fields[name], values, max_tokens)
+    prompt = gr.Textbox(values["prompt"], label="Prompt", lines=1, max_lines=6, elem_id="ds-prompt")
     with gr.Row(elem_id="ds-go"):
         run = gr.Button("Run", variant="primary", elem_id="ds-run")
         step = gr.Button("Step", elem_id="ds-step")
@@ -40,6 +35,10 @@ def panel(values: Controls, max_tokens: int) -> tuple[dict[str, gr.components.Co
         settings.click(None, None, None, js="() => Draftscope.unfoldSettings()")
     with gr.Row(elem_id="ds-kinds"):
         kinds = {kind: gr.Button(kind, size="sm") for kind in bundle.presets()}
+    drafter = gr.Dropdown(first, value=values["drafter"], label="Drafter", elem_id="ds-drafter")
+    widgets: dict[str, gr.components.Component] = {"prompt": prompt, "drafter": drafter}
+    for name in ROW:
+        widgets[name] = _widget(name, fields[name], values, max_tokens)
     with gr.Column(elem_id="ds-more"):
         with gr.Row(elem_id="ds-examples"):
             examples = {name: gr.Button(name, size="sm") for name in opening.examples()}
