@@ -149,9 +149,9 @@ def visit(browser: Any, space: Space) -> Iterator[Callable[..., Framed]]:
         page.close()
 
 
-def test_a_run_goes_from_the_recorded_one_to_its_end(visit: Any) -> None:
+def test_a_run_that_a_link_names_goes_to_its_end(visit: Any) -> None:
     page = visit("max_new_tokens=24&temperature=1")
-    assert page.text(".badge") == "recorded"
+    assert page.text(".empty").startswith("Nothing has run yet. Press Run.")
     page.run()
     assert page.text(".badge") == "live"
     assert len(page.ask("e => e.store.lanes[1].end.token_ids")) == 24
@@ -200,7 +200,7 @@ def test_one_run_more_than_the_server_takes_is_refused(visit: Any) -> None:
         page.until("e => e.store.source === 'live' && e.state === 'stepping'")
     third.page.click("#ds-run")
     third.until("e => /2 runs are decoded or waiting here/.test(e.message.text.textContent)")
-    assert third.text(".badge") == "recorded"
+    assert third.text(".empty").startswith("Nothing has run yet. Press Run.")
     for page in (first, second):
         page.page.click("#ds-stop")
         page.until("e => e.state === 'done'")
