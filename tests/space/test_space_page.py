@@ -216,7 +216,7 @@ def test_a_program_gets_the_same_json(space: Space) -> None:
         ({"max_new_tokens": 513}, "max_new_tokens = 513: this server writes at most 512 tokens a run; choose fewer"),
         ({"gamma": 0}, "gamma = 0: should be greater than or equal to 1."),
         ({"drafter": "drft"}, "There is no drafter 'drft'"),
-        ({"prompt": " "}, "The prompt is empty"),
+        ({"prompt": ""}, "The prompt is empty"),
     ):
         with pytest.raises(Exception, match=re.escape(sentence)) as refused:
             client.predict(**{"prompt": "a", "api_name": "/decode"} | wrong)
