@@ -223,7 +223,7 @@ def test_a_command_of_an_experiment_ends_with_the_engine(pair: DecodingEngine, m
 
 
 def test_a_refusal_is_one_sentence_and_the_next_run_goes(engine: EngineProcess) -> None:
-    refused = Seen(engine.run(job(prompt="   "))).done()
+    refused = Seen(engine.run(job(prompt=""))).done()
     assert len(refused.sentences) == 1
     assert "empty" in refused.sentences[0]
     assert not refused.events

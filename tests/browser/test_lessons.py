@@ -298,7 +298,7 @@ def test_every_step_of_every_lesson_is_told_shows_what_it_speaks_of_and_defines_
     """Of runs that nobody chose, where there is least room. The other width and theme have a test of their own."""
     width, theme = NARROW
     page = Alone(browser, random_school, viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
-    page.page.evaluate("(metrics) => Inside.give({ metrics })", lessons.meanings())
+    page.page.evaluate("(metrics) => Inside.give({ metrics })", {entry.name: entry.meaning for entry in GLOSSARY})
     assert page.page.evaluate("Inside.LESSON_TERMS.filter((term) => !Inside.defineTerm(term))") == []
     assert page.ask(LESSONS) == re.findall(r'trace: "(\w+)"', TEXTS)
     for number in range(1, len(page.ask(LESSONS)) + 1):

@@ -191,7 +191,7 @@ def test_a_check_is_asked_for_cancelled_and_kept_for_each_drafter_rule_and_setti
     assert page.text(".check .result-line").startswith("no difference found")
     assert "2026-01-05" in page.text(".check .sum")
     page.page.evaluate("localStorage.setItem('draftscope-checks', '[{\"findings\": 3}]')")  # what is odd is passed over
-    assert page.page.evaluate("new Inside.CheckCard(() => {}).done.length") == 0
+    assert page.ask("e => e.cards.all.find((card) => card.name === 'check').make({}).done.length") == 0
 
 
 def test_what_may_be_said_after_a_check_and_no_more(visit: Any) -> None:

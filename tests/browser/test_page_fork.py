@@ -114,8 +114,9 @@ def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:
 
 
 def test_greedy_forks_by_a_token_only_a_hidden_result_offers_none_and_a_refusal_is_one_sentence(visit: Any) -> None:
+    recorded = visit()
+    recorded.until("e => /press Run/.test(e.shadowRoot.querySelector('.fork .note').textContent)")
     page = visit("?max_new_tokens=16")
-    page.until("e => /press Run/.test(e.shadowRoot.querySelector('.fork .note').textContent)")
     page.run()
     page.ask(AT_A_CONTEST)
     assert page.element.get_by_role("button", name="New seed").is_disabled()

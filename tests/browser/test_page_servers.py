@@ -114,8 +114,8 @@ def test_the_pages_engine_races_beside_a_server(visit: Any) -> None:
 
 LOADED = """({ running, waits, ...event }) => {
     const element = document.querySelector("draftscope-instrument");
-    const load = { state: running ? "running" : "done", waits, note: "", about: {}, ev: [event] };
-    element.feed(JSON.stringify({ seq: "x" + Math.random(), load }));
+    const loadtest = { state: running ? "running" : "done", waits, note: "", about: {}, ev: [event] };
+    element.feed(JSON.stringify({ seq: "x" + Math.random(), loadtest }));
 }"""
 TOLD = """({ running, ...own }) => {
     const element = document.querySelector("draftscope-instrument");

@@ -70,8 +70,9 @@ def test_memory_that_held_nan_is_cleared_for_the_next_text(
         for model in there.models:
             assert model.graphs is not None and model.graphs._free
             for block in model.graphs._free:
-                assert block.stores[0].rows is not None
-                block.stores[0].rows.fill_(float("nan"))
+                assert block.stores[0].blocks
+                for rows in block.stores[0].blocks.values():
+                    rows.fill_(float("nan"))
 
 
 @pytest.mark.parametrize(

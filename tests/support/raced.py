@@ -11,6 +11,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, AnyEvent
 
+BYTES = '</script><script>window.pwned=1</script><!--<img src=x onerror="window.pwned=2">${window.pwned=3}'
 EVIL = '</script><script>window.pwned=1</script><!--\u2028\u2029<img src=x onerror="window.pwned=2">${window.pwned=3}'
 
 
@@ -29,7 +30,7 @@ def hostile(events: list[AnyEvent], emulates: bool = True) -> list[AnyEvent]:
     for event in events:
         raw = json.loads(files.line(event))
         if raw["kind"] == "run_start":
-            raw |= {"prompt": EVIL, "prompt_last_raw": EVIL, "drafter": raw["drafter"]}
+            raw |= {"prompt": EVIL, "prompt_last_raw": BYTES, "drafter": raw["drafter"]}
             for model in raw["models"][:1]:
                 model |= {"name": EVIL} | ({"emulates": EVIL} if emulates else {})
             if raw.get("server"):
@@ -37,14 +38,14 @@ def hostile(events: list[AnyEvent], emulates: bool = True) -> list[AnyEvent]:
         if raw["kind"] == "run_end":
             raw["text"] = EVIL * len(raw["token_ids"])
         if raw["kind"] == "burst":
-            raw |= {"emitted_raw": [EVIL] * len(raw["emitted"]), "text_delta": EVIL * len(raw["emitted"])}
+            raw |= {"emitted_raw": [BYTES] * len(raw["emitted"]), "text_delta": EVIL * len(raw["emitted"])}
         if raw["kind"] == "round":
-            raw |= {"emitted_raw": [EVIL] * len(raw["emitted"]), "text_delta": EVIL * len(raw["emitted"])}
-            raw["last"]["raw"] = EVIL
+            raw |= {"emitted_raw": [BYTES] * len(raw["emitted"]), "text_delta": EVIL * len(raw["emitted"])}
+            raw["last"]["raw"] = BYTES
             for node in raw["nodes"]:
-                node |= {"raw": EVIL, "origin": EVIL}
+                node |= {"raw": BYTES, "origin": EVIL}
             for decision in raw["decisions"]:
                 for distributions in decision["distributions"]:
-                    distributions["raw"] = [EVIL] * len(distributions["raw"])
+                    distributions["raw"] = [BYTES] * len(distributions["raw"])
         changed.append(EVENT.validate_python(raw))
     return changed

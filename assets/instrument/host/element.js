@@ -315,7 +315,8 @@ export class Instrument extends HTMLElement {
 
   receiveRun(delta) {
     const opensPage = delta.source === "recorded" && !this.arrived; // later ones were loaded by the reader
-    if (opensPage && (teaching() || namesRun())) return; // another run's picture: what the link names is run here
+    const another = teaching() || (namesRun() && !fromAddress("scene")); // a scene's form needs a run beside it
+    if (opensPage && another) return; // what the link names is run here
     if (this.log.begins(delta.run)) {
       const paced = Boolean(delta.paced) && !delta.whole;
       this.waiting = { run: delta.run, source: delta.source || "live", paced };

@@ -178,7 +178,7 @@ class LessonPlayer {
   leave() {
     this.close();
     this.host.restorePageRun();
-    this.root.querySelector("h2").focus({ preventScroll: true });
+    this.root.querySelector("h2")?.focus({ preventScroll: true }); // it is there once the door was opened
   }
 
   /** Removes the panel; the caller shows another run. */

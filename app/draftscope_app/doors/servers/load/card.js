@@ -56,7 +56,7 @@ class LoadTest {
     return resumed;
   }
 
-  controls({ chosen }, busy) {
+  controls({ chosen, sheet: list }, busy) {
     const points = MOST.map((n) => [n, n]);
     return html`<div class="controls">
       ${smallButton("Load test", () => this.ask(chosen), busy || !chosen.length)}
@@ -65,8 +65,7 @@ class LoadTest {
         requests at once
       </label>
       <span class="note">${this.timeWords(chosen)}</span>
-      ${smallButton("Open load test", ({ target }) => target.parentElement.querySelector("[type=file]").click())}
-      <input type="file" accept=".json" hidden @change=${({ target }) => this.open(target)} />
+      ${smallButton("Open load test", () => list.querySelector(".saved-load").click())}
     </div>`;
   }
 
@@ -99,7 +98,11 @@ class LoadTest {
 
   answers() {
     const { loaded } = this;
-    return loaded ? this.template(loaded.curve, loaded.answer) : nothing;
+    const open = ({ target }) => this.open(target);
+    return html`
+      <input class="saved-load" type="file" accept=".json" hidden @change=${open} />
+      ${loaded ? this.template(loaded.curve, loaded.answer) : nothing}
+    `;
   }
 
   template(curve, answer) {
