@@ -44,7 +44,7 @@ def test_memory_that_runs_out_in_a_run_says_what_to_lower(
     pair: DecodingEngine, no_memory: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was called an internal error of the engine."""
-    monkeypatch.setattr(DecodingEngine, "start", no_memory)
+    monkeypatch.setattr(DecodingEngine, "opening", no_memory)
     work = Work(pair, RunJob(id="r", prompt="a", lanes={"plain": Settings.of(drafter="plain")}))
     update = work.advance()
     assert update is not None and update.state == "done" and update.note == NO_MEMORY
