@@ -269,7 +269,7 @@ def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
     with pytest.raises(DraftscopeError, match="no drafter to compare"):
         compare_task.comparison_of(defaults() | {"prompt": "x"}, [], 2048)
     with pytest.raises(DraftscopeError, match="The prompt is empty"):  # of which every lane would be refused alone
-        compare_task.comparison_of(defaults() | {"prompt": " "}, known, 2048)
+        compare_task.comparison_of(defaults() | {"prompt": ""}, known, 2048)
 
 
 def test_drafters_for_another_tokenizer_are_compared_only_where_the_draft_has_one(

@@ -40,12 +40,13 @@ class Spoken:
         return f"{self.role} '{self.name[:40]}'"
 
     def is_seen_before(self, other: Spoken) -> bool:
-        """Whether it stands above the other in the same column, or left of it in the same row."""
+        """Whether it stands above the other in the same column, or left of it in the same row. What stands in columns
+        beside each other is read column by column."""
         if self.box is None or other.box is None:
             return False
         left, top, right, bottom = self.box
         its_left, its_top, its_right, its_bottom = other.box
-        above = bottom <= its_top + SLACK and left < its_right - SLACK
+        above = bottom <= its_top + SLACK and left < its_right - SLACK and right > its_left + SLACK
         shared = min(bottom, its_bottom) - max(top, its_top)  # of their heights: more than half is a row
         beside = right <= its_left + SLACK and shared > min(bottom - top, its_bottom - its_top) / 2
         return above or beside
