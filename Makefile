@@ -151,7 +151,7 @@ $(READY): pyproject.toml tests/constraints.txt
 	@echo "2 of 3: fetching uv (25 MB), which installs the rest"
 	@command -v uv >/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv || true
 	@echo "3 of 3: installing what the page needs (1.5 GB on the disk; 6 GB with CUDA)"
-	@$(INSTALL) pip --editable '.[app]'
+	@$(INSTALL) 'pip>=25' --editable '.[app]'
 	@touch $@
 
 $(DEVELOP): $(READY)

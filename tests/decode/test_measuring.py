@@ -26,7 +26,7 @@ from draftscope.measure.bench.systems import PLAIN, Case, DrafterSystem, Label
 from draftscope.measure.check import checked
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.field import Field, request_of
-from draftscope.servers.race import Lane, Race, RacePrompt
+from draftscope.servers.race import Race, RacePrompt
 from draftscope_app.doors.decide.advise.job import AdviseJob
 from draftscope_app.doors.decide.check.job import CheckJob
 from draftscope_app.doors.decide.compare.job import CompareJob
@@ -116,7 +116,7 @@ def advised(engine: DecodingEngine, drafter: str) -> Iterator[Any]:
 def raced(engine: DecodingEngine, drafter: str) -> Iterator[Any]:
     settings = Settings.of(drafter=drafter, max_new_tokens=4)
     plan = Race([RacePrompt("abc", tuple(engine.encode("abc")))], request_of(settings), 1)
-    return Field([Lane("here", EngineLane(engine, settings))], {}, engine).race(plan)
+    return Field([RaceLane("here", EngineLane(engine, settings))], {}, engine).race(plan)
 
 
 def benched(engine: DecodingEngine, drafter: str) -> Iterator[Any]:

@@ -162,7 +162,7 @@ def test_visitors_take_turns_run_by_run(engine: ZeroEngine) -> None:
 
 
 def test_a_refusal_is_one_sentence(engine: ZeroEngine) -> None:
-    refused = Seen(engine.run(job(prompt="  "))).done()
+    refused = Seen(engine.run(job(prompt=""))).done()
     assert len(refused.sentences) == 1
     assert "empty" in refused.sentences[0]
 

@@ -16,6 +16,7 @@ TOGETHER = {
         "tests/browser/test_page*.py",
         "tests/browser/test_doors.py",
         "tests/browser/test_reload.py",
+        "tests/browser/test_composer.py",
         "tests/browser/test_advice.py",
         "tests/browser/test_experiments.py",
         "tests/browser/test_hardware_card.py",

@@ -30,7 +30,8 @@ def recorded(pair: DecodingEngine) -> list[AnyEvent]:
     for run, temperature in (("first", 1.0), ("second", 0.0)):
         settings = {"temperature": temperature, "max_new_tokens": 40}
         lanes = [
-            pair.start("hello", Settings.of(**lane.model_dump() | settings), run, name) for name, lane in LANES.items()
+            pair.start("hello", Settings.of(**lane.model_dump() | settings), run=run, lane=name)
+            for name, lane in LANES.items()
         ]
         events += race(lanes)
     return events
