@@ -26,7 +26,7 @@ from draftscope.measure.bench.systems import PLAIN, Case, DrafterSystem, Label
 from draftscope.measure.check import checked
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.field import Field, request_of
-from draftscope.servers.race import Race, RacePrompt
+from draftscope.servers.race import Race, RaceLane, RacePrompt
 from draftscope_app.doors.decide.advise.job import AdviseJob
 from draftscope_app.doors.decide.check.job import CheckJob
 from draftscope_app.doors.decide.compare.job import CompareJob
