@@ -72,7 +72,7 @@ TASKS = {
 def test_a_comparison_and_a_check_in_mid_run_are_found_again(visit: Any, kind: str, width: int) -> None:
     part, button, answer, count = TASKS[kind]
     page = visit(ASKED, viewport={"width": width, "height": 900})
-    page.ready()
+    page.run()
     page.unfold(part)
     page.element.get_by_role("button", name=button).click()
     page.until(f"e => {{ const answer = {answer}; return answer && {count} > 1; }}")

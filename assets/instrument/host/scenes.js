@@ -47,7 +47,7 @@ const LARGE = {
 const LOOKS = {
   strip: { ...LARGE, rows: 3 },
   tree: { ...LARGE, tall: 360, flat: 360 },
-  scale: { ...LARGE, tall: 209, flat: 125, bare: true, brief: true },
+  scale: { ...LARGE, tall: 218, flat: 134, bare: true, brief: true },
   decision: { ...LARGE, smallest: 1.12, tall: 330, flat: 108, bare: true, brief: true },
 };
 const FORM = 66; // of a tree's room: for the prompt, the drafter, Run and Step, where a page has them (--form in scenes.css)
