@@ -29,7 +29,7 @@ test: lint
 test-all: lint
 	$(PYTEST) -m "not real_servers"
 
-# A door's tests, and the core's with those of `measure`, by themselves; and those of what changed since main.
+# A door's tests, and the core's with those of `measure`, by themselves; and the files of tests that changed since main.
 CORE := tests/decode tests/drafters tests/measure tests/models tests/trace tests/verify tests/app tests/instrument
 test-core: programs
 	$(PYTEST) -m "not slow and not real_servers and not browser" $(CORE)
@@ -44,7 +44,8 @@ test-learn: programs
 	$(PYTEST) -m "not slow and not real_servers and not browser" tests/classroom
 
 test-changed: programs
-	$(PYTEST) -m "not slow and not real_servers" $$(git diff --name-only main -- tests | grep -E 'test_\w+\.py$$')
+	@changed=$$(git diff --name-only main -- tests | grep -E 'test_\w+\.py$$'); test -z "$$changed" && echo "no test has changed" \
+		|| $(PYTEST) -m "not slow and not real_servers" $$changed
 
 lint: $(DEVELOP) $(MODULES)/.ready
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target programs types javascript style house

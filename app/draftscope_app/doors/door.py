@@ -11,7 +11,7 @@ needs:
 | `job.py`     | what a visitor asks of the engine, a `Job` whose `work(engine, watch)` is a generator                 |
 | `page.py`    | `Page`, a `TaskPage`: its components on the page, their listeners, and what the instrument may ask    |
 | `command.py` | the command's function, which has the command's name, or a Typer `app` of several commands            |
-| `server.py`  | `routes(site)`: addresses of its own beside the page                                                  |
+| `server.py`  | `routes(site, admission)`: addresses of its own beside the page                                       |
 | `card.js`    | `card`: its part of the instrument, described in assets/instrument/README.md; `card.css` is its style |
 | `README.md`  | what it is for, how it is walked, how it is tested                                                    |
 """
