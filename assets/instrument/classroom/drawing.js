@@ -85,8 +85,7 @@ const branchOf = (node) =>
 /** A step of a lesson in words and a picture for any width: guesses, bars, or a table. */
 export const stepOf = ({ words, guesses, bars, rows }) => html`
   <p class="said">${words}</p>
-  ${guesses.length ? guessesOf(guesses) : nothing} ${barsOf(bars)}
-  ${rows.length ? tableOf(rows) : nothing}
+  ${guesses.length ? guessesOf(guesses) : nothing} ${barsOf(bars)} ${rows.length ? tableOf(rows) : nothing}
 `;
 
 /** Measured quantities, named, the longest of them as wide as there is room. */

@@ -185,8 +185,7 @@ function draft(phone, { writing, proposed }) {
   `;
   return html`
     <h1>What does the target write next?</h1>
-    ${writtenOf(writing)}
-    ${writing.options.length ? choices : nothing}
+    ${writtenOf(writing)} ${writing.options.length ? choices : nothing}
     <form class="own" @submit=${(event) => phone.propose(typedIn(event))}>
       <label for="words">Your next words</label>
       <input id="words" maxlength="60" autocomplete="off" value=${guard([], () => proposed)} />
@@ -210,8 +209,7 @@ function reveal(_, { question, yours, tally }) {
   const { options, truth, said, bars } = question;
   const mine = yours === null ? "You gave no answer." : `You said ${options[yours]}.`;
   return html`
-    ${questionOf(`${mine} It was ${options[truth]}.`, question)}
-    ${barsOf(bars)}
+    ${questionOf(`${mine} It was ${options[truth]}.`, question)} ${barsOf(bars)}
     <p>${said}</p>
     <p class="muted">Right: ${tally[truth]} of ${sumOf(tally)}.</p>
   `;

@@ -5,6 +5,7 @@ import { html, nothing } from "../vendor/lit-html.js";
 import { keptOf, press, questionOf, roomHead, showPage, stepOf, sumOf, treeOf, writtenOf } from "./drawing.js";
 
 const AGAIN_MS = 2000;
+const ROOMY = 4; // answers at most, so that votes have a line of their own
 const ONWARD = {
   lobby: "Start",
   lesson: "Next question",
@@ -198,8 +199,10 @@ function lobby(_, projector) {
   const link = linkOf(room);
   const code = html`<img class="qr" alt="QR code of ${link}" width="420" height="420" src=${room.image ?? nothing} />`;
   const unreachable = html`<p class="qr unreachable">
-    No QR code: phones cannot reach ${location.hostname}, which is this computer's own address. Start it with
-    <b>draftscope class</b>, or with --host 0.0.0.0, or share the page.
+    <span
+      >No QR code: phones cannot reach ${location.hostname}, which is this computer's own address. Start it with
+      <b>draftscope class</b>, or with --host 0.0.0.0, or share the page.</span
+    >
   </p>`;
   const optionOf = ({ lesson, ask }, n) =>
     html`<option value=${n}>${`${n + 1}. ${lesson ? `${lesson}: ` : ""}${ask}`}</option>`;
@@ -237,13 +240,13 @@ function answersOf({ options, truth, bars }, tally = null) {
       <span class="option">${text}</span>
       <div>${bars.length ? measuredOf(bars[n]) : nothing} ${tally ? votesOf(tally[n]) : nothing}</div>
     </li>`;
-  return html`<ol class="tally ${size}">
+  return html`<ol class="tally ${size} ${options.length > ROOMY ? "dense" : "roomy"}">
     ${options.map(answerOf)}
   </ol>`;
 }
 
 const measuredOf = ({ part, value }) =>
-  html`<p class="measured"><i .style=${`width: ${66 * part}%`}></i><b>${value}</b></p>`;
+  html`<p class="measured"><i .style=${`width: ${55 * part}%`}></i><b>${value}</b></p>`;
 
 const votesOf = (votes) => html`
   <p class="votes">

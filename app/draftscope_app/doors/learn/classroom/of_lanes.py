@@ -14,6 +14,7 @@ PLACES = 4  # that a question about the longest gap offers
 STANDS_OUT = 1.5  # of the median: a wait that a reader notices
 TWICE = 2.0
 NEITHER = "neither of them"
+TREES = ("shape", "tree_nodes")  # what says how large a tree is
 Lanes = dict[str, Lane]
 
 
@@ -44,15 +45,27 @@ def _why_faster(compared: Sequence[Lane], names: Sequence[str], first: int) -> s
     drafting = [n for n, lane in enumerate(compared) if lane is not plain]
     best = first if first in drafting else max(drafting, key=lambda n: _per_second(compared[n]))
     tau, cost = _per_pass(compared[best]), _round_ms(compared[best]) / _round_ms(plain)
-    sentence = f"with {names[best]}, a round gives {tau:.1f} tokens and takes {cost:.1f} times as long as a plain one"
-    if best == first:
-        return f"{sentence[0].upper()}{sentence[1:]}: guesses that are kept save more than guessing costs."
-    return f"Even {sentence}: guessing costs more than the guesses that are kept save."
+    so = "save more than guessing costs" if best == first else "save less than guessing costs"
+    return (
+        f"{_begun(names[best])}: a round gives {tau:.1f} tokens and takes {cost:.1f} times as long as a plain one. "
+        f"Guesses that are kept {so}."
+    )
 
 
 def _why_more(compared: Sequence[Lane], names: Sequence[str], first: int) -> str:
-    passes = [f"{names[n]} {len(lane.arrivals)}" for n, lane in enumerate(compared)]
-    return f"Passes of the target for the same length of text: {', '.join(passes)}. {names[first]} needs fewest."
+    """How many passes each lane needed, and what a tree has that a chain lacks, or the other way round."""
+    passes = "; ".join(f"{name}: {len(lane.arrivals)} passes" for name, lane in zip(names, compared, strict=True))
+    so = (
+        "A tree goes on where a chain ends: another guess for the same place may be right"
+        if compared[first].start.sized_by in TREES
+        else "A chain reaches further, where most guesses are right"
+    )
+    return f"{_begun(passes)}. {so}."
+
+
+def _begun(words: str) -> str:
+    """As a sentence begins."""
+    return words[:1].upper() + words[1:]
 
 
 def waits(spec: Spec, lanes: Lanes) -> Question:
@@ -66,8 +79,8 @@ def waits(spec: Spec, lanes: Lanes) -> Question:
         context=compared[0].context(0),
         options=tuple(names),
         truth=longest,
-        said=f"With {names[longest]}, {_per_pass(compared[longest]):.1f} tokens arrive together, after a round that "
-        "drafts and verifies; then nothing until the next round ends.",
+        said=f"{_begun(names[longest])}: {_per_pass(compared[longest]):.1f} tokens arrive together on average, and "
+        "then nothing until the next round has drafted and verified.",
         bars=bars_of(names, took, [f"{ms:.0f} ms, median" if ms >= 10 else f"{ms:.1f} ms, median" for ms in took]),
     )
 
