@@ -88,7 +88,7 @@ attack: $(DEVELOP)
 # The Space as a Space has it: its folder, an environment of its requirements, its start, and a browser.
 space-test: $(DEVELOP)
 	rm -rf build/space build/space-venv
-	$(BIN)/draftscope space build build/space
+	$(BIN)/draftscope space build build/space --on paid
 	$(PYTHON) -m venv build/space-venv
 	build/space-venv/bin/python -m pip install --quiet --requirement build/space/requirements.txt
 	DRAFTSCOPE_SPACE=build/space DRAFTSCOPE_SPACE_PYTHON=build/space-venv/bin/python DRAFTSCOPE_REQUIRE_BROWSER=1 \

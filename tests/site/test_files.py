@@ -16,7 +16,7 @@ from draftscope_app.cli.main import main
 from draftscope_app.doors.door import doors, tasks
 from draftscope_app.lab.site import files, shelf
 
-MOST_MB = 8
+MAX_MB = 8
 
 
 def held(path: Path) -> Any:
@@ -49,7 +49,7 @@ def test_it_is_small(site: Path) -> None:
     """Recordings of all texts, at the size that each may have, and all else."""
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
     runs = sum(path.stat().st_size for path in (site / "run").iterdir())
-    assert size - runs < MOST_MB * 1e6 / 2
+    assert size - runs < MAX_MB * 1e6 / 2
 
 
 def test_cards_that_need_addresses_of_a_server_stay_away(site: Path) -> None:

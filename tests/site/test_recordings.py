@@ -13,7 +13,7 @@ from draftscope.trace.events import Decision, Round, RunStart
 from draftscope.trace.validate import validate
 from draftscope_app.lab.site import shelf
 from draftscope_app.lab.site.texts import NOT_RECORDED, SUFFIX, TEXTS
-from draftscope_app.lab.site.thin import MOST_SHOWN, thinned
+from draftscope_app.lab.site.thin import MAX_SHOWN, thinned
 from tests.site.conftest import TINY
 from tests.support.raced import race_of
 
@@ -61,7 +61,7 @@ def test_what_is_left_out_of_a_distribution_keeps_its_mass(pair: DecodingEngine)
         for one, cut in zip(old.distributions, new.distributions, strict=True):
             assert sum(cut.p) + cut.rest_p == pytest.approx(sum(one.p) + one.rest_p)
             assert overlap(cut) == pytest.approx(overlap(one))
-            assert len(cut.ids) >= min(MOST_SHOWN, len(one.ids))
+            assert len(cut.ids) >= min(MAX_SHOWN, len(one.ids))
 
 
 def shown(decision: Decision) -> int:

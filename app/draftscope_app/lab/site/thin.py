@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from draftscope.trace.events import AnyEvent, Decision, Distributions, Round
 
-MOST_SHOWN = 10  # tokens of a distribution, beside those that the round drafted, drew or wrote
+MAX_SHOWN = 10  # tokens of a distribution, beside those that the round drafted, drew or wrote
 
 
 def thinned(event: AnyEvent) -> AnyEvent:
@@ -31,7 +31,7 @@ def _fewer(given: list[Distributions], wanted: set[int]) -> list[Distributions]:
     for one in given:
         heights = [max(pair) for pair in zip(one.p, one.q or one.p, strict=True)]
         order = sorted(range(len(one.ids)), key=heights.__getitem__, reverse=True)
-        kept |= {one.ids[at] for at in order[:MOST_SHOWN]}
+        kept |= {one.ids[at] for at in order[:MAX_SHOWN]}
     return [_cut(one, kept) for one in given]
 
 
