@@ -20,7 +20,7 @@ from tests.support.raced import race_of
 
 def test_every_drafter_races_plain_decoding_greedy_and_sampled(recordings: Path) -> None:
     runs = shelf.read(recordings)[1:]
-    assert [run.name for run in runs] == [f"story-{d}-{t}" for t in (0, 1) for d in ("draft", "sampled-tree", "ngram")]
+    assert [run.name for run in runs] == [f"story-{d}-{t}" for t in (0, 1) for d in TINY.drafters]
     for run in runs:
         starts = [event for event in run.events if isinstance(event, RunStart)]
         assert [start.drafter for start in starts] == ["plain", run.drafter]

@@ -15,7 +15,6 @@ from typing import Any
 from markupsafe import Markup
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.drafters import known
 from draftscope.trace import html
 from draftscope.trace.glossary import GLOSSARY
 from draftscope_app.lab.site.servers import recorded_servers
@@ -99,7 +98,7 @@ def script(doors: Sequence[PageDoor], runs: Sequence[RecordedRun]) -> str:
         files={door.name: file_of(door) for door in doors},
         served=SERVED,
         runs=[run.listed() for run in runs],
-        titles={info.name: info.title for info in known().values()},
+        titles={run.drafter: run.title for run in runs},
         answers=list(answers(doors)),
     )
 

@@ -56,8 +56,8 @@ def read(folder: Path) -> list[RecordedRun]:
 
 def _runs(path: Path) -> Iterator[RecordedRun]:
     try:
-        lines = lzma.decompress(path.read_bytes()).decode("utf-8").splitlines()
-        events = [EVENT.validate_json(text) for text in lines]
+        lines = lzma.decompress(path.read_bytes()).split(b"\n")  # what a token wrote may hold other breaks
+        events = [EVENT.validate_json(text) for text in lines if text]
     except (OSError, ValueError, lzma.LZMAError):
         raise DraftscopeError(
             f"'{path}' holds no recordings; remove it, and run: draftscope site record {path.parent}"

@@ -2,7 +2,7 @@
 
 import { html, svg } from "../../../vendor/lit-html.js";
 
-const [WIDE, HIGH] = [460, 230];
+const [WIDE, HIGH] = [340, 210];
 const EDGE = { left: 34, right: 58, top: 12, bottom: 40 };
 
 /** `points` are {x, band: {middle, low, high}}, in order; `here` is the x that was asked for. */
