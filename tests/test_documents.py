@@ -27,6 +27,7 @@ OURS = (
     "README.md",
     "engine/README.md",
     "engine/draftscope/decode/README.md",
+    "engine/draftscope/log/README.md",
     "engine/draftscope/drafters/README.md",
     "engine/draftscope/models/README.md",
     "engine/draftscope/verify/README.md",

@@ -43,7 +43,7 @@ from draftscope.train.students.students import lesson_for, new_head
 from draftscope_app.cli.main import main
 from draftscope_app.doors.learn.classroom.verifier import EngineVerifier
 from draftscope_app.lab.train_drafter import command as train_drafter
-from tests.claims.test_claims import judged, row
+from tests.doors.decide.claims.test_claims import judged, row
 from tests.drafters import made_up
 from tests.support import contracts, mutations
 

@@ -19,7 +19,7 @@ from draftscope.servers.audit.rounds import sampled
 from draftscope.servers.audit.warp import Floats, warped
 from draftscope.servers.programs.registry import find
 from draftscope.verify.sampling import Sampling
-from tests.servers.tabular import VOCABULARY, Table, draw
+from tests.doors.servers.audit.tabular import VOCABULARY, Table, draw
 
 RUNS = 5
 ORDER = find("vllm").sampling_order

@@ -27,7 +27,7 @@ ENGINE, APP, INSTRUMENT = "engine/draftscope", "app/draftscope_app", "assets/ins
 ROOMS: Mapping[str, tuple[str, ...]] = {  # the part of the house -> its folders; what is in none is the core
     "measure": (f"{ENGINE}/measure",),
     "decide": (f"{ENGINE}/advise", f"{ENGINE}/forecast", f"{ENGINE}/claims", f"{APP}/doors/decide"),
-    "servers": (f"{ENGINE}/servers", "engine/inside", f"{APP}/doors/servers", f"{INSTRUMENT}/servers"),
+    "servers": (f"{ENGINE}/servers", f"{ENGINE}/log", "engine/inside", f"{APP}/doors/servers", f"{INSTRUMENT}/servers"),
     "learn": (f"{APP}/doors/learn", f"{INSTRUMENT}/classroom"),
     "lab": (f"{ENGINE}/train", f"{APP}/lab"),
 }
