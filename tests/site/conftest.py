@@ -1,25 +1,17 @@
-"""Sites of a few short races of the byte pair, and the browser that opens them."""
+"""A site of a few short races of the byte pair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope_app.lab.site import files, record, shelf
 from draftscope_app.lab.site.texts import RecordedText
-from tests.support.browsers import chromium
 
 TINY = RecordedText("story", "the byte pair", "story", ("draft", "sampled-tree", "ngram", "eagle3"))
 SHORT = record.Length(tokens=12, repeats=1)
-
-
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Any]:
-    yield from chromium()
 
 
 @pytest.fixture(scope="package")

@@ -11,7 +11,6 @@ from draftscope.base.errors import DraftscopeError
 from draftscope_app.cli import terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
-RECORD = "draftscope site record"
 Quick = Annotated[bool, typer.Option("--quick", help="short runs, each once: minutes on two cores")]
 
 app = typer.Typer(add_completion=False, help="Build the dashboard as static files, which play recorded runs.")
@@ -34,13 +33,11 @@ def build(
 
     files.prepare(folder)
     shelved = runs or FOLDER
-    if absent := shelf.missing(shelved):
-        names = ", ".join(text.name for text in absent)
-        if quick:
-            shelved = runs or folder.with_name(f"{folder.name}-runs")
-            _record(shelved, quick=True)
-        else:
-            terminal.print_note(f"no runs of the texts {names} are recorded; '{RECORD}' or --quick records them.")
+    if quick and shelf.missing(shelved):
+        shelved = runs or folder.with_name(f"{folder.name}-runs")
+        _record(shelved, quick=True)
+    if absent := shelf.missing_words(shelved):
+        terminal.print_note(absent)
     built = files.build(folder, shelf.read(shelved))
     print(
         f"'{folder}' has {built.pages} pages and {built.runs} runs, {built.size / 1e6:.1f} MB; open index.html in it."

@@ -15,6 +15,7 @@ from draftscope.trace.events import EVENT, AnyEvent, RunStart
 from draftscope.trace.files import line
 from draftscope_app.lab.site.texts import SUFFIX, TEXTS, RecordedText
 
+RECORD, BUILD = "draftscope site record", "draftscope site build"
 FIRST = assets() / "traces" / "first.jsonl.gz"
 
 
@@ -45,6 +46,12 @@ class RecordedRun:
 def missing(folder: Path) -> list[RecordedText]:
     """The texts of which the folder has no recordings."""
     return [text for text in TEXTS if not (folder / f"{text.name}{SUFFIX}").is_file()]
+
+
+def missing_words(folder: Path) -> str:
+    """Which texts are missing and what records them, as a sentence; empty where none is."""
+    names = ", ".join(text.name for text in missing(folder))
+    return names and f"no runs of the texts {names} are recorded; '{RECORD}', or --quick with '{BUILD}', records them."
 
 
 def read(folder: Path) -> list[RecordedRun]:

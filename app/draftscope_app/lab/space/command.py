@@ -43,7 +43,10 @@ def build(
     """Build the folder that space.yaml describes, for one of its targets."""
     from draftscope_app.lab.space import folder as folders
 
-    print(f"'{folder}' is {_kind(folders.build(folder, checkout, on, hardware))}.")
+    target = folders.build(folder, checkout, on, hardware)
+    if target.hardware is None and (absent := folders.not_recorded()):
+        terminal.print_note(absent)
+    print(f"'{folder}' is {_kind(target)}.")
     return ExitCode.OK
 
 

@@ -118,6 +118,14 @@ def _build_site(folder: Path) -> None:
     files.build(folder, shelf.read(FOLDER))
 
 
+def not_recorded() -> str:
+    """What a static Space lacks, and what records it; empty where it lacks nothing."""
+    from draftscope_app.lab.site.shelf import missing_words
+    from draftscope_app.lab.site.texts import FOLDER
+
+    return missing_words(FOLDER)
+
+
 def _copy_code(folder: Path, checkout: Path, description: Description, target: Target) -> None:
     requirements = (checkout / "app/space/requirements.txt").read_text(encoding="utf-8")
     (folder / "requirements.txt").write_text(_for(target, requirements), encoding="utf-8")

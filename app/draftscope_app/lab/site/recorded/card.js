@@ -46,7 +46,7 @@ class RecordedServers {
     const audit = (one) => smallButton(`Audit of ${one.server}`, () => this.show("audit", one));
     const drawn = DRAWN.map((name) => this.page.cards.view(name)).filter(Boolean);
     const view = html`
-      <h3>Recorded</h3>
+      <h2>Recorded</h2>
       <p class="sum">
         A race of servers is below. Here is what a load test and audits of servers showed; press one to open it.
       </p>
