@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.forecast.acceptance import Band
+from draftscope.forecast.acceptance_priors import Band
 from draftscope.forecast.forecast import Stops, ask, forecast
-from draftscope.forecast.tables import read_table
+from draftscope.forecast.hardware_tables import read_table
 from draftscope_app.lab.site.tables import tables
 from tests.support.node import call
 

@@ -17,7 +17,7 @@ from draftscope.trace.files import line
 from draftscope_app.lab.site.texts import NOT_RECORDED, SUFFIX, TEMPERATURES, RecordedText
 from draftscope_app.lab.site.thin import thinned
 from draftscope_app.page.controls import LANE
-from draftscope_app.page.opening import RULE
+from draftscope_app.page.opening_settings import RULE
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine

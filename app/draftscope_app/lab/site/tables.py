@@ -1,7 +1,7 @@
 """What the forecast in the browser reads: models, drafts, cards, engines and priors, as numbers (forecast/formula.js).
 
-What a drafter runs for a model is worked out here, by the rules of `draftscope.forecast.drafting`; the formula itself
-is written in JavaScript once more, and a test holds both to each other.
+What a drafter runs for a model is worked out here, by the rules of `draftscope.forecast.drafter_forwards`; the
+formula itself is written in JavaScript once more, and a test holds both to each other.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.forecast import cost, forecast, runnable
-from draftscope.forecast.acceptance import LEVEL_Z, TEXTS
+from draftscope.forecast.acceptance_priors import LEVEL_Z, TEXTS
 from draftscope.forecast.architecture import SEQUENCE_POWER, Architecture, find_architecture
-from draftscope.forecast.drafting import DraftPlan, find_kind, plan_drafting
+from draftscope.forecast.drafter_forwards import DraftPlan, find_kind, plan_drafting
+from draftscope.forecast.hardware_tables import find_card, find_engine, read_table
 from draftscope.forecast.held import held_to
-from draftscope.forecast.tables import find_card, find_engine, read_table
 
 CONSTANTS = ("BANDWIDTH", "EXPERT_BANDWIDTH", "EXPERT_MS", "COMPUTE", "REDUCE_MS", "HOP_MS", "NVLINK_GB_S")
 LINKED = ("SERVER", "RACK", "RACK_GB_S")

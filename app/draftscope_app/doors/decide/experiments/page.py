@@ -68,7 +68,7 @@ class Page(TaskPage):
 
     @classmethod
     def still(cls) -> Markup:
-        parts = [view.about(experiment, shipped()) for experiment in EXPERIMENTS]
+        parts = [experiment_html.about(experiment, shipped()) for experiment in EXPERIMENTS]
         return STILL.format(Markup().join(Markup("<section>{}</section>").format(part) for part in parts))
 
     def __init__(self, shared: Shared) -> None:
