@@ -84,7 +84,11 @@ def test_the_first_word_follows_a_space_where_the_target_would_write_one(
     writing = Writing(prompt="One morning,", proposals={"1": "while"})
     asyncio.run(writing.offer(decode))
     assert set(writing.options) == options and list(writing.continuations()) == [first]
-    assert writing.shown(False)["text"] == ("One morning," if first.startswith(" ") else "")
+    for round_closed in (False, True):  # what was given stands beside what is written, in every round
+        shown = writing.shown(round_closed)
+        assert (shown["prompt"], shown["context"], shown["text"]) == ("One morning,", "", "")
+    writing.text = "while she"
+    assert writing.shown(False)["prompt"] == "One morning," and writing.shown(False)["context"] == "while she"
 
 
 def test_a_hidden_proposal_is_in_no_draft_and_in_no_state(tiny: DecodingEngine) -> None:

@@ -13,6 +13,7 @@ from draftscope_app.doors.learn.classroom import rooms as guesses
 from draftscope_app.doors.learn.classroom.allowances import Rate
 from draftscope_app.doors.learn.classroom.deck import shipped
 from draftscope_app.doors.learn.classroom.lessons import LessonStep, recorded
+from draftscope_app.doors.learn.classroom.questions import Question
 from draftscope_app.doors.learn.classroom.rooms import Rooms
 from tests.support.browsers import assert_accessible
 from tests.support.classroom import served_class
@@ -55,6 +56,24 @@ def reports(message: Any, url: str) -> bool:
     return message.type == "error" and not (url and message.text.startswith("Failed to load resource"))
 
 
+FIRST = shipped().questions[0]
+TRUE = FIRST.options[FIRST.truth]
+WRONG = next(n for n in range(len(FIRST.options)) if n != FIRST.truth)
+
+
+def assert_measured(projector: Any, question: Question, votes: dict[int, int]) -> None:
+    """Of each answer the projector shows what was measured, to scale, and who said so."""
+    rows = projector.locator(".tally li")
+    assert rows.locator(".measured b").all_inner_texts() == [bar.value for bar in question.bars]
+    widths = rows.locator(".measured i").evaluate_all("(all) => all.map((bar) => bar.getBoundingClientRect().width)")
+    long = [bar.part > 0.1 for bar in question.bars]
+    parts = [width / max(widths) for width in widths]
+    assert [part for part, drawn in zip(parts, long, strict=True) if drawn] == pytest.approx(
+        [bar.part for bar, drawn in zip(question.bars, long, strict=True) if drawn], abs=0.01
+    )
+    assert [row.locator(".dots i").count() for row in rows.all()] == [votes.get(n, 0) for n in range(rows.count())]
+
+
 def choose(phone: Any, option: int) -> None:
     phone.locator(f"button[data-option='{option}']").click()
     phone.get_by_text("Your answer is in").wait_for()
@@ -71,24 +90,29 @@ def test_a_class_predicts_and_sees_what_happened(open_page: Any) -> None:
     for phone in phones:
         phone.get_by_text("The presenter starts.").wait_for()
     projector.keyboard.press("Space")
-    for option, phone in enumerate(phones):
-        choose(phone, 4 * option)
-        assert_accessible(phone)
+    for option, phone in enumerate((WRONG, FIRST.truth)):
+        choose(phones[option], phone)
+        assert_accessible(phones[option])
     projector.get_by_text("2 of 2").wait_for()
-    assert "16 tokens" not in projector.locator("h1").inner_text() and not projector.locator(".truth").count()
+    assert TRUE not in projector.locator("h1").inner_text() and not projector.locator(".truth").count()
+    before = projector.locator(".tally .option").first.bounding_box()
     projector.keyboard.press("Space")
     projector.locator(".truth").wait_for()
-    phones[1].get_by_role("heading", name="You said 16 tokens a pass. It was 16 tokens a pass.").wait_for()
-    phones[0].get_by_role("heading", name="You said 1 token a pass. It was 16 tokens a pass.").wait_for()
+    phones[1].get_by_role("heading", name=f"You said {TRUE}. It was {TRUE}.").wait_for()
+    phones[0].get_by_role("heading", name=f"You said {FIRST.options[WRONG]}. It was {TRUE}.").wait_for()
+    assert projector.locator(".tally .option").first.bounding_box()["x"] == before["x"]
+    assert_measured(projector, FIRST, {WRONG: 1, FIRST.truth: 1})
     for page in (projector, *phones):
         assert_accessible(page)
+        assert page.get_by_text(FIRST.said).count() == 1
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert phones[0].locator(".bars li b").all_inner_texts() == [bar.name for bar in FIRST.bars]
     phones[0].reload()  # whoever reloads is where the class is, with the answer given before
-    phones[0].get_by_role("heading", name="You said 1 token a pass. It was 16 tokens a pass.").wait_for()
+    phones[0].get_by_role("heading", name=f"You said {FIRST.options[WRONG]}. It was {TRUE}.").wait_for()
     projector.reload()
     projector.locator(".truth").wait_for()
     projector.get_by_role("button", name="End the class").click()
-    phones[1].get_by_role("heading", name="It was 16 tokens a pass.").wait_for()  # one press ends nothing
+    phones[1].get_by_role("heading", name=f"It was {TRUE}.").wait_for()  # one press ends nothing
     projector.get_by_role("button", name="End it for everybody?").click()
     projector.get_by_text("of 1: the class, by its most frequent answer").wait_for()
     phones[1].get_by_role("heading", name="You were right 1 of 1 times.").wait_for()
@@ -110,8 +134,8 @@ def test_a_device_has_one_vote_and_its_qr_code_leads_in_though_codes_are_refused
     open_page: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guesses, "GUESSES_OF_ADDRESS", Rate(1, 3600.0))
-    rooms = Rooms(9, 300)
-    with served_class(rooms) as url:
+    rooms, port = Rooms(9, 300), free_port()
+    with served_class(rooms, port, network=f"http://127.0.0.1:{port}/") as url:
         projector = open_page("/class", 1440, 900, "light", url)
         with projector.expect_request("**/qr") as qr:
             projector.get_by_role("button", name="Open a room").click()
@@ -130,8 +154,53 @@ def test_a_device_has_one_vote_and_its_qr_code_leads_in_though_codes_are_refused
         projector.get_by_role("button", name="Start").click()
         choose(phone, 1)
         choose(second, 2)
-        projector.get_by_text("1 of 1").wait_for()
+        projector.get_by_text("1 of 1", exact=True).wait_for()
         assert len(rooms._rooms[code].phones) == 1
+
+
+def test_a_class_that_phones_cannot_reach_says_so_in_the_codes_place_and_begins_when_it_is_told_to(
+    open_page: Any, class_url: str
+) -> None:
+    """A chosen question waits for the start, and the last space asks before it ends a class."""
+    projector = open_page("/class", 1920, 1080, "dark")
+    projector.get_by_role("button", name="Open a room").click()
+    said = projector.locator(".lobby .qr").inner_text()
+    assert "phones cannot reach 127.0.0.1" in " ".join(said.split()) and not projector.locator("img").count()
+    assert_accessible(projector)
+    last = len(shipped().questions) - 1
+    projector.get_by_label("Begin with").select_option(str(last))
+    phone = open_page(f"/join?{projector.locator('.lobby .code').inner_text()}", 390, 844, "light")
+    phone.get_by_text("The presenter starts.").wait_for()  # it did not begin
+    projector.get_by_role("button", name="Start").click()
+    choose(phone, 0)
+    projector.locator("h1").click()
+    projector.keyboard.press("Space")
+    projector.locator(".truth").wait_for()
+    assert projector.get_by_role("button", name="End the class").count() == 1
+    projector.keyboard.press("Space")
+    projector.get_by_role("button", name="End it for everybody?").wait_for()
+    assert phone.get_by_role("heading", name="You said").count() == 1
+    projector.keyboard.press("Space")
+    phone.get_by_role("heading", name="You were right").wait_for()
+
+
+def test_every_round_of_a_draft_shows_what_was_asked_and_propose_is_no_answer(open_page: Any) -> None:
+    rooms = Rooms(9, 300)
+    with served_class(rooms) as url:
+        room = rooms.open(shipped())
+        room.drafts, room.writing.prompt, room.writing.text = True, "Tell me of an otter.", "One day, an"
+        room.writing.options = ("otter", "old", "zebra", "house")
+        room.turn("draft")
+        phone = open_page(f"/join?{room.code}", 390, 844, "light", url)
+        phone.get_by_text("Tell me of an otter.").wait_for()
+        assert phone.locator(".written").inner_text() == "One day, an"
+        fill = "(button) => getComputedStyle(button).backgroundColor"
+        answers = {button.evaluate(fill) for button in phone.locator(".answers button").all()}
+        propose = phone.get_by_role("button", name="Propose")
+        assert len(answers) == 1 and propose.evaluate(fill) not in answers
+        box, field = propose.bounding_box(), phone.get_by_label("Your next words").bounding_box()
+        assert box["x"] >= field["x"] + field["width"] and box["y"] == pytest.approx(field["y"], abs=1)
+        assert_accessible(phone)
 
 
 @pytest.mark.slow
@@ -145,6 +214,7 @@ def test_a_phone_without_a_code_is_asked_for_it_and_hints_come_one_by_one(open_p
     projector = open_page("/class", 1440, 900, "dark")
     projector.get_by_role("button", name="Open a room").click()
     projector.get_by_label("Begin with").select_option("2")
+    projector.get_by_role("button", name="Start").click()
     seen = "n => document.querySelectorAll('.hint').length === n && !document.querySelector('.truth')"
     projector.get_by_role("button", name="Next hint").click()
     for hints in range(1, 4):  # a clicker is heard while the button has the focus
@@ -170,7 +240,10 @@ def test_a_phone_at_twice_the_size_shows_everything_in_the_order_in_which_it_is_
     phone.get_by_text("The presenter starts.").wait_for()
     assert phone.evaluate(fits)
     projector.get_by_label("Begin with").select_option("2")
-    projector.keyboard.press("PageDown")
+    projector.locator("h1").click()
+    for _ in range(2):
+        projector.keyboard.press("PageDown")
+        projector.get_by_role("button", name="Next hint").wait_for()
     phone.locator(".hint").wait_for()
     read = phone.locator("body").aria_snapshot()
     places = [read.find(words) for words in ORDER]
@@ -202,14 +275,14 @@ def test_a_broken_network_and_a_restarted_server(open_page: Any) -> None:
         phone = open_page(f"/join?{code}", 390, 844, "light", url, clock=True)
         phone.get_by_text("The presenter starts.").wait_for()
         projector.keyboard.press("Space")
-        choose(phone, 4)
+        choose(phone, FIRST.truth)
     for page in (phone, projector):
         page.get_by_role("alert").get_by_text("connection").wait_for()
     phone.clock.fast_forward(30_000)
     rooms.find(code).turn("next")  # the class goes on meanwhile
     with served_class(rooms, port):
         phone.clock.fast_forward(5_000)
-        phone.get_by_role("heading", name="You said 16 tokens a pass. It was 16 tokens a pass.").wait_for()
+        phone.get_by_role("heading", name=f"You said {TRUE}. It was {TRUE}.").wait_for()
         projector.locator(".truth").wait_for()
         assert not phone.get_by_role("alert").count() and not projector.get_by_role("alert").count()
     with served_class(port=port):
@@ -239,7 +312,7 @@ def test_a_stream_that_falls_silent_is_opened_again(open_page: Any, monkeypatch:
         phone.clock.fast_forward(2_000)
         phone.get_by_role("alert").get_by_text("connection").wait_for()
         phone.clock.fast_forward(3_000)
-        phone.get_by_role("heading", name="Which of these writes").wait_for()
+        phone.get_by_role("heading", name=FIRST.ask).wait_for()
         assert not phone.get_by_role("alert").count()
 
 
