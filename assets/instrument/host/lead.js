@@ -3,6 +3,7 @@
 import { h } from "../base/dom.js";
 import { aimOf, doorNow } from "./doors.js";
 import { settingsChanged } from "./page.js";
+import { given } from "../base/given.js";
 import { draftLane, isFinished, speculates } from "../base/store.js";
 import { explainedWords } from "../base/symbols.js";
 import { textLegend } from "../run/lanes.js";
@@ -13,7 +14,10 @@ import { PICTURES } from "./opening.js";
 import { teaching } from "./teach.js";
 
 /** A teacher's link leaves nothing but Run. */
-const nothingYet = () => `Nothing has run yet. Press Run.${teaching() ? "" : " Share, Load run opens a saved one."}`;
+function nothingYet() {
+  if (given.served) return "The recorded run is being read.";
+  return `Nothing has run yet. Press Run.${teaching() ? "" : " Share, Load run opens a saved one."}`;
+}
 
 const CHOSEN = "The prompt of this run was chosen because drafting gains on it";
 const DOING = {
@@ -75,7 +79,7 @@ export class Lead {
     const facts = html`
       <span
         class="badge ${recorded ? "recorded" : ""}"
-        title=${recorded && PICTURES.includes(store.run) ? CHOSEN : nothing}
+        title=${PICTURES.includes(store.run) ? CHOSEN : nothing}
         ?hidden=${!lead}
         >${this.badge}</span
       >
