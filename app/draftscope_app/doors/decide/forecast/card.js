@@ -46,7 +46,10 @@ class ForecastView {
     this.repaint();
   }
 
+  /** A page without a server has a forecast of its own, which it computes itself. */
   paint() {
+    this.root.hidden = Boolean(given.served);
+    if (this.root.hidden) return;
     render(html`${this.question()} ${this.reply()} ${this.more()}`, this.root);
   }
 
