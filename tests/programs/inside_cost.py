@@ -3,9 +3,9 @@
 Two servers with the embedded pair run all the time: one does not load the plugin, the other does. Each repeat asks the
 second one for the same texts in three ways (nothing recorded, one request of them, all of them), each beside
 the first one in a pair, whose order turns. A ratio is of a pair's tokens per second; the interval is of their median.
-Both servers have #55005 mended (tests/inside/mended), so that there is a p to record. They share the last core, and
-this program keeps to the others: threads of a server that wait for each other on a busy core would be all that one
-measures. Run it on an idle machine.
+Both servers have #55005 mended (tests/doors/servers/inside/mended), so that there is a p to record. They share the last
+core, and this program keeps to the others: threads of a server that wait for each other on a busy core would be all
+that one measures. Run it on an idle machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from draftscope.servers.audit.plan import AUDIT_PROMPTS
 from draftscope.servers.inside.recording import read_state
 from draftscope.servers.programs.program import Command
 from draftscope.servers.wire import Wire
-from tests.inside.vllm_cpu import MENDED_TOO, PORT, command
+from tests.doors.servers.inside.vllm_cpu import MENDED_TOO, PORT, command
 from tests.programs.interop import started
 
 WAYS = ("nothing", "one request", "all requests")

@@ -27,7 +27,7 @@ import pytest
 from gradio_client import Client
 
 from draftscope.trace import files
-from draftscope_app.reports.lanes import Decoded
+from draftscope_app.reports.run_report import Decoded
 from tests.support.compiled import lend_programs
 from tests.support.framed import PREFIX, framed, free_port
 from tests.support.visit import Visit, load
@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from draftscope_app.lab.space.folder import build
 
     folder = tmp_path_factory.mktemp("space") / "folder"
-    build(folder, ROOT)
+    build(folder, ROOT, "paid")
     lend_programs(folder / "engine/draftscope")
     return folder
 

@@ -18,10 +18,10 @@ from draftscope_app.doors.learn.classroom.routes import Classroom
 
 
 @contextmanager
-def served_class(rooms: Rooms | None = None, port: int = 0, verifier: Any = None) -> Iterator[str]:
+def served_class(rooms: Rooms | None = None, port: int = 0, verifier: Any = None, network: str = "") -> Iterator[str]:
     """Its address. A second one at the same `port` is the first after a broken network, or without its `rooms` a
     restarted one."""
-    app = Starlette(routes=Classroom(rooms or Rooms(400, 300), verifier=verifier).routes())
+    app = Starlette(routes=Classroom(rooms or Rooms(400, 300), network, verifier=verifier).routes())
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="critical", ws="none"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -53,6 +53,12 @@ function guessesOf(guesses) {
   </ol>`;
 }
 
+/** What the class was given, and what is written so far. */
+export const writtenOf = ({ prompt, context }) => html`
+  <p class="context">${prompt}</p>
+  ${context ? html`<p class="written">${context}</p>` : nothing}
+`;
+
 /** What became of a round that a class drafted. */
 export const keptOf = ({ kept }) => {
   const last = kept.at(-1);
@@ -79,9 +85,11 @@ const branchOf = (node) =>
 /** A step of a lesson in words and a picture for any width: guesses, bars, or a table. */
 export const stepOf = ({ words, guesses, bars, rows }) => html`
   <p class="said">${words}</p>
-  ${guesses.length ? guessesOf(guesses) : nothing} ${bars.length ? listOf("bars", bars.map(barOf)) : nothing}
-  ${rows.length ? tableOf(rows) : nothing}
+  ${guesses.length ? guessesOf(guesses) : nothing} ${barsOf(bars)} ${rows.length ? tableOf(rows) : nothing}
 `;
+
+/** Measured quantities, named, the longest of them as wide as there is room. */
+export const barsOf = (bars) => (bars.length ? listOf("bars", bars.map(barOf)) : nothing);
 
 const listOf = (look, items) =>
   html`<ul class=${look}>

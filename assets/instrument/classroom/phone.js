@@ -3,7 +3,7 @@
 
 import { device, listen, post } from "../base/room.js";
 import { guard, html, keyed, nothing } from "../vendor/lit-html.js";
-import { keptOf, press, questionOf, showPage, stepOf, sumOf } from "./drawing.js";
+import { barsOf, keptOf, press, questionOf, showPage, stepOf, sumOf, writtenOf } from "./drawing.js";
 
 const LETTERS = 6;
 const MINE = "draftscope-class-phone"; // {code, phone}: this device's token in the room where it was last
@@ -178,19 +178,18 @@ function typedIn(event) {
 /** What a phone proposes for this round; the field stays as it is while others propose theirs. */
 function draft(phone, { writing, proposed }) {
   const choices = html`
-    <p>Choose one of these, or write your own words.</p>
+    <p>Choose one of these, or write your own words below.</p>
     <div class="answers two" role="group" aria-label="Words to choose from">
       ${writing.options.map((text) => press(text, () => phone.propose(text)))}
     </div>
   `;
   return html`
     <h1>What does the target write next?</h1>
-    <p class="context">${writing.context || writing.prompt}</p>
-    ${writing.options.length ? choices : nothing}
-    <form @submit=${(event) => phone.propose(typedIn(event))}>
+    ${writtenOf(writing)} ${writing.options.length ? choices : nothing}
+    <form class="own" @submit=${(event) => phone.propose(typedIn(event))}>
       <label for="words">Your next words</label>
       <input id="words" maxlength="60" autocomplete="off" value=${guard([], () => proposed)} />
-      <button>Propose</button>
+      <button class="onward">Propose</button>
     </form>
   `;
 }
@@ -207,10 +206,10 @@ function ask(phone, { question, yours }) {
 }
 
 function reveal(_, { question, yours, tally }) {
-  const { options, truth, said } = question;
+  const { options, truth, said, bars } = question;
   const mine = yours === null ? "You gave no answer." : `You said ${options[yours]}.`;
   return html`
-    ${questionOf(`${mine} It was ${options[truth]}.`, question)}
+    ${questionOf(`${mine} It was ${options[truth]}.`, question)} ${barsOf(bars)}
     <p>${said}</p>
     <p class="muted">Right: ${tally[truth]} of ${sumOf(tally)}.</p>
   `;
@@ -238,7 +237,8 @@ const VIEWS = {
   verify: () => html`<h1>The target is verifying.</h1>`,
   drafted: (_, { writing }) => html`
     <h1>${keptOf(writing)}</h1>
-    <p class="context">${writing.text}</p>
+    <p class="context">${writing.prompt}</p>
+    <p class="written">${writing.text}</p>
   `,
   end,
 };

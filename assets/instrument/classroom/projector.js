@@ -2,9 +2,10 @@
 
 import { listen, post, postAs, presentRoom, presentedRoom, streamOf } from "../base/room.js";
 import { html, nothing } from "../vendor/lit-html.js";
-import { keptOf, press, questionOf, roomHead, showPage, stepOf, sumOf, treeOf } from "./drawing.js";
+import { keptOf, press, questionOf, roomHead, showPage, stepOf, sumOf, treeOf, writtenOf } from "./drawing.js";
 
 const AGAIN_MS = 2000;
+const ROOMY = 4; // answers at most, so that votes have a line of their own
 const ONWARD = {
   lobby: "Start",
   lesson: "Next question",
@@ -21,6 +22,7 @@ class Projector {
     this.joined = 0;
     this.lost = "";
     this.sure = ""; // the place at which "End the class" was pressed once
+    this.first = ""; // the question to begin with, where one was chosen
   }
 
   listen() {
@@ -65,14 +67,34 @@ class Projector {
 
   /** A clicker goes on wherever the focus is; a button or a link keeps only the space bar. */
   key(event) {
-    if (!this.state || event.target.closest(event.key === " " ? "button, a, select" : "select")) return;
+    if (!this.state || event.repeat) return; // a key that is held is one press
+    if (event.target.closest(event.key === " " ? "button, a, select" : "select")) return;
     if (event.key === " " || event.key === "PageDown" || event.key === "ArrowRight") this.onward(event);
     if (event.key === "PageUp" || event.key === "ArrowLeft") this.turn("back");
   }
 
   onward(event) {
     event.preventDefault();
-    if (this.state.phase !== "end") this.turn("next");
+    const { phase, endsNext } = this.state;
+    if (phase === "end") return;
+    if (endsNext) this.end();
+    else this.turn(phase === "lobby" && this.first ? `ask:${this.first}` : "next");
+  }
+
+  /** Where the class is, so that a press which asks is not answered elsewhere. */
+  get place() {
+    const { phase, number, question, writing, step } = this.state;
+    return JSON.stringify([phase, number, question, writing, step]);
+  }
+
+  /** Two presses: a room that has ended does not come back. */
+  end() {
+    if (this.sure === this.place) {
+      this.turn("end");
+    } else {
+      this.sure = this.place;
+      this.draw();
+    }
   }
 
   draw(state = this.state) {
@@ -90,7 +112,8 @@ class Projector {
 
   side(state) {
     const { phase, question, writing, drafts, endsNext } = state;
-    const word = endsNext ? "End the class" : phase === "ask" && question.hintsLeft ? "Next hint" : ONWARD[phase];
+    const ends = this.sure === this.place ? "End it for everybody?" : "End the class";
+    const word = endsNext ? ends : phase === "ask" && question.hintsLeft ? "Next hint" : ONWARD[phase];
     const onward = (event) => this.onward(event);
     return html`
       ${COUNTS[phase]?.(state)} ${writing?.kept.length ? scoresOf(writing) : nothing}
@@ -98,18 +121,8 @@ class Projector {
       ${phase === "end" ? press("Open another room", open) : html`<a class="button" href="./?door=learn">Lessons</a>`}
       ${question ? press("Back", () => this.turn("back")) : nothing}
       ${drafts && !writing && phase !== "end" ? press("The class drafts", () => this.turn("draft")) : nothing}
-      ${phase !== "lobby" && phase !== "end" && !endsNext ? this.ending(state) : nothing}
+      ${phase !== "lobby" && phase !== "end" && !endsNext ? press(ends, () => this.end()) : nothing}
     `;
-  }
-
-  /** Two presses: a room that has ended does not come back. */
-  ending({ phase, number, question, writing, step }) {
-    const place = JSON.stringify([phase, number, question, writing, step]);
-    const ask = () => {
-      this.sure = place;
-      this.draw();
-    };
-    return this.sure === place ? press("End it for everybody?", () => this.turn("end")) : press("End the class", ask);
   }
 }
 
@@ -131,7 +144,6 @@ const COUNTS = {
   ask: (state) => countOf(state, "have answered"),
   reveal: ({ question, tally }) => html`
     <p><b class="large">${tally[question.truth]}</b>${` of ${sumOf(tally)} right`}</p>
-    <p>${question.said}</p>
   `,
   draft: (state) => html`${countOf(state, "have proposed")} ${press("See and hide words", openDesk)}`,
   end: ({ scores }) => (scores ? html`<p>${`Questions answered: ${scores.asked}.`}</p>` : nothing),
@@ -146,8 +158,6 @@ function scoresOf({ kept: mine, headKept, head }) {
   return html`${line("the class", mine)} ${head ? line(head, headKept) : nothing}`;
 }
 
-const contextOf = ({ context, prompt }) => html`<p class="context">${context || prompt}</p>`;
-
 const VIEWS = {
   lobby,
   lesson: ({ step }) => html`
@@ -157,16 +167,17 @@ const VIEWS = {
   ask: ({ question }) => [questionOf(question.ask, question), answersOf(question)],
   reveal: ({ question, tally }) => {
     const title = `It was ${question.options[question.truth]}.`;
-    return [questionOf(title, { ...question, hints: [] }), answersOf(question, tally)]; // `said` says what they say
+    const why = html`<p class="why">${question.said}</p>`; // it says what the hints say
+    return [questionOf(title, { ...question, hints: [] }), answersOf(question, tally), why];
   },
   draft: ({ writing }) => html`
     <h1>You are the drafter: what does the target write next?</h1>
-    ${contextOf(writing)}
+    ${writtenOf(writing)}
   `,
   verify: () => html`<h1>The target is verifying.</h1>`,
   drafted: ({ writing }) => html`
     <h1>${keptOf(writing)}</h1>
-    ${contextOf(writing)} ${treeOf(writing.nodes, writing.last)}
+    ${writtenOf(writing)} ${treeOf(writing.nodes, writing.last)}
     <p class="context">${writing.text}</p>
     ${writing.ended ? html`<p>The target has ended the text.</p>` : nothing}
   `,
@@ -186,27 +197,30 @@ const VIEWS = {
 function lobby(_, projector) {
   const { room } = projector;
   const link = linkOf(room);
-  const warning = html`<p class="warning">
-    Other devices cannot reach this server: start it with --host 0.0.0.0, or share its page.
+  const code = html`<img class="qr" alt="QR code of ${link}" width="420" height="420" src=${room.image ?? nothing} />`;
+  const unreachable = html`<p class="qr unreachable">
+    <span
+      >No QR code: phones cannot reach ${location.hostname}, which is this computer's own address. Start it with
+      <b>draftscope class</b>, or with --host 0.0.0.0, or share the page.</span
+    >
   </p>`;
   const optionOf = ({ lesson, ask }, n) =>
     html`<option value=${n}>${`${n + 1}. ${lesson ? `${lesson}: ` : ""}${ask}`}</option>`;
   return html`
     <h1>Take your phone: you predict, the model shows.</h1>
     <div class="lobby">
-      <img class="qr" alt="QR code of ${link}" width="420" height="420" src=${room.image ?? nothing} />
+      ${reachable(room) ? code : unreachable}
       <div>
-        <p>Open</p>
+        <p>${reachable(room) ? "Open" : "On this computer, open"}</p>
         <p class="link">${link.replace(/^https?:\/\//, "")}</p>
         <p>or this address without the letters, and type</p>
         <p class="code">${room.code}</p>
       </div>
     </div>
-    ${reachable(room) ? nothing : warning}
     <p>
       <label for="first">Begin with </label>
-      <select id="first" @change=${({ target }) => projector.turn(`ask:${target.value}`)}>
-        <option>the first question</option>
+      <select id="first" @change=${({ target }) => (projector.first = target.value)}>
+        <option value="">the first question</option>
         ${room.questions.map(optionOf)}
       </select>
     </p>
@@ -217,20 +231,29 @@ const isLoopback = () => ["localhost", "127.0.0.1", "[::1]"].includes(location.h
 const reachable = (room) => Boolean(room.network) || !isLoopback();
 const linkOf = (room) => new URL(`join?${room.code}`, isLoopback() && room.network ? room.network : location.href).href;
 
-/** The answers in columns, of which each dot is a phone; the same places before and after. */
-function answersOf({ options, truth }, tally = null) {
+/** The answers in rows, the same before and after: at the reveal each has what was measured of it, and a dot a phone. */
+function answersOf({ options, truth, bars }, tally = null) {
   const most = Math.max(...(tally ?? [0]));
   const size = most <= 9 ? "few" : most <= 30 ? "some" : "many";
   const answerOf = (text, n) =>
     html`<li class=${tally && n === truth ? "truth" : nothing}>
-      ${tally ? html`<b class="votes">${tally[n]}</b>` : nothing}
-      <span class="dots" aria-hidden="true">${Array.from({ length: tally?.[n] ?? 0 }, () => html`<i></i>`)}</span>
       <span class="option">${text}</span>
+      <div>${bars.length ? measuredOf(bars[n]) : nothing} ${tally ? votesOf(tally[n]) : nothing}</div>
     </li>`;
-  return html`<ol class="tally ${size}">
+  return html`<ol class="tally ${size} ${options.length > ROOMY ? "dense" : "roomy"}">
     ${options.map(answerOf)}
   </ol>`;
 }
+
+const measuredOf = ({ part, value }) =>
+  html`<p class="measured"><i .style=${`width: ${55 * part}%`}></i><b>${value}</b></p>`;
+
+const votesOf = (votes) => html`
+  <p class="votes">
+    <span class="dots" aria-hidden="true">${Array.from({ length: votes }, () => html`<i></i>`)}</span>
+    <span>${votes} said so</span>
+  </p>
+`;
 
 function offer(sentence, title = "Start a class") {
   present = null;
@@ -246,7 +269,7 @@ async function open() {
   try {
     const room = await post("class/rooms", {});
     const link = `${linkOf(room)}.${room.ticket}`; // who scans it types nothing, and needs no guess
-    const qr = await postAs(room, "qr", { link }).catch(() => ({})); // the letters do without
+    const qr = reachable(room) ? await postAs(room, "qr", { link }).catch(() => ({})) : {}; // the letters do without
     presentRoom({ ...room, ...qr });
     start({ ...room, ...qr });
   } catch (error) {

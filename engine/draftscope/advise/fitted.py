@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftscope import drafters
-from draftscope.advise.costs import CalibratedCosts, Timed, calibrated_as
-from draftscope.advise.model import PrefillTimes
-from draftscope.advise.probe import Probed
+from draftscope.advise.probed_acceptance import Probed
+from draftscope.advise.round_costs import CalibratedCosts, Timed, calibrated_as
+from draftscope.advise.speed_model import PrefillTimes
 from draftscope.base.cores import Company
 from draftscope.base.costs import PLAIN, Calibration
-from draftscope.measure.bench.rounds import MeasuredRounds
+from draftscope.measure.bench.round_arrays import MeasuredRounds
 
 MIN_TIMED = 4  # rounds of one width
 SPREAD = 0.35  # interquartile range over the median of plain's rounds before it is said
@@ -47,7 +47,7 @@ def spread(round_ms: Sequence[float]) -> float:
     return float((high - low) / middle)
 
 
-def noise(company: Company, plain_ms: Sequence[float], calibrated_ms: float) -> list[str]:
+def noise(company: Company, plain_ms: Sequence[float], calibrated_ms: float | None) -> list[str]:
     """What makes the costs uncertain, if anything: other processes, uneven rounds, an old calibration."""
     lines = []
     if company.disturbs or spread(plain_ms) > SPREAD:
@@ -56,7 +56,7 @@ def noise(company: Company, plain_ms: Sequence[float], calibrated_ms: float) -> 
             f"{spread(plain_ms):.0%}. Only ratios within the same repeat are reliable; stop other work and ask again."
         )
     now = float(np.median(plain_ms))
-    if not 1 / CHANGED < now / calibrated_ms < CHANGED:
+    if calibrated_ms is not None and not 1 / CHANGED < now / calibrated_ms < CHANGED:
         lines.append(
             f"A round of plain decoding takes {now:.2f} ms, and took {calibrated_ms:.2f} ms when this pair was "
             "calibrated. Costs are scaled to what is measured now; 'draftscope calibrate --again' measures them anew."

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from draftscope.advise.advice_verdict import FAR, FEW, MIN_RUNS, AdviceDecision, AtTemperature, Measured, Verdict
 from draftscope.advise.limits import Limits
-from draftscope.advise.model import Predicted
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import FAR, FEW, MIN_RUNS, AdviceDecision, AtTemperature, Measured, Verdict
+from draftscope.advise.speed_model import Predicted
 from draftscope.measure.bench.statistics import Interval
 
 OF = {
@@ -41,6 +41,11 @@ def of_decision(
 def so_far(measured: Sequence[Measured]) -> str:
     """What runs say before they are all; empty if they say nothing yet."""
     return ", ".join(f"{entry.candidate.name} {_ratio(entry.ratio)} so far" for entry in measured)
+
+
+def foreseen(best: Predicted) -> str:
+    """What acceptance and costs promise before anything was run in turn."""
+    return f"{best.candidate.name} about {best.ratio.median:.2f}x by what was accepted"
 
 
 def of_prediction(question: Question, best: Predicted, limits: Limits) -> list[str]:

@@ -1,14 +1,21 @@
-"""The first stage of Decide; the instrument draws it, from the run that it has."""
+"""The estimate for the model on Watch; the instrument draws it, from the run that it has."""
 
 from __future__ import annotations
 
-from draftscope_app.doors.decide.page import QUESTION
+from markupsafe import Markup
+
+from draftscope_app.doors.decide.page import HERE
 from draftscope_app.page import notes
 from draftscope_app.page.task import TaskPage
 
+PLACE = Markup('<section class="ds-calculator" aria-label="Estimate"></section>')
+
 
 class Page(TaskPage):
+    @classmethod
+    def still(cls) -> Markup:
+        return Markup('<div id="ds-calculator">{}</div>').format(PLACE)
+
     def lay_out(self, area: str) -> None:
-        if area == QUESTION:
-            value = f'<section class="ds-calculator" aria-label="Estimate">{notes.stage(1, "Estimate")}</section>'
-            notes.html(value, "ds-calculator", js="Draftscope.repaint();")
+        if area == HERE:
+            notes.html(PLACE, "ds-calculator", js="Draftscope.repaint();")

@@ -15,11 +15,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from draftscope.base.assets import assets
+from draftscope.base.common_settings import LISTS
 from draftscope.base.errors import DraftscopeError, reason
-from draftscope.base.settings import LISTS
 from draftscope.base.text import valid_unicode
 from draftscope.trace import files
-from draftscope_app.doors.learn.classroom.questions import Lane, Question, Spec, lanes_of, make_question
+from draftscope_app.doors.learn.classroom.lanes import Lane, lanes_of
+from draftscope_app.doors.learn.classroom.making import make_question
+from draftscope_app.doors.learn.classroom.questions import Question, Spec
 
 SHIPPED = "instrument/classroom/deck.json"
 STEPS_MOST = 100

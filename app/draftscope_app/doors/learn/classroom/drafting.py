@@ -15,7 +15,8 @@ from typing import Any
 from draftscope.drafters.options import BETWEEN
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Round
-from draftscope_app.doors.learn.classroom.questions import CONTEXT, Guess, decoded, readable
+from draftscope_app.doors.learn.classroom.lanes import CONTEXT, decoded, readable
+from draftscope_app.doors.learn.classroom.questions import Guess
 
 DEPTH = 4  # tokens of a draft, the class's and the head's
 PROPOSALS_MOST = 24  # different ones of a round
@@ -57,9 +58,8 @@ class Writing:
     def shown(self, closed: bool) -> dict[str, Any]:
         """What phones and projector may see. Proposals of an open round are nobody's but the phone's that sent it."""
         last = self.rounds[-1] if self.rounds else None
-        begun = self.prompt if self.spaced else ""  # the text that is continued
         before = self.text.removesuffix(last.text) if closed and last else self.text
-        words = " ".join(f"{begun}{before}".split())
+        words = " ".join(before.split())
         return {
             "prompt": self.prompt,
             "context": words if len(words) <= CONTEXT else f"… {words[-CONTEXT:].split(' ', 1)[-1]}",
@@ -69,7 +69,7 @@ class Writing:
             "headKept": [round_.head_kept for round_ in self.rounds],
             "nodes": last.nodes if closed and last else [],
             "last": last.last.model_dump() if closed and last else None,
-            "text": f"{begun}{self.text}",
+            "text": self.text,
             "ended": self.ended,
             "options": () if closed else self.options,
         }

@@ -10,20 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.doors.learn.classroom.questions import OPTIONS_MOST, TEXT_MOST, Guess
+from draftscope_app.doors.learn.classroom.questions import OPTIONS_MOST, SHORT, TEXT_MOST, Bar, Guess
 
 RECORDED = assets() / "lessons" / "class.json"  # by tests/programs/record_steps.py
 STEPS_MOST = 40  # of a lesson
 PARTS_MOST = 4 * OPTIONS_MOST  # guesses, bars or rows of a picture
-SHORT = Field(max_length=TEXT_MOST)
-
-
-class Bar(BaseModel):
-    """A named quantity: `part`, 0 to 1, of the largest one beside it."""
-
-    name: str = SHORT
-    value: str = SHORT
-    part: float = Field(ge=0, le=1)
 
 
 class LessonStep(BaseModel):

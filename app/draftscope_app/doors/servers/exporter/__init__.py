@@ -1,0 +1,1 @@
+"""Acceptance as Prometheus reads it, and a board for Grafana."""

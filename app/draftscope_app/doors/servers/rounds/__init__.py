@@ -1,0 +1,1 @@
+"""What the log of an engine says about its rounds."""
