@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import TargetProbs, VerifyCosts
 from draftscope_app.doors.learn.classroom.lanes import Lane, readable
-from draftscope_app.doors.learn.classroom.questions import Question, Spec, bars_of
+from draftscope_app.doors.learn.classroom.questions import OPTIONS_MOST, Question, Spec, bars_of
 
 PLACES = 4  # that a question about the longest gap offers
 STANDS_OUT = 1.5  # of the median: a wait that a reader notices
 TWICE = 2.0
 NEITHER = "neither of them"
-TREES = ("shape", "tree_nodes")  # what says how large a tree is
 Lanes = dict[str, Lane]
 
 
@@ -31,7 +31,7 @@ def faster(spec: Spec, lanes: Lanes) -> Question:
         context=compared[0].context(0),
         options=tuple(names),
         truth=first,
-        said=_why_faster(compared, names, first) if spec.per == "second" else _why_more(compared, names, first),
+        said=_why_faster(compared, names, first) if spec.per == "second" else _why_more(compared, names),
         bars=bars_of(names, amounts, [f"{amount:.{digits}f} tokens/{'s' if spec.per == 'second' else 'pass'}"
                                       for amount in amounts]),
     )  # fmt: skip
@@ -41,7 +41,7 @@ def _why_faster(compared: Sequence[Lane], names: Sequence[str], first: int) -> s
     """Tokens a round against what a round costs, where one of the lanes is plain; else only tokens a round."""
     plain = next((lane for lane in compared if lane.start.drafter == "plain"), None)
     if plain is None:
-        return _why_more(compared, names, first)
+        return _why_more(compared, names)
     drafting = [n for n, lane in enumerate(compared) if lane is not plain]
     best = first if first in drafting else max(drafting, key=lambda n: _per_second(compared[n]))
     tau, cost = _per_pass(compared[best]), _round_ms(compared[best]) / _round_ms(plain)
@@ -52,15 +52,10 @@ def _why_faster(compared: Sequence[Lane], names: Sequence[str], first: int) -> s
     )
 
 
-def _why_more(compared: Sequence[Lane], names: Sequence[str], first: int) -> str:
-    """How many passes each lane needed, and what a tree has that a chain lacks, or the other way round."""
+def _why_more(compared: Sequence[Lane], names: Sequence[str]) -> str:
+    """How many passes each lane needed for its text."""
     passes = "; ".join(f"{name}: {len(lane.arrivals)} passes" for name, lane in zip(names, compared, strict=True))
-    so = (
-        "A tree goes on where a chain ends: another guess for the same place may be right"
-        if compared[first].start.sized_by in TREES
-        else "A chain reaches further, where most guesses are right"
-    )
-    return f"{_begun(passes)}. {so}."
+    return f"{_begun(passes)}. Alternatives help where a first guess falls, a longer row where it holds."
 
 
 def _begun(words: str) -> str:
@@ -93,7 +88,7 @@ def rows(spec: Spec, lane: Lane) -> Iterator[Callable[[], Question]]:
 
 
 def _rows(spec: Spec, lane: Lane, costs: VerifyCosts) -> Question:
-    measured = [(width, v) for width, v in zip(costs.widths, costs.v, strict=True) if width & (width - 1) == 0]
+    measured = list(zip(costs.widths, costs.v, strict=True))[:OPTIONS_MOST]
     ms = [v * _round_ms(lane) for _, v in measured]
     below = [n for n, (_, v) in enumerate(measured) if v < TWICE]
     options = [f"{width} token{'s' if width > 1 else ''}" for width, _ in measured]
@@ -138,24 +133,31 @@ def _log_p(lane: Lane) -> float:
 
 
 def gap(spec: Spec, lane: Lane) -> Iterator[Callable[[], Question]]:
-    """After which tokens a reader waits longest: the longest gap of the run beside ordinary ones, if it stands out."""
-    took = [round_.end - round_.start for round_ in lane.arrivals]
-    if len(took) < 2 * PLACES:
+    """Which tokens a reader waits longest for: the longest gap between arrivals beside ordinary ones, if it stands out.
+    `gapQuestion` of asking.js asks the same of a live run."""
+    gaps = [later.end - earlier.end for earlier, later in pairwise(lane.arrivals)]
+    if lane.end is None or len(gaps) < 2 * PLACES:
         return
-    longest, usual = max(range(1, len(took)), key=took.__getitem__), statistics.median(took)
-    if took[longest] < STANDS_OUT * usual:
+    longest, usual = max(range(len(gaps)), key=gaps.__getitem__), statistics.median(gaps)
+    if gaps[longest] < STANDS_OUT * usual:
         return
-    near = sorted(range(1, len(took)), key=lambda n: abs(took[n] - usual))
-    places = sorted({longest, *[n for n in near if n != longest][: PLACES - 1]})
-    options = tuple(readable("".join(lane.arrivals[n].emitted_raw)) for n in places)
-    ms = [took[n] for n in places]
+    texts = [readable("".join(arrival.emitted_raw)) for arrival in lane.arrivals[1:]]
+    places = [longest]
+    for n in sorted(range(len(gaps)), key=lambda n: abs(gaps[n] - usual)):
+        if len(places) < PLACES and texts[n] not in [texts[other] for other in places]:
+            places.append(n)
+    if len(places) < 2:
+        return
+    places.sort()
+    options = tuple(texts[n] for n in places)
+    ms = [gaps[n] for n in places]
     yield lambda: Question(
         lesson=spec.lesson,
         ask=spec.ask or "Tokens arrive in bursts. Which of these bursts does a reader wait for longest?",
-        context=lane.context(places[-1]),
+        context=lane.context(places[-1] + 1),
         options=options,
         truth=places.index(longest),
-        said=f"The median of all {len(took)} waits is {usual:.0f} ms.",
+        said=f"The median of all {len(gaps)} waits is {usual:.0f} ms.",
         bars=bars_of(options, ms, [f"{each:.0f} ms" for each in ms]),
     )
 
