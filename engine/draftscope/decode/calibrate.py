@@ -82,8 +82,8 @@ def calibration_of(
     return calibration
 
 
-def known_calibration(pair: LoadedPair, names: Sequence[str], one_text: bool) -> Calibration | None:
-    """The pair's saved calibration where it has the costs of the drafters `names`; measures nothing."""
+def known_costs(pair: LoadedPair, names: Sequence[str] = (), one_text: bool = False) -> Calibration | None:
+    """The saved calibration, if it has the costs of the drafters `names`, or of all of this pair."""
     calibration = _saved(pair, one_text)
     return None if _missing(pair, calibration, names) else calibration
 
@@ -96,6 +96,13 @@ def _saved(pair: LoadedPair, one_text: bool) -> Calibration | None:
 def _missing(pair: LoadedPair, calibration: Calibration | None, names: Sequence[str]) -> list[str]:
     """The drafters, of `names` or of all of this pair, whose costs it lacks."""
     return [name for name in drafting_of(pair, names) if calibration is None or name not in calibration.drafting]
+
+
+def foreseen_s(pair: LoadedPair, forward_s: float, names: Sequence[str] = ()) -> float:
+    """About how many seconds a calibration takes, from those of a forward of one row."""
+    pace = Pace(unseen)
+    forwards = _Forwards(pair.target, pace, False).work + forwards_of(pair.target.trees)
+    return forwards * forward_s + _Rounds(pair, pace, drafting_of(pair, names), False).seconds(forward_s)
 
 
 def measured_for(pair: LoadedPair, one_text: bool = False) -> MeasuredFor:
@@ -176,7 +183,7 @@ class _Forwards:
     def measured(self, later: Callable[[float], float]) -> Steps[None, list[Verify]]:
         """`later`: the seconds of all that follows, from those of a forward of one row."""
         results: list[Verify] = []
-        self._pace.begin(sum(self._work(batch) for batch in self._batches), later)
+        self._pace.begin(self.work, later)
         for batch in self._batches:
             points = yield from self._batch(batch)
             if costs.falling(points):  # once more: of each forward the shorter time counts
@@ -186,6 +193,11 @@ class _Forwards:
         company = Company.of(self._laps, _threads(self.model.device))
         self.doubts = [f"While forwards were timed, {company}."] if company.disturbs else []
         return results
+
+    @property
+    def work(self) -> float:
+        """Of all, in forwards of one row."""
+        return sum(self._work(batch) for batch in self._batches)
 
     def _batch(self, batch: int) -> Steps[None, list[Verify]]:
         cases, model = self._cases(batch), self.model

@@ -20,7 +20,7 @@ from draftscope.base.progress import Progress, Watcher, unseen, with_progress
 from draftscope.base.steps import Steps, Together, last
 from draftscope.decode import availability
 from draftscope.decode.availability import Availability, default_drafter
-from draftscope.decode.calibrate import calibration_of, known_calibration, quick_curve
+from draftscope.decode.calibrate import calibration_of, known_costs, quick_curve
 from draftscope.decode.fork import ForkPoint
 from draftscope.decode.lane import Lane
 from draftscope.decode.open_session import MeasuredPair, open_session
@@ -280,7 +280,7 @@ class DecodingEngine(LoadedPair):
         if not at_once or "calibration" in self.__dict__:
             return (yield from self.calibrated(names, one_text))
         measured = self._calibrating.get((names, one_text))
-        return (measured.result if measured else None) or known_calibration(self, names, one_text) or presumed(self)
+        return (measured.result if measured else None) or known_costs(self, names, one_text) or presumed(self)
 
     def encode(self, prompt: AnyPrompt, max_new_tokens: int = 1, chat: Chat = CHAT) -> list[int]:
         """The prompt's tokens, special ones included, by default in the model's chat template if it has one.
@@ -305,6 +305,10 @@ class DecodingEngine(LoadedPair):
         if not names:
             self.calibration = calibration
         return calibration
+
+    def known_costs(self, names: Sequence[str] = ()) -> Calibration | None:
+        """The same where it was measured before, else None; nothing is measured."""
+        return self.__dict__.get("calibration") or known_costs(self, names)
 
     def forget_costs(self) -> None:
         """Costs are read or measured again by whoever needs them next."""
