@@ -37,7 +37,11 @@ def test_the_lines_of_a_small_house_are_counted_by_door(house: Path) -> None:
         "programs": 2,
     }
     names = count_names(house)
-    assert not names.duplicate_classes and names.forbidden_names == dict.fromkeys(FORBIDDEN, 0)
+    assert (
+        not names.duplicate_classes
+        and not names.duplicate_files
+        and names.forbidden_names == dict.fromkeys(FORBIDDEN, 0)
+    )
 
 
 def test_a_name_that_becomes_more_frequent_is_said(house: Path) -> None:
@@ -45,6 +49,8 @@ def test_a_name_that_becomes_more_frequent_is_said(house: Path) -> None:
     assert not grown(before, before)
     for file, text in {
         "engine/b.py": "class Pair: ...\n",
+        "engine/room/job.py": "",  # a task's, as every task may have one
+        "app/job.py": "",
         "app/told.py": "def own(asked): ...\n",
         "app/d.py": "import x as told\nfor each in (): f.found = each\n",
         "app/f.py": "LEAST_S = 1\ndef f(most_tokens, at_most): ...\n",
@@ -53,9 +59,11 @@ def test_a_name_that_becomes_more_frequent_is_said(house: Path) -> None:
         "assets/instrument/e.css": "p {}\n",
         "tests/test_b.py": "own = 1\n",
     }.items():
+        (house / file).parent.mkdir(exist_ok=True)
         (house / file).write_text(text)
     assert grown(before, count_names(house)) == [
         "duplicate_classes 'Pair' has grown from 0 to 2.",
+        "duplicate_files 'b.py' has grown from 0 to 2.",
         "forbidden_names 'own' has grown from 0 to 1.",
         "forbidden_names 'told' has grown from 0 to 2.",
         "forbidden_names 'alone' has grown from 0 to 1.",

@@ -15,10 +15,10 @@ from tqdm.auto import tqdm
 
 from draftscope import drafters as registry
 from draftscope.base import prompts as prompt_files
+from draftscope.base.common_settings import refuse_unknown_arguments
 from draftscope.base.costs import NOT_KEPT
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.base.prompts import Prompt
-from draftscope.base.settings import refuse_unknown_arguments
 from draftscope.base.steps import last, said
 from draftscope.decode.availability import default_drafter
 from draftscope.decode.engine import DecodingEngine, show_measuring
@@ -61,7 +61,7 @@ class Benchmark(Report):
     def plots(self) -> dict[str, Figure]:
         """Its plots by title, as Plotly figures, which a notebook shows. Raises `DraftscopeError` without plotly."""
         try:
-            from draftscope.measure.bench.plots import plots
+            from draftscope.measure.bench.bench_plots import plots
         except ModuleNotFoundError as error:
             if not str(error.name).startswith("plotly"):
                 raise
@@ -155,7 +155,7 @@ class Engine(DecodingEngine):
 
         from draftscope.measure import check as checks
         from draftscope.measure.findings import Finding, refuse_few, verdict
-        from draftscope.measure.greedy import PROMPTS
+        from draftscope.measure.greedy_checks import PROMPTS
 
         refuse_few(samples)
         name = registry.adopt(default_drafter(self) if drafter is None else drafter)
@@ -260,8 +260,8 @@ class Engine(DecodingEngine):
         """
         import pandas as pd
 
+        from draftscope.measure.bench.bench_plan import BenchPlan
         from draftscope.measure.bench.benchmark import benchmark
-        from draftscope.measure.bench.plan import BenchPlan
         from draftscope.measure.bench.systems import refuse_unknown
 
         plan = BenchPlan(

@@ -27,9 +27,9 @@ from draftscope.models.loading.checkpoints import CheckpointOptions, find
 from draftscope.trace import files, html, metrics, tables
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Limits
-from draftscope_app.page.plots.plots import pictures
+from draftscope_app.page.plots.run_plots import pictures
 from draftscope_app.page.runs.feed import recording
-from draftscope_app.serve import api
+from draftscope_app.serve import decode_endpoint
 from draftscope_app.serve.calls import FilledIn
 
 MANY = int(os.environ.get("DRAFTSCOPE_INPUTS", "100"))
@@ -146,7 +146,7 @@ KNOWN = list(known_settings())
 def test_any_values_of_a_call(tiny: DecodingEngine, values: dict[str, Any], prompt: Any, body: Any) -> None:
     with refused_in_a_sentence():
         sent = body if isinstance(body, bytes) else json.dumps({"data": body}).encode()
-        assert len(FilledIn(None, api.defaults()).filled(sent)["data"]) == 1 + len(KNOWN)  # type: ignore[arg-type]
+        assert len(FilledIn(None, decode_endpoint.defaults()).filled(sent)["data"]) == 1 + len(KNOWN)  # type: ignore[arg-type]
     with refused_in_a_sentence():
         Admission(None, Limits(max_text=65536)).read({"prompt": prompt} | values)  # type: ignore[arg-type]
         settings = Settings.of(**values).model_copy(update={"max_new_tokens": 4})

@@ -19,10 +19,10 @@ from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus
 from draftscope_app.engine.notice import Notice
-from draftscope_app.serve import api
+from draftscope_app.serve import decode_endpoint
 from draftscope_app.serve.calls import FilledIn
 
-DEFAULTS = api.defaults()
+DEFAULTS = decode_endpoint.defaults()
 
 
 async def _echo(request: Request) -> JSONResponse:
@@ -93,7 +93,7 @@ def test_the_usual_drafter_is_one_that_can_run(able: tuple[str, ...], chosen: st
     engine: Any = SimpleNamespace(changed=Notice(), status=EngineStatus())
 
     async def asked() -> str:
-        asking = asyncio.ensure_future(api._usual(engine))
+        asking = asyncio.ensure_future(decode_endpoint._usual(engine))
         await asyncio.sleep(0)
         assert not asking.done()
         engine.status = EngineStatus("ready", "stand-in", drafters)

@@ -31,7 +31,7 @@ from draftscope_app.doors.decide.experiments.job import ExperimentJob
 from draftscope_app.engine.beats import Beats
 from draftscope_app.engine.jobs import Asker, Command, EngineStatus, Message, Quit, Start, Update
 from draftscope_app.engine.process import EngineProcess, pause_after, uninterrupted
-from draftscope_app.engine.sessions import Visitor, Visitors
+from draftscope_app.engine.visitors import Visitor, Visitors
 from draftscope_app.engine.worker import IN_TURNS, main
 from draftscope_app.page.runs import own_models
 from draftscope_app.page.runs.feed import stream

@@ -27,7 +27,7 @@ from draftscope_app.engine.site import Site
 from draftscope_app.page import bundle, page
 from draftscope_app.page.controls import LANE, as_setting, defaults, from_query, lanes, names, options
 from draftscope_app.page.plots import views
-from draftscope_app.page.plots.plots import pictures
+from draftscope_app.page.plots.run_plots import pictures
 from draftscope_app.page.runs.feed import delta, note
 from draftscope_app.page.theme import gradio_theme, page_css, palette
 from draftscope_app.serve import server

@@ -21,7 +21,7 @@ from draftscope_app.engine.beats import LOOK_S, ROW_S, Beats, Watch
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import Update
 from draftscope_app.engine.process import SILENT, EngineProcess
-from draftscope_app.engine.sessions import Visitor
+from draftscope_app.engine.visitors import Visitor
 from draftscope_app.page.runs.feed import stream
 from draftscope_app.serve import health
 from tests.support.runs import PATIENCE_S, Seen, job, wait_loaded

@@ -34,7 +34,7 @@ from draftscope_app.cli import options, terminal
 from draftscope_app.cli.commands import decode
 from draftscope_app.cli.extra import PACKAGES
 from draftscope_app.cli.main import COMMANDS
-from draftscope_app.reports import lanes
+from draftscope_app.reports import run_report
 from draftscope_app.serve import server
 from tests.support.command import Cli, Ran, command_line, instead_of_loading
 from tests.support.models import made_calibration
@@ -306,7 +306,7 @@ def test_bad_input_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, wo
     ("words", "trains"),
     [
         (("train", "target", "--corpus", "texts"), "draftscope.train.family.train"),
-        (("train-drafter", "--target", "m"), "draftscope.train.drafter.train_drafter"),
+        (("train-drafter", "--target", "m"), "draftscope.train.drafter_training.train_drafter"),
     ],
 )
 def test_training_takes_the_cores_that_it_may_use(
@@ -449,7 +449,7 @@ def test_ctrl_c_ends_the_run_within_a_round_and_its_trace_whole(
         signal.raise_signal(signal.SIGINT)
         return text
 
-    monkeypatch.setattr(lanes, "printable", interrupted)
+    monkeypatch.setattr(run_report, "printable", interrupted)
     before = signal.getsignal(signal.SIGINT)
     ran = cli("decode", "hello", "--max-new-tokens", "200", "--trace", file)
     assert (ran.code, ran.err) == (130, "draftscope: interrupted.\n")
@@ -493,9 +493,9 @@ def test_a_run_that_fails_says_so_without_a_stack_trace(
 
 def test_text_for_a_terminal_cannot_steer_it(monkeypatch: pytest.MonkeyPatch) -> None:
     hostile = "a\x1b[2Jb\x9b\tc\n"
-    assert lanes.printable(hostile) == hostile
+    assert run_report.printable(hostile) == hostile
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert lanes.printable(hostile) == r"a\x1b[2Jb\x9b" "\tc\n"
+    assert run_report.printable(hostile) == r"a\x1b[2Jb\x9b" "\tc\n"
 
 
 # replay

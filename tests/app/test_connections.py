@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from draftscope_app.engine import log
-from draftscope_app.serve import bodies, connections, errors, uploads
+from draftscope_app.serve import bodies, connections, logged_errors, uploads
 from draftscope_app.serve.connections import MAX_ADDRESS, MAX_OPEN, BoundedConnection, bounds
 from draftscope_app.serve.server import Served
 from tests.app.conftest import idle_server
@@ -209,21 +209,21 @@ def until(true: Callable[[], bool]) -> None:
 
 def test_what_repeats_is_written_once_a_minute() -> None:
     now = [0.0]
-    repeats = errors.Repeats(lambda: now[0])
+    repeats = logged_errors.Repeats(lambda: now[0])
     assert [repeats.due("a") for _ in range(1000)].count(None) == 999
     assert repeats.due("b") == 0
-    now[0] = errors.AGAIN_S
+    now[0] = logged_errors.AGAIN_S
     assert repeats.due("a") == 999 and repeats.due("a") is None
-    for number in range(10 * errors.MAX_KINDS):
+    for number in range(10 * logged_errors.MAX_KINDS):
         repeats.due(number)
-    assert len(repeats._written) <= errors.MAX_KINDS
+    assert len(repeats._written) <= logged_errors.MAX_KINDS
 
 
 def test_a_flood_of_errors_and_of_no_requests_is_a_few_lines(
     served: Served, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log grew by 42 MB in 90 s."""
-    monkeypatch.setattr(errors, "_REPEATS", errors.Repeats())
+    monkeypatch.setattr(logged_errors, "_REPEATS", logged_errors.Repeats())
     log.configure("json")
     try:
         call = {"data": ["x"], "fn_index": next(iter(served.demo.fns)), "session_hash": "a"}

@@ -10,8 +10,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from draftscope_app.engine.memory import TRIM_S, Trimmer, give_back
-from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.free_memory import TRIM_S, Trimmer, give_back
+from draftscope_app.engine.visitors import Visitors
 from draftscope_app.serve import heartbeats
 
 

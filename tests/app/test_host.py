@@ -17,7 +17,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope_app.doors.learn.lessons import page as lessons
 from draftscope_app.engine.admission import UNREADABLE
-from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.visitors import Visitors
 from draftscope_app.page import host, page
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.shared import Shared

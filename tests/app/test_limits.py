@@ -20,15 +20,15 @@ from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import EngineStatus, Job
 from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.run_job import RunJob
-from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.visitors import Visitors
 from draftscope_app.page import page
 from draftscope_app.page.controls import defaults, lanes
 from draftscope_app.page.layout import Widgets
-from draftscope_app.page.listeners import files as page_files
-from draftscope_app.page.listeners.files import FileListeners
+from draftscope_app.page.listeners import save_and_load as page_files
 from draftscope_app.page.listeners.runs import RunListeners
+from draftscope_app.page.listeners.save_and_load import FileListeners
 from draftscope_app.page.shared import Shared
-from draftscope_app.serve import api
+from draftscope_app.serve import decode_endpoint
 from draftscope_app.serve.server import Served
 from tests.app.test_host import call
 
@@ -69,7 +69,7 @@ def test_a_text_that_is_too_long_is_one_sentence(values: dict[str, Any], words: 
 
 def test_a_run_that_is_too_long_is_the_same_sentence_on_the_page_and_for_programs() -> None:
     engine: Any = NoEngine()
-    decode = api.endpoint(Admission(engine, Limits(max_tokens=16)), Visitors())
+    decode = decode_endpoint.endpoint(Admission(engine, Limits(max_tokens=16)), Visitors())
     parameters = decode.__signature__.parameters.values()  # type: ignore[attr-defined]
     values = {one.name: one.default for one in parameters if one.name != "request"}
     values |= {"prompt": "x", "drafter": "plain", "max_new_tokens": 17}
@@ -114,7 +114,7 @@ def test_a_text_that_the_page_cannot_take_is_one_sentence(
 
 @pytest.mark.parametrize("name", ["prompt", "typed", "system", "stop"])
 def test_a_long_text_of_a_program_is_one_sentence(admission: Admission, name: str) -> None:
-    decode = api.endpoint(admission, Visitors())
+    decode = decode_endpoint.endpoint(admission, Visitors())
     parameters = decode.__signature__.parameters.values()  # type: ignore[attr-defined]
     values: dict[str, Any] = {one.name: one.default for one in parameters if one.name != "request"}
     values["prompt"] = "x"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from draftscope_app.page import controls, opening
+from draftscope_app.page import controls, opening_settings
 from draftscope_app.page.host import LONGEST_QR, qr_rows
 from draftscope_app.serve import network
 
@@ -58,12 +58,12 @@ def test_every_setting_has_a_name_that_people_read() -> None:
 
 @pytest.mark.parametrize(("chat", "tree", "chain"), [(False, "sampled-tree", "draft"), (True, *OF_THE_HEAD)])
 def test_the_page_opens_on_a_sampled_tree_and_offers_the_chain(chat: bool, tree: str, chain: str) -> None:
-    first = opening.settings(chat=chat)
+    first = opening_settings.settings(chat=chat)
     assert first["drafter"] == tree
     assert first["temperature"] > 0
     assert first["rule"] == "token"
-    assert opening.settings("eagle3").get("temperature") is None  # a drafter that somebody asked for
-    fast = opening.examples(chat)["Chain, for speed"]
+    assert opening_settings.settings("eagle3").get("temperature") is None  # a drafter that somebody asked for
+    fast = opening_settings.examples(chat)["Chain, for speed"]
     assert (fast["drafter"], fast["temperature"]) == (chain, 0.0)
-    for values in opening.examples(chat).values():
+    for values in opening_settings.examples(chat).values():
         assert set(values) <= set(controls.names())

@@ -17,13 +17,13 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.models.loading import embedded, sources
 from draftscope.models.loading.known import usual_drafter
 from draftscope_app.cli import options
-from draftscope_app.engine import opening
+from draftscope_app.engine import opening_models
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus
-from draftscope_app.engine.opening import is_chat, loading, opened, ready
+from draftscope_app.engine.opening_models import is_chat, loading, opened, ready
 from draftscope_app.lab.space import entry
-from draftscope_app.page import opening as page_opening
+from draftscope_app.page import opening_settings as page_opening
 from draftscope_app.page.controls import defaults, names
-from draftscope_app.page.listeners.engine import EngineListeners, able, engine_message
+from draftscope_app.page.listeners.engine_status import EngineListeners, able, engine_message
 from draftscope_app.page.shared import Shared
 from tests.programs.formats import FORMS, folder
 
@@ -87,7 +87,7 @@ def test_models_that_were_named_are_not_replaced(
     named: dict[str, Any], asked: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Why they cannot be had is said in the terminal too."""
-    monkeypatch.setattr(opening, "OPENS_ON", "other")
+    monkeypatch.setattr(opening_models, "OPENS_ON", "other")
     if "target" in named:
         with pytest.raises(DraftscopeError, match="is not on this machine"):
             opened(LoadSettings(**named))

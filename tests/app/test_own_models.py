@@ -19,8 +19,8 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine.config import Environment, Limits
 from draftscope_app.engine.jobs import EngineStatus
 from draftscope_app.engine.process import EngineProcess
-from draftscope_app.engine.sessions import Visitors
 from draftscope_app.engine.site import Site
+from draftscope_app.engine.visitors import Visitors
 from draftscope_app.page import page
 from draftscope_app.page.runs import own_models
 from tests.support.models import byte_tokenizer, random_llama

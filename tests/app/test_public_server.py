@@ -21,8 +21,8 @@ from gradio.route_utils import GradioUploadFile
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine import log
-from draftscope_app.engine.sessions import Visitors
-from draftscope_app.serve import bodies, errors, uploads
+from draftscope_app.engine.visitors import Visitors
+from draftscope_app.serve import bodies, logged_errors, uploads
 from draftscope_app.serve.bodies import MAX_DEPTH, MAX_VALUES, RefusedError, refuse_many
 from draftscope_app.serve.server import Served
 from draftscope_app.serve.strict_json import refuse_loose
@@ -347,7 +347,7 @@ def test_an_error_is_logged_by_kind_and_place(capsys: pytest.CaptureFixture[str]
     try:
         raise ValueError(SECRET)
     except ValueError as error:
-        errors.write(error)
+        logged_errors.write(error)
     finally:
         log.configure("off")
     line = json.loads(capsys.readouterr().err)

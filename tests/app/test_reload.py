@@ -23,13 +23,13 @@ from draftscope_app.doors.decide.check.job import CheckJob
 from draftscope_app.doors.decide.compare.job import CompareJob
 from draftscope_app.doors.servers.audit.job import AuditJob
 from draftscope_app.doors.servers.load.job import LoadJob
-from draftscope_app.engine import sessions
+from draftscope_app.engine import visitors
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.answers import Answer, Log
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import NOBODY, Asker, Command, EngineStatus, Job, Stop, Update
 from draftscope_app.engine.notice import Notice
-from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.visitors import Visitors
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.runs.feed import stream
@@ -234,7 +234,7 @@ def test_a_run_that_nobody_comes_back_to_ends(
         assert not handle.stopped
         return handle
 
-    monkeypatch.setattr(sessions, "AWAY_S", 0.2)
+    monkeypatch.setattr(visitors, "AWAY_S", 0.2)
     left = [asyncio.run(leave("one", MINE, closes=True)), asyncio.run(leave("two", THEIRS, closes=False))]
     deadline = time.monotonic() + 30
     while not all(handle.stopped for handle in left):
@@ -361,7 +361,7 @@ def test_a_check_that_nobody_comes_back_to_ends(
         await first.aclose()  # type: ignore[attr-defined]
         return answer
 
-    monkeypatch.setattr(sessions, "AWAY_S", 0.2)
+    monkeypatch.setattr(visitors, "AWAY_S", 0.2)
     assert asyncio.run(leave("a program", "")).stopped  # it has no tab to come back from
     left = asyncio.run(leave("one", MINE))
     deadline = time.monotonic() + 30

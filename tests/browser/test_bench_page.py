@@ -13,9 +13,9 @@ from plotly.offline import get_plotlyjs
 
 from draftscope.base.prompts import Prompt
 from draftscope.decode.engine import DecodingEngine
+from draftscope.measure.bench.bench_plan import BenchPlan
+from draftscope.measure.bench.bench_plots import plots
 from draftscope.measure.bench.benchmark import benchmark
-from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.plots import plots
 from draftscope_app.reports.bench_page import page
 from tests.support import visit
 from tests.support.browsers import VIEWS

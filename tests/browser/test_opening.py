@@ -14,7 +14,7 @@ from draftscope.base.assets import assets
 from draftscope.trace import files
 from draftscope.trace import html as player
 from draftscope.trace.events import SCHEMA_VERSION, AnyEvent, ModelInfo, Round, RunEnd, RunStart
-from draftscope_app.page import opening
+from draftscope_app.page import opening_settings
 from tests.programs.record_first import record
 from tests.support.alone import Alone
 from tests.support.served import FIRST
@@ -46,8 +46,8 @@ def box(page: Alone, selector: str) -> dict[str, float]:
 def test_the_shipped_run_is_a_tree_sampled_above_zero(events: list[AnyEvent]) -> None:
     starts = {event.lane: event for event in events if isinstance(event, RunStart)}
     settings = starts["speculative"].settings
-    assert settings["drafter"] == opening.CHAT_TREE["drafter"]
-    assert ", ".join(map(str, settings["shape"])) == opening.CHAT_TREE["shape"]
+    assert settings["drafter"] == opening_settings.CHAT_TREE["drafter"]
+    assert ", ".join(map(str, settings["shape"])) == opening_settings.CHAT_TREE["shape"]
     assert settings["temperature"] > 0
     assert {model.name for model in starts["speculative"].models} == {
         "SmolLM2-135M-Instruct",

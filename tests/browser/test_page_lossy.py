@@ -11,7 +11,7 @@ import pytest
 from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import files
 from draftscope.verify import rules
-from draftscope_app.reports.lanes import decoded, origin
+from draftscope_app.reports.run_report import decoded, origin
 from tests.support.visit import load, record
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from draftscope import DraftscopeError
-from draftscope.base.settings import MIN_TEMPERATURE
+from draftscope.base.common_settings import MIN_TEMPERATURE
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.models.model import Model

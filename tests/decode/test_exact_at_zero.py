@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from draftscope.base.settings import LOSSY
+from draftscope.base.common_settings import LOSSY
 from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, RunStart

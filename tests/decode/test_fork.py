@@ -17,7 +17,7 @@ from draftscope.trace.result import Result
 from draftscope_app.engine.run_job import RunJob
 from draftscope_app.page.runs import forks
 from draftscope_app.page.runs.forks import ForkRequest
-from draftscope_app.reports.lanes import decoded, given_text
+from draftscope_app.reports.run_report import decoded, given_text
 
 PROMPT = "abc"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from draftscope.base.settings import LOSSY
+from draftscope.base.common_settings import LOSSY
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.lane import Lane
 from draftscope.drafters import TextDraftModel

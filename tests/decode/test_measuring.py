@@ -20,13 +20,13 @@ from draftscope.base.steps import Steps, last
 from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import PLAIN, Case, DrafterSystem, Label
 from draftscope.measure.check import checked
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.field import Field, request_of
-from draftscope.servers.race import Race, RaceLane, RacePrompt
+from draftscope.servers.server_race import Race, RaceLane, RacePrompt
 from draftscope_app.doors.decide.advise.job import AdviseJob
 from draftscope_app.doors.decide.check.job import CheckJob
 from draftscope_app.doors.decide.compare.job import CompareJob
@@ -45,7 +45,7 @@ DRAINS = {
     "draftscope/decode/engine.py start": "a library call",
     "draftscope/decode/engine.py start_batch": "a library call, or one after `measuring`",
     "draftscope/measure/bench/limit.py memory_limit": "the command bench, a process of its own",
-    "draftscope/measure/greedy.py plain": "a library call, or one after `writing`",
+    "draftscope/measure/greedy_checks.py plain": "a library call, or one after `writing`",
     "draftscope/measure/joint.py sampled_joint": "a library call",
     "draftscope/measure/paired_runs.py drafter_runs": "a library call",
     "draftscope/models/model.py read": "reads a prompt",

@@ -41,7 +41,7 @@ def check(folder):
     from draftscope_app.doors.door import tasks
     from draftscope_app.engine.config import Limits
     from draftscope_app.engine.jobs import EngineStatus
-    from draftscope_app.engine.sessions import Visitors
+    from draftscope_app.engine.visitors import Visitors
     from draftscope_app.engine.site import Site
     from draftscope_app.page import page
     from draftscope_app.serve import doors

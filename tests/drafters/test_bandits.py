@@ -22,7 +22,7 @@ from draftscope.drafters.policy.implied import SmallRounds, accepted, lies_in
 from draftscope.drafters.policy.policies import POLICIES, Policy
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM
-from draftscope.measure.greedy import TESTS, GreedyTest
+from draftscope.measure.greedy_checks import TESTS, GreedyTest
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, PolicyNote
 from draftscope.verify.tree import DraftTree, Topology, full

@@ -27,14 +27,14 @@ from draftscope.drafters.model.draft_model import CHAIN
 from draftscope.drafters.options import ShapeOptions
 from draftscope.drafters.registry import chain_of, known_heads, trained_kinds
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.systems import drafter_systems
 from draftscope.models import head_kinds
 from draftscope.models.heads import SharedWeights, kind_of, save_head
 from draftscope.models.heads.head_files import read
 from draftscope.models.heads.inspected import inspect, kind_of_files
 from draftscope.models.heads.lessons import Blocks
-from draftscope.servers.programs import registry
+from draftscope.servers.programs import program_list
 from draftscope.servers.programs.program import ServedPair
 from draftscope.train.publish.card import _method
 from draftscope.train.students.recipes import CPU
@@ -136,14 +136,14 @@ def test_a_taken_or_unknown_name_is_refused() -> None:
         adopt(replace(made_up.INFO, name="other", head=replace(made_up.HEAD, name="mtp")))
     with pytest.raises(DraftscopeError, match=r"'glimps'; choose from eagle3, .*, glimpse, speculators"):
         head_kinds.find("glimps")
-    assert "glimpse" not in registry.methods("llama.cpp")
+    assert "glimpse" not in program_list.methods("llama.cpp")
 
 
 @pytest.mark.parametrize("kind", head_kinds.KINDS, ids=lambda kind: kind.name)
 def test_every_kind_is_whole(kind: head_kinds.HeadKind, tiny: DecodingEngine) -> None:
     """What one list needs is there wherever another promises it: a drafter, a network, programs that know its name."""
     assert find(kind.name).head is kind
-    assert set(kind.names) <= {program.kind for program in registry.PROGRAMS}
+    assert set(kind.names) <= {program.kind for program in program_list.PROGRAMS}
     head = new_head(kind.name, tiny.target.network, torch.arange(2), ROPE)
     assert isinstance(head, kind.network().head) and lesson_for(tiny.target.network, head).weights
     assert head.shared.vocabulary == SharedWeights.of(tiny.target.network).vocabulary
@@ -169,7 +169,7 @@ def test_trees_that_draw_are_those_that_the_mutations_break(engine: DecodingEngi
 
 
 def test_a_drafter_whose_weights_are_in_the_target_needs_no_model() -> None:
-    start = registry.find_start("sglang")
+    start = program_list.find_start("sglang")
     _, speculative = start.commands(ServedPair("small", "mtp"))
     assert "NEXTN" in speculative.arguments and "--speculative-draft-model-path" not in speculative.arguments
     with pytest.raises(DraftscopeError, match="--method eagle needs the drafter's model"):

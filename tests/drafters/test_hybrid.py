@@ -14,7 +14,7 @@ from draftscope.base.steps import Steps
 from draftscope.decode.availability import default_drafter
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.lane import Lane
-from draftscope.decode.sessions import MeasuredPair
+from draftscope.decode.open_session import MeasuredPair
 from draftscope.drafters.drafter import State, TextDraftModel
 from draftscope.drafters.heads.hybrid import HybridDrafter
 from draftscope.drafters.length import MAX_RETRY_AFTER, Rate

@@ -16,8 +16,8 @@ import pytest
 from pydantic import Field, model_validator
 
 from draftscope import DraftscopeError, drafters
+from draftscope.base.common_settings import Control, GeneralSettings
 from draftscope.base.errors import PluginWarning
-from draftscope.base.settings import Control, GeneralSettings
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo, DrafterOptions, Parts
 from draftscope.drafters.lookup.ngram import Ngram
@@ -26,10 +26,10 @@ from draftscope.drafters.registry import BUILT_IN, find, known_options
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.jobs import DrafterChoice
-from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.visitors import Visitors
 from draftscope_app.page import controls
 from draftscope_app.page.panel import panel
-from draftscope_app.serve import api
+from draftscope_app.serve import decode_endpoint
 from tests.drafters.test_plugin import Entry, plugged_in
 from tests.programs.options_table import options_table
 
@@ -265,7 +265,7 @@ def test_an_option_of_another_package_is_read_from_the_page_and_its_address(echo
 
 
 def test_an_option_of_another_package_is_an_argument_of_the_api(echo: None) -> None:
-    endpoint = api.endpoint(Admission.__new__(Admission), Visitors())
+    endpoint = decode_endpoint.endpoint(Admission.__new__(Admission), Visitors())
     parameters = inspect.signature(endpoint).parameters
     assert list(parameters)[2:] == list(known_settings())
     assert (parameters["echo_back"].default, parameters["echo_back"].annotation) == (5, int)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from draftscope.decode import sessions
+from draftscope.decode import open_session
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import oracle
 from draftscope.drafters.options import OracleOptions
@@ -78,9 +78,9 @@ def test_the_target_continuation_is_not_timed_and_not_counted(pair: DecodingEngi
 
 
 def test_it_drafts_nothing_once_the_text_differs(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = sessions.target_continuation
+    right = open_session.target_continuation
     monkeypatch.setattr(
-        sessions, "target_continuation", lambda *given: [[*row[:6], row[6] + 1, *row[7:]] for row in right(*given)]
+        open_session, "target_continuation", lambda *given: [[*row[:6], row[6] + 1, *row[7:]] for row in right(*given)]
     )
     want = pair.decode("abcabc", "plain", max_new_tokens=20).token_ids
     run = pair.decode("abcabc", "oracle", gamma=2, oracle_alpha=1.0, max_new_tokens=20)

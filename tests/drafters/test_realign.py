@@ -28,7 +28,7 @@ from draftscope.models.probe import probed
 from draftscope.trace import events
 from draftscope.verify.tree import DraftTree
 from draftscope_app.cli.main import main
-from draftscope_app.engine.opening import introduced
+from draftscope_app.engine.opening_models import introduced
 from tests.decode.test_distribution import WARPED, caught, distribution
 from tests.support.models import byte_tokenizer, letters, random_llama
 

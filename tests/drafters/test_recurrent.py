@@ -16,7 +16,7 @@ from draftscope.base.steps import last
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.model.draft_model import DraftModel
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.report import kept_memory
 from draftscope.measure.findings import FALSE_ALARM
 from draftscope.models.cache.state import LayerState, StateCache

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps, last
-from draftscope.decode.acceptance import by_rank
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.rank_acceptance import by_rank
 from draftscope.drafters.policy.sequoia import best_shape, best_tree
 from draftscope.drafters.settings import Settings
 from draftscope.models.probe import probed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from draftscope.base.settings import LOSSY
+from draftscope.base.common_settings import LOSSY
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.lane import Lane
 from draftscope.decode.start import EncodedPrompt, run_start

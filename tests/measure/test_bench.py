@@ -14,10 +14,10 @@ from draftscope.base.markdown import one_line
 from draftscope.base.prompts import Prompt
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import TextDraftModel
+from draftscope.measure.bench.bench_plan import QUICK, BenchPlan
 from draftscope.measure.bench.benchmark import benchmark, save
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.limit import memory_limit
-from draftscope.measure.bench.plan import QUICK, BenchPlan
 from draftscope.measure.bench.report import BenchReport, markdown
 from draftscope.measure.bench.rows import BenchRow
 from draftscope.measure.bench.runner import Bench

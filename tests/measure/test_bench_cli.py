@@ -20,8 +20,8 @@ from draftscope.base.prompts import select, shipped
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import QUICK, BenchPlan
-from draftscope.measure.greedy import PROMPTS
+from draftscope.measure.bench.bench_plan import QUICK, BenchPlan
+from draftscope.measure.greedy_checks import PROMPTS
 from draftscope.measure.joint import joint_distance
 from draftscope_app.cli import fields, options, plans, terminal
 from draftscope_app.cli.main import main
@@ -169,7 +169,7 @@ def test_without_plotly_the_rest_is_there(
     cli: Cli, loaded: DecodingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "draftscope_app.reports.bench_page", raising=False)
-    monkeypatch.delitem(sys.modules, "draftscope.measure.bench.plots", raising=False)
+    monkeypatch.delitem(sys.modules, "draftscope.measure.bench.bench_plots", raising=False)
     for name in [name for name in sys.modules if name.split(".")[0] == "plotly"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "plotly", None)  # type: ignore[arg-type]
@@ -304,14 +304,14 @@ sys.modules["transformers"]._class_to_module.pop("GgufConfig", None)
 from pathlib import Path
 import draftscope
 
-drawing = ("draftscope.trace.figures", "draftscope.measure.bench.plots")  # with plotly, once somebody asks for it
+drawing = ("draftscope.trace.figure_style", "draftscope.measure.bench.bench_plots")  # with plotly, once asked for
 for module in pkgutil.walk_packages(draftscope.__path__, "draftscope."):
     if module.name not in drawing:
         importlib.import_module(module.name)
 from draftscope.base.errors import DraftscopeError
 from draftscope.measure.bench import limit
 from draftscope.measure.bench.benchmark import benchmark, save
-from draftscope.measure.bench.plan import BenchPlan, texts
+from draftscope.measure.bench.bench_plan import BenchPlan, texts
 from tests.programs.gpu import __main__ as gpu
 from draftscope.train import family
 

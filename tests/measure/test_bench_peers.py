@@ -16,8 +16,8 @@ from gguf import GGMLQuantizationType, GGUFReader
 import draftscope
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench import peers
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.peers import gguf, transformers
-from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.rows import rows
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import Case, MissingPeerError, System, drafter_systems, needed

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from draftscope.base.text import AddedText
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.rounds import STAGES, KeptStep, MeasuredRounds, PartTimes, predict, timed_steps
+from draftscope.measure.bench.round_arrays import STAGES, KeptStep, MeasuredRounds, PartTimes, predict, timed_steps
 from draftscope.measure.bench.rows import headlines, rows
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, bootstrap, repeated_4grams
@@ -83,7 +83,7 @@ def test_a_reader_waits_between_rounds_but_not_for_what_the_caller_does(
             now += 2.0 + sum(step.stages.values())  # 2 ms that no stage has
             yield step
 
-    monkeypatch.setattr("draftscope.measure.bench.rounds.perf_counter", lambda: now / 1e3)
+    monkeypatch.setattr("draftscope.measure.bench.round_arrays.perf_counter", lambda: now / 1e3)
     monkeypatch.setattr(session, "steps", stepping)
     found = []
     for _, own in timed_steps(session):

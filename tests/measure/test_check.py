@@ -16,9 +16,9 @@ from draftscope.base.steps import last
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
-from draftscope.measure import greedy, joint, sampled, ties
+from draftscope.measure import greedy_checks, joint, sampled, ties
 from draftscope.measure.findings import Finding, verdict
-from draftscope.measure.greedy import GreedyTest
+from draftscope.measure.greedy_checks import GreedyTest
 from draftscope.measure.sampled import names_of_findings
 from draftscope.models.model import Model
 from draftscope.models.precise import fp32_logits
@@ -27,7 +27,7 @@ from draftscope.verify import drawing, verify
 from tests.support.distribution import distribution_test
 from tests.support.mutations import token_dropped, wrong_greedy
 
-GREEDY = (greedy.greedy_identity, greedy.end_inside_a_block, greedy.ragged_batch)
+GREEDY = (greedy_checks.greedy_identity, greedy_checks.end_inside_a_block, greedy_checks.ragged_batch)
 PROMPTS = ("The sea was calm and", "He said that the old man")
 
 
@@ -81,7 +81,7 @@ def test_rounding_is_a_tie_and_no_difference(
 ) -> None:
     bench = case_of(plains, drafter)
     rounded(monkeypatch, shipped, most=bench.rounding.bound / 4)
-    finding: Finding = last(test(bench, 8) if test is greedy.end_inside_a_block else test(bench))
+    finding: Finding = last(test(bench, 8) if test is greedy_checks.end_inside_a_block else test(bench))
     assert finding.passed, finding.detail
     assert not finding.ties or "a tie" in finding.detail
 
@@ -111,7 +111,7 @@ def test_a_tie_is_counted_and_said(shipped: DecodingEngine, monkeypatch: pytest.
     monkeypatch.setattr(ties, "MARGIN", 10.0)  # as if the target rounded so coarsely that its texts have ties
     bench = GreedyTest(shipped, "topk-tree", prompts=PROMPTS)
     rounded(monkeypatch, shipped, most=bench.rounding.bound / 4)
-    found = [last(greedy.greedy_identity(bench)), last(greedy.ragged_batch(bench))]
+    found = [last(greedy_checks.greedy_identity(bench)), last(greedy_checks.ragged_batch(bench))]
     assert sum(finding.ties for finding in found) > 0
     assert all(finding.passed for finding in found), found
     said = verdict(found, exact=True)
@@ -123,7 +123,7 @@ def test_a_wrong_greedy_rule_is_caught_in_16_bits(
     plains: GreedyTest, monkeypatch: pytest.MonkeyPatch, drafter: str
 ) -> None:
     wrong_greedy(monkeypatch)
-    finding = last(greedy.greedy_identity(case_of(plains, drafter)))
+    finding = last(greedy_checks.greedy_identity(case_of(plains, drafter)))
     assert not finding.passed
     assert "trails the target's best" in finding.detail
 
@@ -143,7 +143,7 @@ def test_where_rounding_is_most_of_the_lead_nothing_is_called_a_tie(
         patch.setattr(Model, "forward", noisy)  # what the rounding is measured with
         assert bench.rounding.judged < 0.5
     wrong_greedy(monkeypatch)
-    assert not last(greedy.greedy_identity(bench)).passed
+    assert not last(greedy_checks.greedy_identity(bench)).passed
 
 
 def test_the_distribution_is_tested_where_rounding_leaves_outcomes_to_compare(shipped: DecodingEngine) -> None:
@@ -179,7 +179,7 @@ def test_an_exception_of_the_engine_is_a_finding(shipped: DecodingEngine, monkey
     def broken(*_: object) -> None:
         raise IndexError("index is out of bounds for dimension with size 0")
 
-    monkeypatch.setattr(checks, "TESTS", (greedy.one_forward_a_round, greedy.begun_again))
+    monkeypatch.setattr(checks, "TESTS", (greedy_checks.one_forward_a_round, greedy_checks.begun_again))
     monkeypatch.setattr(drawing, "loops", lambda: None)
     monkeypatch.setattr(verify, "draw", broken)  # above temperature 0 only
     found = list(checks.check(shipped, "draft", 500, rule="token", prompts=PROMPTS))
@@ -241,5 +241,5 @@ def test_ties_on_a_card_are_said_beforehand(
     monkeypatch.setattr(shipped.target, "device", torch.device(device))
     monkeypatch.setattr(shipped.target, "dtype", dtype)
     assert ties.may_part(shipped) == may
-    assert ("in 16 bits on CUDA" in greedy._with_ties("equal", [], case)) == may
-    assert ("as expected in 16 bits on CUDA" in greedy._with_ties("equal", ["a tie"], case)) == may
+    assert ("in 16 bits on CUDA" in greedy_checks._with_ties("equal", [], case)) == may
+    assert ("as expected in 16 bits on CUDA" in greedy_checks._with_ties("equal", ["a tie"], case)) == may

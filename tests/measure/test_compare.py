@@ -24,7 +24,7 @@ from draftscope.measure import joint, sampled
 from draftscope.measure.check import Checked, checked
 from draftscope.measure.compare import ComparedLane, compare
 from draftscope.measure.findings import Finding, so_far
-from draftscope.measure.greedy import TESTS, GreedyTest
+from draftscope.measure.greedy_checks import TESTS, GreedyTest
 from draftscope.measure.joint import along, exact_joint
 from draftscope.measure.sampled import Runs
 from draftscope.verify.sampling import Sampling

@@ -17,8 +17,8 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.findings import Finding
-from draftscope.measure.greedy import GreedySteps, GreedyTest, end_inside_a_block
-from draftscope.models.files import memory
+from draftscope.measure.greedy_checks import GreedySteps, GreedyTest, end_inside_a_block
+from draftscope.models.files import memory_needed
 from draftscope.models.forward import emulated_size
 from draftscope.models.forward.emulated_size import EmulatedShape, pair_of
 from tests.programs.gpu import __main__ as gpu
@@ -237,7 +237,7 @@ def test_a_shape_that_does_not_fit_is_modelled(pair: DecodingEngine, monkeypatch
     def refuse(*_: object) -> None:
         raise DraftscopeError("too large")
 
-    monkeypatch.setattr(memory, "refuse_weights", refuse)
+    monkeypatch.setattr(memory_needed, "refuse_weights", refuse)
     (row,) = sections.bandwidth(lambda: pair, ["8b"], 4, LATE)
     assert row["measured"] is False and row["why"] == "too large"
     assert row["tokens/s"] == pytest.approx(10.0 / row["GB a token"])

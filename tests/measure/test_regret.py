@@ -11,7 +11,7 @@ import pytest
 
 from draftscope.base.markdown import one_line
 from draftscope.decode.engine import DecodingEngine
-from draftscope.measure.bench.rounds import MeasuredRounds
+from draftscope.measure.bench.round_arrays import MeasuredRounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System

@@ -11,7 +11,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure.findings import FALSE_ALARM, Finding
-from draftscope.measure.rounds import FavouredTokens, UsedUniforms
+from draftscope.measure.round_checks import FavouredTokens, UsedUniforms
 from draftscope.measure.sampled import sampled_tests
 from tests.decode.test_distribution import LOSSLESS
 from tests.support import mutations

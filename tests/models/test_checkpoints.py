@@ -22,7 +22,7 @@ from transformers import BertConfig, GenerationConfig, T5Config
 import draftscope
 from draftscope import DraftscopeError
 from draftscope.decode import load
-from draftscope.models.files import hub, memory
+from draftscope.models.files import hub, memory_needed
 from draftscope.models.files.finite import not_finite
 from draftscope.models.heads.head_files import read as read_head
 from draftscope.models.loading import adapters
@@ -317,10 +317,10 @@ def test_a_model_that_does_not_fit_in_memory_is_refused_before_loading(
     network_ = random_llama(1, 258)
     network_.save_pretrained(tmp_path)
     byte_tokenizer().save_pretrained(tmp_path)
-    stored = memory.stored_in([tmp_path / "model.safetensors"])
+    stored = memory_needed.stored_in([tmp_path / "model.safetensors"])
     assert stored == Counter({"F32": sum(p.numel() for p in network_.parameters())})
-    assert memory.weight_bytes(stored, torch.bfloat16, quantized=False) == 2 * stored["F32"]
-    monkeypatch.setattr(memory, "free_bytes", lambda _: 1000)
+    assert memory_needed.weight_bytes(stored, torch.bfloat16, quantized=False) == 2 * stored["F32"]
+    monkeypatch.setattr(memory_needed, "free_bytes", lambda _: 1000)
     message = refused(tmp_path, dtype="float32")
     assert "GB for its weights (in float32) and 0.0 GB for a cache of 2,048 tokens" in message
     assert "but this machine has 0.0 GB" in message
@@ -335,7 +335,7 @@ def test_memory_is_checked_before_a_model_is_downloaded(monkeypatch: pytest.Monk
     monkeypatch.setattr(hub, "HfApi", lambda: Hub(files=("config.json", "model.safetensors"), stored=8_030_261_248))
     monkeypatch.setattr(hub, "file", lambda *_: None)
     monkeypatch.setattr(checkpoints, "loaded", lambda kind, *_, **__: downloaded.append(kind) or config)
-    monkeypatch.setattr(memory, "free_bytes", lambda _: 8 * 10**9)
+    monkeypatch.setattr(memory_needed, "free_bytes", lambda _: 8 * 10**9)
     assert "'meta/big' needs 16.1 GB for its weights (in bfloat16)" in refused("meta/big", dtype="bfloat16")
     assert downloaded == [checkpoints.AutoConfig, checkpoints.AutoTokenizer]
 
@@ -343,14 +343,14 @@ def test_memory_is_checked_before_a_model_is_downloaded(monkeypatch: pytest.Monk
 def test_a_cache_that_does_not_fit_is_refused_before_it_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     model = probed(random_llama(1, 8), "small")
     assert model._slot_bytes == 2 * 2 * 2 * 8 * 4  # keys and values, layers, KV heads, width, bytes
-    monkeypatch.setattr(memory, "free_bytes", lambda _: 10**9)
+    monkeypatch.setattr(memory_needed, "free_bytes", lambda _: 10**9)
     model.cache(1, 1_000_000)
     with pytest.raises(DraftscopeError, match="for a cache of 1 x 10,000,000 tokens"):
         model.cache(1, 10_000_000)
 
 
 def test_free_memory_is_plausible() -> None:
-    assert memory.free_bytes(torch.device("cpu")) == pytest.approx(10**10, rel=100)
+    assert memory_needed.free_bytes(torch.device("cpu")) == pytest.approx(10**10, rel=100)
 
 
 # Tokens.

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 import draftscope
 from draftscope import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
-from draftscope.models.files import memory
+from draftscope.models.files import memory_needed
 from draftscope.models.forward import emulated_size
 from draftscope.models.forward.emulated_size import EmulatedShape
 from draftscope.models.probe import probed
@@ -92,7 +92,7 @@ def test_every_weight_and_cache_row_of_the_shape_is_used(shape: EmulatedShape, m
 
 
 def test_a_size_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_bytes", lambda _: 1000)
+    monkeypatch.setattr(memory_needed, "free_bytes", lambda _: 1000)
     with pytest.raises(DraftscopeError, match=r"the emulated size small.*GB free"):
         probed(random_llama(3, 258), "m").emulate(SMALL)
 

@@ -12,7 +12,7 @@ from transformers import GenerationConfig
 import draftscope
 from draftscope.base.errors import GenerationWarning
 from draftscope.models.loading.generation import NEUTRAL, not_applied
-from draftscope_app.engine.opening import introduced
+from draftscope_app.engine.opening_models import introduced
 from tests.support.command import command_line
 from tests.support.models import byte_tokenizer, random_llama
 from tests.support.node import call

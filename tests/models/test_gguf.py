@@ -28,7 +28,7 @@ from draftscope.measure.bench.report import machine
 from draftscope.models.loading import converted as converting
 from draftscope.models.loading.checkpoints import find
 from draftscope.models.loading.converted import converted
-from draftscope_app.engine.opening import introduced
+from draftscope_app.engine.opening_models import introduced
 from tests.support import gguf_files
 from tests.support.gguf_models import HOW, SHAPE, TOKENIZER, loaded, logits, made, refused
 

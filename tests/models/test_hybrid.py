@@ -12,7 +12,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM
 from draftscope.models.forward.emulated_size import SHAPES
-from draftscope.models.forward.hybrid import Hybrid, HybridCache
+from draftscope.models.forward.layers_with_state import Hybrid, HybridCache
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from tests.models.test_cache import CLOSE, fresh

@@ -16,7 +16,7 @@ from draftscope.decode.calibrate import interleaved
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import models_of
 from draftscope.drafters.settings import Settings
-from draftscope.models.files import memory
+from draftscope.models.files import memory_needed
 from draftscope.models.forward.graphs import OnCuda
 from draftscope.models.model import Model
 from draftscope.trace.events import Round
@@ -113,8 +113,8 @@ def test_a_failed_capture_leaves_the_current_stream(card: Card) -> None:
 
 def test_memory_that_torch_keeps_is_free(card: Card, there: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     card.memory, card.reserved, card.allocated = (10, 100), 50, 20
-    assert memory.free_bytes(there.target.device) == 40
-    monkeypatch.setattr(memory, "MIN_CHECKED", 0)
+    assert memory_needed.free_bytes(there.target.device) == 40
+    monkeypatch.setattr(memory_needed, "MIN_CHECKED", 0)
     card.memory = (10**9, 10**9)
     there.target.cache(1, 300)
     assert there.target.graphs is not None and there.target.graphs.smallest_free(1, 200) is not None
@@ -129,9 +129,9 @@ def test_kept_memory_is_given_up_when_it_runs_out(
     target: Model = there.target
     target.cache(1, 300)
     assert target.graphs is not None and target.graphs.smallest_free(1, 300) is not None
-    monkeypatch.setattr(memory, "MIN_CHECKED", 0)
+    monkeypatch.setattr(memory_needed, "MIN_CHECKED", 0)
     free = iter([0, 10**9])
-    monkeypatch.setattr(memory, "free_bytes", lambda device: next(free))
+    monkeypatch.setattr(memory_needed, "free_bytes", lambda device: next(free))
     target.cache(2, 300)
     assert target.graphs.smallest_free(1, 300) is None
 

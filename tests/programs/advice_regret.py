@@ -19,15 +19,15 @@ import typer
 from pydantic.fields import FieldInfo
 
 from draftscope.advise import proof
+from draftscope.advise.advice_verdict import Verdict
 from draftscope.advise.advise import advise
 from draftscope.advise.candidates import GAMMAS, SHAPES, Candidate, implied, sizes_of
-from draftscope.advise.probe import able
+from draftscope.advise.probed_acceptance import able
 from draftscope.advise.question import Question
 from draftscope.advise.report import AdviceReport
-from draftscope.advise.verdict import Verdict
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo
-from draftscope.measure.bench.plan import BenchPlan, texts
+from draftscope.measure.bench.bench_plan import BenchPlan, texts
 from draftscope.measure.bench.rows import Paired, counted
 from draftscope.measure.bench.statistics import LEVEL, Interval
 from draftscope.measure.bench.systems import PLAIN, DrafterSystem, System

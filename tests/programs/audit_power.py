@@ -15,9 +15,9 @@ import numpy as np
 from draftscope.servers.adapter import Chunk, Request
 from draftscope.servers.audit.coverage import VARIATIONS
 from draftscope.servers.audit.plan import Allowance, Plan
-from draftscope.servers.audit.rounds import sampled
 from draftscope.servers.audit.warp import Floats, warped
-from draftscope.servers.programs.registry import find
+from draftscope.servers.audit.waves import sampled
+from draftscope.servers.programs.program_list import find
 from draftscope.verify.sampling import Sampling
 from tests.doors.servers.audit.tabular import VOCABULARY, Table, draw
 

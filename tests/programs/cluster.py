@@ -28,9 +28,9 @@ from draftscope.forecast.cluster.simulate import ClusterRun, SimulatedRequest, S
 from draftscope.forecast.cluster.step_times import Speculation, StepTimes, chances_of
 from draftscope.servers.adapter import Request, Server, ServerError
 from draftscope.servers.programs.program import ServedPair
-from draftscope.servers.programs.registry import find_start
-from draftscope.servers.race import Answer, Race, RaceLane, RacePrompt, answered
-from draftscope.train.data import prompts
+from draftscope.servers.programs.program_list import find_start
+from draftscope.servers.server_race import Answer, Race, RaceLane, RacePrompt, answered
+from draftscope.train.data import prompt_mix
 from draftscope_app.engine.plural import count
 from tests.programs.interop import started
 
@@ -83,7 +83,7 @@ def two_servers(vllm: Path, speculative: bool) -> Iterator[list[Server]]:
 
 def texts(server: Server, tokens: int) -> list[RacePrompt]:
     """Prompts of that many tokens each, cut from the texts that training is prompted with."""
-    ids = server.tokenize("\n".join(prompt.text for prompt in prompts.mix(prompts.training_prompts(1, 2500), 1)))
+    ids = server.tokenize("\n".join(prompt.text for prompt in prompt_mix.mix(prompt_mix.training_prompts(1, 2500), 1)))
     return [RacePrompt("", ids[start : start + tokens]) for start in range(0, PROMPTS * tokens, tokens)]
 
 

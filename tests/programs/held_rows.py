@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
-from draftscope.forecast.validate import validate
+from draftscope.forecast.backtest import validate
 
 
 def main(path: str) -> None:

@@ -1,4 +1,4 @@
-"""Counts lines by door, and fails on names that say nothing: `python -m tests.programs.house --help`.
+"""Counts lines by door, and fails on names that say nothing or not where: `python -m tests.programs.house --help`.
 
 A feature may grow the house; a name may not be worse than those that are there. The names of the commit are in
 house.json beside this file; `make house SAVE=1` saves those of the working tree.
@@ -22,6 +22,9 @@ SAVED = Path(__file__).with_name("house.json")
 # Names that say nothing, and beginnings of names of limits, which are max_ and min_.
 FORBIDDEN = ("own", "told", "alone", "found", "each", "asked", "also", "row_bits", "most_", "least_")
 ESLINT = ROOT / "tests/javascript/node_modules/eslint/bin/eslint.js"
+# Names that files share because each folder has its own: those of a task (doors/door.py), and a room's style.
+TASK_FILES = {"task.py", "job.py", "page.py", "command.py", "server.py", "report.py", "card.js", "card.css"}
+SHARED = TASK_FILES | {"__init__.py", "style.css"}
 ELSEWHERE = {"node_modules", "vendor", "__pycache__"}  # not written here
 ENGINE, APP, INSTRUMENT = "engine/draftscope", "app/draftscope_app", "assets/instrument"
 ROOMS: Mapping[str, tuple[str, ...]] = {  # the part of the house -> its folders; what is in none is the core
@@ -37,6 +40,7 @@ class Names(BaseModel, extra="forbid"):
     """Names that several classes have, and names that say nothing: none may become more."""
 
     duplicate_classes: dict[str, int] = Field(description="classes of the engine, by a name that several have")
+    duplicate_files: dict[str, int] = Field(description="source files, by a name that several have")
     forbidden_names: dict[str, int] = Field(description="definitions in Python, uses in JavaScript")
 
     def counts(self) -> Iterator[tuple[str, int]]:
@@ -64,9 +68,11 @@ def count_names(root: Path = ROOT) -> Names:
     """Those of the working tree at `root`."""
     python = [path for room in ("engine", "app") for path in files(root / room) if path.suffix == ".py"]
     engine = [path for path in python if path.is_relative_to(root / "engine")]
+    source = [path for room in ("engine", "app", INSTRUMENT) for path in files(root / room)]
     names = count_python_names(python) + count_javascript_names(root)
     return Names(
         duplicate_classes=count_duplicate_classes(engine),
+        duplicate_files=several(path.name for path in source if path.name not in SHARED),
         forbidden_names={word: count_forbidden(word, names) for word in FORBIDDEN},
     )
 
@@ -83,8 +89,12 @@ def count_lines(paths: Iterable[Path]) -> int:
 
 def count_duplicate_classes(paths: Iterable[Path]) -> dict[str, int]:
     """How many classes there are of each name that more than one has."""
-    classes = (node.name for path in paths for node in nodes(path) if isinstance(node, ast.ClassDef))
-    return {name: count for name, count in sorted(Counter(classes).items()) if count > 1}
+    return several(node.name for path in paths for node in nodes(path) if isinstance(node, ast.ClassDef))
+
+
+def several(names: Iterable[str]) -> dict[str, int]:
+    """How often each name occurs that occurs more than once."""
+    return {name: count for name, count in sorted(Counter(names).items()) if count > 1}
 
 
 def count_python_names(paths: Iterable[Path]) -> Counter[str]:

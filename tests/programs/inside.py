@@ -13,7 +13,7 @@ from pathlib import Path
 
 from draftscope.base import markdown
 from draftscope.servers.audit.plan import AUDIT_PROMPTS
-from draftscope.servers.inside.audit import InsidePlan, InsideReport, audit_inside
+from draftscope.servers.inside.decision_audit import InsidePlan, InsideReport, audit_inside
 from draftscope.verify.sampling import Sampling
 from tests.doors.servers.inside.vllm_cpu import MENDED_TOO, PORT, RECORDED, command
 from tests.programs import inside_cost

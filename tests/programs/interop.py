@@ -34,9 +34,9 @@ from draftscope.measure.bench.peers import gguf as peer
 from draftscope.servers.adapter import Counted, Request, Server, ServerError
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.programs.program import Command, ServedPair
-from draftscope.servers.programs.registry import find_start, identify
-from draftscope.servers.race import Answer, Race, RaceLane, RacePrompt, RaceResult, race
-from draftscope.train.data import prompts
+from draftscope.servers.programs.program_list import find_start, identify
+from draftscope.servers.server_race import Answer, Race, RaceLane, RacePrompt, RaceResult, race
+from draftscope.train.data import prompt_mix
 
 GAMMA, TOKENS, PROMPTS, PORT = 4, 64, 20, 8140
 STARTS_S = 280.0
@@ -92,7 +92,7 @@ def pairs(smollm2: Path | None) -> list[Shared]:
 
 def texts(engine: DecodingEngine, chat: bool) -> list[RacePrompt]:
     """The same prompts for every engine: instructions in the chat template, or their plain text to continue."""
-    chosen = prompts.mix(prompts.training_prompts(1, 2500), 1)[:PROMPTS]
+    chosen = prompt_mix.mix(prompt_mix.training_prompts(1, 2500), 1)[:PROMPTS]
     ids = [engine.encode(each.text, TOKENS) if chat else engine.tokenizer.encode(each.text) for each in chosen]
     return [RacePrompt(each.text, tuple(tokens)) for each, tokens in zip(chosen, ids, strict=True)]
 

@@ -12,11 +12,11 @@ from statistics import fmean
 
 from draftscope.base.costs import alpha_of
 from draftscope.base.errors import DraftscopeError
-from draftscope.forecast.acceptance import kind_of_text
+from draftscope.forecast.acceptance_priors import kind_of_text
 from draftscope.forecast.architecture import of_size
-from draftscope.forecast.drafting import find_kind, plan_drafting
+from draftscope.forecast.drafter_forwards import find_kind, plan_drafting
+from draftscope.forecast.hardware_tables import find_engine
 from draftscope.forecast.record import in_training_half, published_tau, read_rows
-from draftscope.forecast.tables import find_engine
 
 WEIGHT = 3.0  # rows that the wider group counts for
 MIN_SPREAD = 0.4  # of logits, between sources of one kind; a group of one source shows less

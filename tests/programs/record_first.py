@@ -17,8 +17,8 @@ from draftscope.base.steps import said
 from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.models.loading.known import known
 from draftscope.trace import files
-from draftscope_app.engine.opening import OPENS_ON
-from draftscope_app.page import controls, opening
+from draftscope_app.engine.opening_models import OPENS_ON
+from draftscope_app.page import controls, opening_settings
 
 FIRST = assets() / "traces" / "first.jsonl.gz"
 
@@ -27,10 +27,12 @@ def record(
     out: Annotated[Path, typer.Option(metavar="FILE", help="where the trace goes")] = FIRST,
     target: Annotated[str, typer.Option(metavar="MODEL", help="default: what a server opens on")] = OPENS_ON,
     draft: Annotated[str | None, typer.Option(metavar="MODEL", help="draft model")] = None,
-    tokens: Annotated[int, typer.Option(help="tokens to write")] = opening.TREE["max_new_tokens"],
+    tokens: Annotated[int, typer.Option(help="tokens to write")] = opening_settings.TREE["max_new_tokens"],
 ) -> None:
     """Record the run that the page opens with."""
-    chosen = controls.defaults() | opening.settings(chat=known(target) is not None) | {"max_new_tokens": tokens}
+    chosen = (
+        controls.defaults() | opening_settings.settings(chat=known(target) is not None) | {"max_new_tokens": tokens}
+    )
     prompt = chosen["prompt"]
     engine = load(target, draft)
     lanes = controls.lanes(chosen, None)

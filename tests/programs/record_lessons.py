@@ -24,7 +24,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.models.loading.embedded import PAIR
 from draftscope.models.loading.known import known
 from draftscope.trace import files

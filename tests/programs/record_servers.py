@@ -23,10 +23,10 @@ from draftscope.base.steps import said
 from draftscope.decode.engine import DecodingEngine
 from draftscope.servers import lanes as entries
 from draftscope.servers.adapter import Request
+from draftscope.servers.audit.audit_events import AuditProgress
 from draftscope.servers.audit.plan import Plan
-from draftscope.servers.audit.progress import AuditProgress
 from draftscope.servers.field import Field
-from draftscope.servers.race import Race, RaceLane
+from draftscope.servers.server_race import Race, RaceLane
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
 from draftscope_app.doors.learn.lessons import page as lessons

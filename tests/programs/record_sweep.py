@@ -11,8 +11,8 @@ from pathlib import Path
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.decode.engine import DecodingEngine
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.cases import cases
-from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import drafter_systems

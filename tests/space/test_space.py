@@ -32,7 +32,7 @@ from draftscope_app.engine.answers import Answer
 from draftscope_app.engine.config import Environment, Limits, names
 from draftscope_app.engine.jobs import Asker, Command, EngineStatus, Job
 from draftscope_app.engine.run_job import RunJob
-from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.visitors import Visitors
 from draftscope_app.lab.space import entry
 from draftscope_app.lab.space.folder import build, read
 

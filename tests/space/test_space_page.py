@@ -27,7 +27,7 @@ import pytest
 from gradio_client import Client
 
 from draftscope.trace import files
-from draftscope_app.reports.lanes import Decoded
+from draftscope_app.reports.run_report import Decoded
 from tests.support.compiled import lend_programs
 from tests.support.framed import PREFIX, framed, free_port
 from tests.support.visit import Visit, load

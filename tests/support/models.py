@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from draftscope.base import costs
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
-from draftscope.decode import acceptance, calibrate, load
+from draftscope.decode import calibrate, load, rank_acceptance
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import choose_threads
 from draftscope.decode.pair import NamedHead
@@ -71,7 +71,7 @@ def quick_and_undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         # Half a gigabyte would be copied again and again to measure how fast this machine does that.
         patch.setattr(limit, "SMALLEST_COPY", 1 << 22)
         patch.setitem(calibrate.COPIED, "cpu", 1 << 22)
-        patch.setattr(acceptance, "TOKENS", 8)  # Sequoia's tree is chosen by long texts
+        patch.setattr(rank_acceptance, "TOKENS", 8)  # Sequoia's tree is chosen by long texts
         # Costs that are measured here are believed.
         patch.setattr(calibrate, "OtherCores", NobodyElse)
         patch.setattr(costs, "impossible", lambda *_: [])

@@ -34,11 +34,11 @@ from draftscope.train.data.batches import Batches
 from draftscope.train.data.corpus import Texts
 from draftscope.train.fit import fit as fitting
 from draftscope.train.fit import numerics
-from draftscope.train.fit import sources as text_sources
+from draftscope.train.fit import training_texts as text_sources
 from draftscope.train.fit.evaluate import agreement
 from draftscope.train.fit.fit import Budget
 from draftscope.train.fit.numerics import Rates, Recipe
-from draftscope.train.fit.sources import CorpusText
+from draftscope.train.fit.training_texts import CorpusText
 from draftscope.train.publish import figures
 from draftscope.train.publish.card import about
 from draftscope.train.publish.publish import pack, read_record

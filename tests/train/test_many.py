@@ -12,7 +12,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from draftscope.train.data import answers as on_disk
+from draftscope.train.data import saved_answers as on_disk
 from draftscope.train.data import writing
 from draftscope.train.data.many import AnswerRows, RowPrompt, rows_that_fit, write
 from draftscope.train.data.writing import TokenizedPrompt, WritingPlan, answer_together, batches_of

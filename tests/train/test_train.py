@@ -32,11 +32,11 @@ from draftscope.train.data import corpus
 from draftscope.train.data.batches import DECK, Batches, deck_shares
 from draftscope.train.data.corpus import Domain, Texts, sources
 from draftscope.train.fit import fit as fitting
-from draftscope.train.fit import sources as text_sources
+from draftscope.train.fit import training_texts as text_sources
 from draftscope.train.fit.evaluate import agreements, scores
 from draftscope.train.fit.fit import Budget, Fitted, TrainingProgress, TrainingRun, fit
 from draftscope.train.fit.numerics import Optimizers, Rates, Recipe, schedule
-from draftscope.train.fit.sources import CorpusText, fingerprint
+from draftscope.train.fit.training_texts import CorpusText, fingerprint
 from draftscope.train.publish.card import card
 from draftscope.train.publish.figures import WRITTEN, repeats, specimens
 from draftscope.train.publish.publish import Publication, TrainingRecord, read_record, save_student, tokens_behind

@@ -26,17 +26,17 @@ from draftscope.decode.load import load
 from draftscope.drafters.registry import trained_kinds
 from draftscope.models.heads import Eagle3, Head, SharedWeights, load_head
 from draftscope.models.heads.lessons import Distillation, blocks, kl
-from draftscope.train import drafter
-from draftscope.train.data import answers as on_disk
-from draftscope.train.data import corpus, prompts, writing
-from draftscope.train.data.answers import TargetAnswer
+from draftscope.train import drafter_training
+from draftscope.train.data import corpus, prompt_mix, writing
+from draftscope.train.data import saved_answers as on_disk
 from draftscope.train.data.batches import AnswerBatches
+from draftscope.train.data.saved_answers import TargetAnswer
 from draftscope.train.data.writing import TokenizedPrompt, WritingPlan, before_loop, collect, loops, tokenize
-from draftscope.train.drafter import DrafterTraining, train_drafter
+from draftscope.train.drafter_training import DrafterTraining, train_drafter
 from draftscope.train.fit.fit import Budget, Fitted, fit
 from draftscope.train.fit.numerics import Rates, Recipe
-from draftscope.train.fit.sources import AnswerText
 from draftscope.train.fit.teaching import Teacher, padded
+from draftscope.train.fit.training_texts import AnswerText
 from draftscope.train.publish import figures
 from draftscope.train.students.recipes import CPU, AnswerPreset
 from draftscope.train.students.shapes import build, llama
@@ -104,12 +104,12 @@ def answers(answered: Path) -> tuple[list[TargetAnswer], list[TargetAnswer]]:
 
 
 def test_written_prompts_are_complete_all_different_and_not_those_of_the_measurements() -> None:
-    found = prompts.training_prompts(0, 2500)
+    found = prompt_mix.training_prompts(0, 2500)
     texts = [prompt.text for prompt in found]
     assert len(found) > 5000 and len(set(texts)) == len(texts)
     assert not any("{" in text or "}" in text for text in texts)
     assert not set(texts) & {prompt.text for prompt in measuring.shipped()}
-    assert found == prompts.training_prompts(0, 2500) != prompts.training_prompts(1, 2500)
+    assert found == prompt_mix.training_prompts(0, 2500) != prompt_mix.training_prompts(1, 2500)
 
 
 @pytest.mark.parametrize("count", [96, 99])
@@ -139,30 +139,30 @@ def test_prompts_of_similar_length_are_answered_together_short_and_long_ones_in_
 )
 def test_documents_become_requests(tmp_path: Path, document: str, request_made: str) -> None:
     (tmp_path / "some.train.txt").write_text(document)
-    assert prompts.requests_from(tmp_path, 900) == [Prompt("some", request_made)]
+    assert prompt_mix.requests_from(tmp_path, 900) == [Prompt("some", request_made)]
 
 
 def test_a_long_text_of_one_document_gives_a_request_for_every_paragraph(tmp_path: Path) -> None:
     paragraphs = [f"In the year {year} the tower was mended by two masons." for year in range(1700, 1740)]
     (tmp_path / "book.txt").write_text("\n\n".join(paragraphs))
-    requests = prompts.requests_from(tmp_path, 900)
+    requests = prompt_mix.requests_from(tmp_path, 900)
     assert [prompt.text.split("\n\n")[-1] for prompt in requests] == paragraphs
 
 
 def test_a_folder_without_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DraftscopeError, match="no folder"):
-        prompts.requests_from(tmp_path / "nowhere", 900)
+        prompt_mix.requests_from(tmp_path / "nowhere", 900)
     with pytest.raises(DraftscopeError, match=r"no \.txt files"):
-        prompts.requests_from(tmp_path, 900)
+        prompt_mix.requests_from(tmp_path, 900)
     (tmp_path / "short.txt").write_text("a")
     with pytest.raises(DraftscopeError, match="no document"):
-        prompts.requests_from(tmp_path, 900)
+        prompt_mix.requests_from(tmp_path, 900)
 
 
 def test_mixed_prompts_have_small_kinds_early_and_none_twice() -> None:
     many, few = [Prompt("many", str(i)) for i in range(400)], [Prompt("few", f"f{i}") for i in range(16)]
-    found = prompts.mix([*many, *few, *few], 0)
-    assert len(found) == 416 and found == prompts.mix([*many, *few], 0)
+    found = prompt_mix.mix([*many, *few, *few], 0)
+    assert len(found) == 416 and found == prompt_mix.mix([*many, *few], 0)
     start = [prompt.kind for prompt in found[:96]]
     assert 12 <= start.count("few") <= 16
 
@@ -454,7 +454,7 @@ def test_a_state_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(drafter.PRESETS, "cpu", replace(CPU, answers=PRESET))
+    monkeypatch.setitem(drafter_training.PRESETS, "cpu", replace(CPU, answers=PRESET))
     monkeypatch.setattr(figures, "TRIALS", replace(figures.TRIALS, gammas=(2,), tokens=8))
 
 
@@ -511,8 +511,8 @@ def test_a_preset_that_computes_again_in_bf16_trains_too(
 ) -> None:
     """What the GPU preset does, in miniature: no states on disk, bf16 matmuls, and pieces that are continued."""
     preset = replace(PRESET, keeps_features=False, sitting=1.0)
-    monkeypatch.setitem(drafter.PRESETS, "cpu", replace(CPU, answers=preset))
-    for module in ("fit.numerics", "publish.publish", "drafter"):
+    monkeypatch.setitem(drafter_training.PRESETS, "cpu", replace(CPU, answers=preset))
+    for module in ("fit.numerics", "publish.publish", "drafter_training"):
         monkeypatch.setattr(f"draftscope.train.{module}.precision", lambda _: torch.bfloat16)
     asked = DrafterTraining(str(home), kind, tmp_path / "out", tmp_path / "work", prompts=prompt_file(tmp_path))
     assert not train_drafter(replace(asked, sitting=1e-9))
@@ -563,13 +563,15 @@ def test_a_stop_says_whether_there_are_answers(
 ) -> None:
     """It named a folder that did not exist."""
     asked = DrafterTraining("model", "draft", tmp_path / "out", tmp_path / "work")
-    monkeypatch.setattr(drafter, "collect", lambda *_: False)
-    assert not drafter._train(asked, engine, questions(3), 0.0)
+    monkeypatch.setattr(drafter_training, "collect", lambda *_: False)
+    assert not drafter_training._train(asked, engine, questions(3), 0.0)
     assert capsys.readouterr().out == (
         "Stopped before the target had finished its first answers. Run the same command to start again.\n"
     )
-    monkeypatch.setattr(drafter.on_disk, "batch_files", lambda folder: iter([folder / "answers-0.safetensors"]))
-    assert not drafter._train(asked, engine, questions(3), 0.0)
+    monkeypatch.setattr(
+        drafter_training.on_disk, "batch_files", lambda folder: iter([folder / "answers-0.safetensors"])
+    )
+    assert not drafter_training._train(asked, engine, questions(3), 0.0)
     assert f"its answers are in '{tmp_path / 'work'}" in capsys.readouterr().out
 
 
@@ -584,7 +586,7 @@ def test_measuring_can_be_interrupted_and_begun_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(drafter, "trials", interrupted)
+        patch.setattr(drafter_training, "trials", interrupted)
         with pytest.raises(KeyboardInterrupt):
             train_drafter(asked)
     assert not asked.out.exists()

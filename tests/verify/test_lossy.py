@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from draftscope import DraftscopeError
-from draftscope.base.settings import LOSSY
+from draftscope.base.common_settings import LOSSY
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks

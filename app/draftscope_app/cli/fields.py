@@ -24,8 +24,8 @@ import typer
 from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 
+from draftscope.base.common_settings import sentence
 from draftscope.base.errors import DraftscopeError, quoted
-from draftscope.base.settings import sentence
 
 Given = Mapping[str, Any]  # field -> what the command line says; fields that were not given are absent
 Command = Callable[..., int]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from draftscope.base.errors import DraftscopeError, one_sentence
 from draftscope.base.prompts import Prompt, select, shipped
-from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.fields import Given, option, options_of, typed
-from draftscope_app.engine.opening import chats
+from draftscope_app.engine.opening_models import chats
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine

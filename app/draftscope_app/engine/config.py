@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from draftscope.base import markdown
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
-from draftscope.servers.programs.registry import asked_programs, titles
+from draftscope.servers.programs.program_list import asked_programs, titles
 from draftscope_app.engine.beats import SILENT_S
 from draftscope_app.engine.log import Kind
 

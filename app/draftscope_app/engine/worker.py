@@ -17,9 +17,9 @@ from draftscope.base.errors import DraftscopeError, memory_ran_out
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import jobs
 from draftscope_app.engine.beats import Beats
+from draftscope_app.engine.free_memory import Trimmer
 from draftscope_app.engine.jobs import EngineStatus, Update
-from draftscope_app.engine.memory import Trimmer
-from draftscope_app.engine.opening import loading, opened, ready
+from draftscope_app.engine.opening_models import loading, opened, ready
 from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.turns import Turns
 from draftscope_app.engine.work import Work

@@ -24,7 +24,7 @@ from draftscope_app.engine import jobs
 from draftscope_app.engine.answers import Answer, Log, place_of
 from draftscope_app.engine.jobs import EngineStatus, Update
 from draftscope_app.engine.notice import Notice
-from draftscope_app.engine.opening import opened, ready
+from draftscope_app.engine.opening_models import opened, ready
 from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.turns import Turns
 from draftscope_app.engine.work import Work

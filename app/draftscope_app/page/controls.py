@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from draftscope.base.common_settings import Control, GeneralSettings
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import Control, GeneralSettings
 from draftscope.drafters.options import ChainOptions
 from draftscope.drafters.registry import known_options
 from draftscope.drafters.settings import Settings

@@ -17,14 +17,14 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
 from draftscope_app.engine.admission import Admission
-from draftscope_app.engine.sessions import Visitors
 from draftscope_app.engine.site import Site
-from draftscope_app.page import bundle, controls, host, opening
+from draftscope_app.engine.visitors import Visitors
+from draftscope_app.page import bundle, controls, host, opening_settings
 from draftscope_app.page.layout import DoorLayout, Part, Widgets, lay_out
-from draftscope_app.page.listeners import settings
-from draftscope_app.page.listeners.engine import EngineListeners
-from draftscope_app.page.listeners.files import FileListeners
+from draftscope_app.page.listeners import browser_controls
+from draftscope_app.page.listeners.engine_status import EngineListeners
 from draftscope_app.page.listeners.runs import RunListeners
+from draftscope_app.page.listeners.save_and_load import FileListeners
 from draftscope_app.page.runs.feed import recording
 from draftscope_app.page.shared import Shared
 from draftscope_app.page.task import Core, TaskPage
@@ -63,7 +63,7 @@ def build(
     """The whole page over one engine, with these `doors` beside the core's own. `drafter` is selected when it opens."""
     site = site or Site()
     max_tokens = admission.limits.max_tokens
-    defaults = controls.defaults() | opening.settings(drafter, site.chat)
+    defaults = controls.defaults() | opening_settings.settings(drafter, site.chat)
     defaults["max_new_tokens"] = min(defaults["max_new_tokens"], max_tokens)
     shared = Shared(admission, visitors, defaults, first_run(), site)
     first = recording(shared.first) if shared.first else ""
@@ -89,7 +89,7 @@ def _attach(demo: gr.Blocks, shared: Shared, widgets: Widgets, tasks: Sequence[T
     names = controls.names()
     standing = [shared.defaults[name] for name in names]
     query = f"Draftscope.query({json.dumps(names)}, values, {json.dumps(standing)})"
-    settings.attach(widgets, shared.defaults, query)
+    browser_controls.attach(widgets, shared.defaults, query)
     runs = RunListeners(shared, widgets)
     core = Core(widgets, runs, runs.attach(query))
     FileListeners(shared, widgets).attach()

@@ -9,8 +9,8 @@ import gradio as gr
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
-from draftscope.base.settings import Control
-from draftscope_app.page import bundle, notes, opening
+from draftscope.base.common_settings import Control
+from draftscope_app.page import bundle, notes, opening_settings
 from draftscope_app.page.controls import FIRST_READS, Controls, general, is_read, label_of, names, options
 
 FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has sent its list
@@ -41,7 +41,7 @@ def panel(values: Controls, max_tokens: int) -> tuple[dict[str, gr.components.Co
         widgets[name] = _widget(name, fields[name], values, max_tokens)
     with gr.Column(elem_id="ds-more"):
         with gr.Row(elem_id="ds-examples"):
-            examples = {name: gr.Button(name, size="sm") for name in opening.examples()}
+            examples = {name: gr.Button(name, size="sm") for name in opening_settings.examples()}
         for name in sorted((name for name in fields if name not in ROW), key=lambda n: _control(fields[n]).advanced):
             widgets[name] = _widget(name, fields[name], values, max_tokens)
         notes.html(name="ds-unable", html_template=UNABLE)

@@ -13,8 +13,8 @@ from draftscope.trace.events import EVENT, AnyEvent
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.answers import Answer, Log
 from draftscope_app.engine.jobs import DrafterChoice, Job
-from draftscope_app.engine.sessions import Visitors, asker_of
 from draftscope_app.engine.site import Site
+from draftscope_app.engine.visitors import Visitors, asker_of
 from draftscope_app.page.controls import Controls
 
 Values = Mapping[Any, Any]  # what the components hold, by component

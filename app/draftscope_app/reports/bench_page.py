@@ -10,8 +10,8 @@ from statistics import median
 from typing import Any
 
 from draftscope.base.machine import machine_words
-from draftscope.measure.bench.plan import where
-from draftscope.measure.bench.plots import plots
+from draftscope.measure.bench.bench_plan import where
+from draftscope.measure.bench.bench_plots import plots
 from draftscope_app.reports.render import SHARED, Table, render, render_document
 
 RowJson = Mapping[str, Any]

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from draftscope.base.assets import assets
-from draftscope.trace.figures import Plot
+from draftscope.trace.figure_style import Plot
 from draftscope.trace.html import palette
 
 CONFIG = {"displayModeBar": False, "responsive": True}

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from draftscope_app.engine.memory import Trimmer
-from draftscope_app.engine.sessions import Visitors
+from draftscope_app.engine.free_memory import Trimmer
+from draftscope_app.engine.visitors import Visitors
 
 HEARTBEAT = "/gradio_api/heartbeat/"
 BROWSERS = "Mozilla/"  # how the `User-Agent` of all of them begins

@@ -14,7 +14,7 @@ from typing import Any
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from draftscope_app.serve import errors
+from draftscope_app.serve import logged_errors
 
 API = "/gradio_api/"
 CLOSED = (
@@ -65,7 +65,7 @@ class Refusals:
         except Exception as error:
             if begun:
                 raise
-            errors.write(error)
+            logged_errors.write(error)
             full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
             answer = JSONResponse({"error": FULL_DISK}, 507) if full else JSONResponse({"error": UNREADABLE}, 400)
             await answer(scope, receive, send)

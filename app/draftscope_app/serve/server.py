@@ -26,11 +26,11 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import log, select
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.config import Environment
-from draftscope_app.engine.opening import is_chat
+from draftscope_app.engine.opening_models import is_chat
 from draftscope_app.engine.process import uninterrupted
-from draftscope_app.engine.sessions import Visitors
 from draftscope_app.engine.site import Site
-from draftscope_app.serve import bodies, connections, errors, health, heartbeats, hosts, refusals
+from draftscope_app.engine.visitors import Visitors
+from draftscope_app.serve import bodies, connections, health, heartbeats, hosts, logged_errors, refusals
 from draftscope_app.serve.network import EVERYWHERE, local_address, network_address
 from draftscope_app.serve.uploads import BoundedUploads, Uploads, note_parts
 
@@ -115,7 +115,7 @@ async def _launch(
     import gradio
 
     from draftscope_app.page import page, theme
-    from draftscope_app.serve import api, calls, doors
+    from draftscope_app.serve import calls, decode_endpoint, doors
 
     own_process = select.profile() == "own"  # not on ZeroGPU, whose lent GPU would wait for servers
     network, given = network_address(host, port), () if opens is None else opens.given
@@ -126,18 +126,18 @@ async def _launch(
         Middleware(heartbeats.NoHeartbeats),
         Middleware(BoundedUploads, environment.max_upload_mb * 2**20),
         Middleware(bodies.BoundedBodies, environment.max_text),
-        Middleware(calls.FilledIn, api.defaults()),
+        Middleware(calls.FilledIn, decode_endpoint.defaults()),
         Middleware(refusals.Refusals),
     ]
     visitors = Visitors(max_bytes=environment.max_kept_mb * 2**20)
     page_doors = doors.page_doors()
     demo = page.build(admission, visitors, site, drafter, page_doors)
     with demo:
-        gradio.events.api(api.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
+        gradio.events.api(decode_endpoint.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
     routes = [*health.routes(admission), *heartbeats.routes(visitors), *doors.routes(site, admission)]
     demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
     _poll_less(demo)
-    errors.keep_texts_out()
+    logged_errors.keep_texts_out()
     connections.bound()
     note_parts()
     demo.launch(

@@ -1,5 +1,5 @@
 // The audit card: is a server's text still distributed as its target's? Folded from `audit` events
-// (engine/draftscope/servers/audit/progress.py), which come wave by wave.
+// (engine/draftscope/servers/audit/audit_events.py), which come wave by wave.
 
 import { counted, formatFigure, formatMs } from "../base/format.js";
 import { foldedTable, tableRow } from "../draw/tables.js";

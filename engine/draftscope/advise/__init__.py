@@ -2,8 +2,9 @@
 
     draftscope advise --prompts mine.jsonl --concurrency 4
 
-`question` is what is asked. `probe` measures acceptance on the prompts; costs are the calibration's (`base/costs.py`).
-`model` predicts every candidate from both, `proof` runs the best against plain decoding and the runner-up, `verdict`
-decides, `limits` says where the decision would change, `sentences` says it, and `servers` writes it as settings of
-other engines. `planned` does the same with acceptance and costs that were measured elsewhere; it runs nothing.
+`question` is what is asked. `probed_acceptance` measures acceptance on the prompts; costs are the calibration's
+(`base/costs.py`). `speed_model` predicts every candidate from both, `proof` runs the best against plain decoding and
+the runner-up, `advice_verdict` decides, `limits` says where the decision would change, `sentences` says it, and
+`servers` writes it as settings of other engines. `planned` does the same with acceptance and costs that were measured
+elsewhere; it runs nothing.
 """

@@ -13,16 +13,16 @@ import torch
 
 from draftscope import drafters
 from draftscope.advise import limits, proof, sentences, servers
+from draftscope.advise.advice_verdict import AdviceDecision, AtTemperature, Measured, Verdict, clear, decide
 from draftscope.advise.candidates import Candidate
-from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.fitted import fitted, noise, prefill
-from draftscope.advise.model import Predicted, PrefillTimes, predict, steady_ratio
 from draftscope.advise.observed import Observed, conditional_alpha
-from draftscope.advise.probe import Probed, Watch, able, nobody, probe
+from draftscope.advise.probed_acceptance import Probed, Watch, able, nobody, probe
 from draftscope.advise.question import Asked, Objective, Question
 from draftscope.advise.report import AdviceReport, Advised
+from draftscope.advise.round_costs import CalibratedCosts
+from draftscope.advise.speed_model import Predicted, PrefillTimes, predict, steady_ratio
 from draftscope.advise.surface import Surface, surface
-from draftscope.advise.verdict import AdviceDecision, AtTemperature, Measured, Verdict, clear, decide
 from draftscope.advise.what_if import Sizes
 from draftscope.base.cores import Company, OtherCores
 from draftscope.base.costs import PLAIN, Calibration
@@ -33,8 +33,8 @@ from draftscope.base.steps import Steps, last, mapped, spread
 from draftscope.decode.calibrate import weight_bytes
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.cases import cases
-from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import machine
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, repeated_4grams

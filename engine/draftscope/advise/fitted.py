@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftscope import drafters
-from draftscope.advise.costs import CalibratedCosts, Timed, calibrated_as
-from draftscope.advise.model import PrefillTimes
-from draftscope.advise.probe import Probed
+from draftscope.advise.probed_acceptance import Probed
+from draftscope.advise.round_costs import CalibratedCosts, Timed, calibrated_as
+from draftscope.advise.speed_model import PrefillTimes
 from draftscope.base.cores import Company
 from draftscope.base.costs import PLAIN, Calibration
-from draftscope.measure.bench.rounds import MeasuredRounds
+from draftscope.measure.bench.round_arrays import MeasuredRounds
 
 MIN_TIMED = 4  # rounds of one width
 SPREAD = 0.35  # interquartile range over the median of plain's rounds before it is said

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from draftscope.advise.candidates import Candidate
-from draftscope.advise.costs import RoundCosts
-from draftscope.advise.model import Predicted, PrefillTimes, steady_ratio
 from draftscope.advise.observed import Observed
+from draftscope.advise.round_costs import RoundCosts
+from draftscope.advise.speed_model import Predicted, PrefillTimes, steady_ratio
 from draftscope.base.costs import alpha_of
 from draftscope.servers.programs.program import ScheduleRange
 

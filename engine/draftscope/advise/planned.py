@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from draftscope.advise import limits, sentences, servers
+from draftscope.advise.advice_verdict import Verdict
 from draftscope.advise.candidates import GAMMAS, Candidate
-from draftscope.advise.costs import RoundCosts, TypedCosts
-from draftscope.advise.model import PrefillTimes, predict
 from draftscope.advise.observed import conditional_alpha, typed
 from draftscope.advise.question import Question
 from draftscope.advise.report import AdviceReport
+from draftscope.advise.round_costs import RoundCosts, TypedCosts
+from draftscope.advise.speed_model import PrefillTimes, predict
 from draftscope.advise.surface import surface
-from draftscope.advise.verdict import Verdict
 from draftscope.advise.what_if import Sizes
 from draftscope.base.errors import DraftscopeError
 

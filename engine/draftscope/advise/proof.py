@@ -15,15 +15,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from draftscope.advise.advice_verdict import LOOK, MIN_RUNS, Measured
 from draftscope.advise.candidates import Candidate
-from draftscope.advise.model import TAIL, Predicted, value
-from draftscope.advise.probe import Watch, nobody
+from draftscope.advise.probed_acceptance import Watch, nobody
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import LOOK, MIN_RUNS, Measured
+from draftscope.advise.speed_model import TAIL, Predicted, value
 from draftscope.base.cores import Company, OtherCores
 from draftscope.base.steps import Steps
 from draftscope.decode.engine import DecodingEngine
-from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.rows import Paired, counted, paired
 from draftscope.measure.bench.runner import Bench, BenchRun
 from draftscope.measure.bench.statistics import LEVEL, Interval, resampled

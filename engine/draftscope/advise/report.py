@@ -6,12 +6,12 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from draftscope.advise.advice_verdict import AtTemperature, Measured, Verdict
 from draftscope.advise.limits import Limits
-from draftscope.advise.model import Predicted
 from draftscope.advise.question import Question
 from draftscope.advise.servers import Ready
+from draftscope.advise.speed_model import Predicted
 from draftscope.advise.surface import Surface
-from draftscope.advise.verdict import AtTemperature, Measured, Verdict
 from draftscope.measure.bench.statistics import Interval
 from draftscope.servers.programs.program import ScheduleRange
 from draftscope.trace.events import Record

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from draftscope.advise.advice_verdict import FAR, FEW, MIN_RUNS, AdviceDecision, AtTemperature, Measured, Verdict
 from draftscope.advise.limits import Limits
-from draftscope.advise.model import Predicted
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import FAR, FEW, MIN_RUNS, AdviceDecision, AtTemperature, Measured, Verdict
+from draftscope.advise.speed_model import Predicted
 from draftscope.measure.bench.statistics import Interval
 
 OF = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from draftscope.advise.candidates import Candidate
 from draftscope.drafters.registry import chain_of
-from draftscope.servers.programs import registry
+from draftscope.servers.programs import program_list
 from draftscope.servers.programs.program import ScheduleRange, WantedChain
 
 MODEL = "DRAFTER"  # stands for the drafter's folder or id where it is not known
@@ -37,6 +37,6 @@ def ready(chosen: Candidate, schedule: Sequence[ScheduleRange], model: str = MOD
         Ready(program.title, program.settings(wanted), program.checked, note)
         if kind in program.drafters
         else Ready(program.title, "", program.checked, lacks)
-        for program in registry.PROGRAMS
+        for program in program_list.PROGRAMS
         if program.settings is not None
     ]

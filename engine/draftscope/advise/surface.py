@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from draftscope.advise.candidates import Candidate
-from draftscope.advise.costs import CalibratedCosts, RoundCosts
-from draftscope.advise.model import PrefillTimes
 from draftscope.advise.observed import Observed, tau_interval
+from draftscope.advise.round_costs import CalibratedCosts, RoundCosts
+from draftscope.advise.speed_model import PrefillTimes
 from draftscope.advise.what_if import Sizes
 from draftscope.measure.bench.statistics import Interval
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from draftscope.forecast.acceptance import tau_of
+from draftscope.forecast.acceptance_priors import tau_of
 from draftscope.forecast.architecture import Architecture, of_size
 from draftscope.forecast.cost import Hardware, drafting_ms, forward_ms, plain_ms, round_ms
-from draftscope.forecast.drafting import DraftPlan, find_kind
-from draftscope.forecast.tables import Card, find_card, find_engine
+from draftscope.forecast.drafter_forwards import DraftPlan, find_kind
+from draftscope.forecast.hardware_tables import Card, find_card, find_engine
 
 CARDS = tuple(map(find_card, ("H100", "H200", "B200", "A100", "MI300X", "L4", "RTX 4090")))
 ENGINE = find_engine("vLLM")  # what would serve there

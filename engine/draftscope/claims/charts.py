@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from draftscope.advise.what_if import answer_ratio
-from draftscope.claims.evidence import RowJson, SavedResults
+from draftscope.claims.saved_results import RowJson, SavedResults
 
 LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 SPREAD = "Points are medians over kinds of text; bars reach from the slowest kind to the fastest."

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from draftscope.claims.evidence import SavedResults
+from draftscope.claims.saved_results import SavedResults
 
 
 class ClaimVerdict(StrEnum):

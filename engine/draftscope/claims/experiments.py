@@ -12,7 +12,7 @@ from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.claims import charts
 from draftscope.claims.charts import Chart
 from draftscope.claims.claim import Claim
-from draftscope.claims.evidence import SavedResults
+from draftscope.claims.saved_results import SavedResults
 from draftscope.claims.table import CLAIMS
 
 # Seconds of the claims' commands on two idle cores, with the start of Python: measured on 2026-11-23 with the embedded

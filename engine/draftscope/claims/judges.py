@@ -12,7 +12,7 @@ from statistics import fmean, median
 
 from draftscope.base.costs import alpha_of
 from draftscope.claims.claim import ClaimVerdict, JudgedClaim
-from draftscope.claims.evidence import RowJson, SavedResults, fastest, place_of
+from draftscope.claims.saved_results import RowJson, SavedResults, fastest, place_of
 from draftscope.drafters.options import nodes_in
 from draftscope.drafters.registry import chain_of, known_heads
 

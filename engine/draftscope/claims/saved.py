@@ -12,8 +12,8 @@ from typing import Any
 from draftscope.base.assets import assets
 from draftscope.base.errors import write_text
 from draftscope.claims.claim import Claim, JudgedClaim
-from draftscope.claims.evidence import SavedResults, read
 from draftscope.claims.experiments import EXPERIMENTS, Experiment
+from draftscope.claims.saved_results import SavedResults, read
 from draftscope.claims.table import CLAIMS
 from draftscope.forecast.economics import forecast_of_claim
 

@@ -25,11 +25,11 @@ from draftscope.base.progress import Pace, Watcher, unseen
 from draftscope.base.steps import Steps, mapped
 from draftscope.decode.availability import availabilities
 from draftscope.decode.lane import Lane
+from draftscope.decode.open_session import NOTHING_MEASURED, open_session
 from draftscope.decode.pair import LoadedPair
 from draftscope.decode.prompt import read_prompt
 from draftscope.decode.row_rounding import compare_rows, forwards_of
 from draftscope.decode.session import Step
-from draftscope.decode.sessions import NOTHING_MEASURED, open_session
 from draftscope.decode.start import device_name
 from draftscope.drafters.settings import Settings
 from draftscope.models.cache.slots import SlotCache

@@ -18,17 +18,17 @@ from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.base.progress import Progress, Watcher, unseen, with_progress
 from draftscope.base.steps import Steps, Together, last
 from draftscope.decode import availability
-from draftscope.decode.acceptance import by_rank
 from draftscope.decode.availability import Availability, default_drafter
 from draftscope.decode.calibrate import calibration_of, quick_curve
 from draftscope.decode.fork import ForkPoint
 from draftscope.decode.lane import Lane
+from draftscope.decode.open_session import MeasuredPair, open_session
 from draftscope.decode.pair import LoadedPair, NamedHead
 from draftscope.decode.prompt import AnyPrompt, listed_prompts, prompt_text, read_prompt
+from draftscope.decode.rank_acceptance import by_rank
 from draftscope.decode.recorder import Recorder
 from draftscope.decode.run import Run, batch_events
 from draftscope.decode.session import Session
-from draftscope.decode.sessions import MeasuredPair, open_session
 from draftscope.decode.start import EncodedPrompt, run_start
 from draftscope.drafters import AnyDrafter, TextDraftModel
 from draftscope.drafters.options import TreeSizeOptions

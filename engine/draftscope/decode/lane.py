@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from draftscope import drafters
-from draftscope.base.settings import LOSSY
+from draftscope.base.common_settings import LOSSY
 from draftscope.decode.pair import THROUGH_TEXT, LoadedPair
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.options import DrafterOptions, RuleOptions

@@ -15,9 +15,9 @@ from warnings import warn
 import torch
 
 from draftscope import drafters
+from draftscope.base.common_settings import refuse_unknown_arguments
 from draftscope.base.errors import DraftscopeError, GenerationWarning, quoted
 from draftscope.base.load_settings import LoadSettings
-from draftscope.base.settings import refuse_unknown_arguments
 from draftscope.base.usable_cores import usable_cores
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead

@@ -13,7 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from draftscope.base.settings import LOSSY
+from draftscope.base.common_settings import LOSSY
 from draftscope.decode.stopwatch import Stopwatch
 from draftscope.drafters.drafter import Drafter
 from draftscope.models.cache.slots import SlotCache

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from draftscope.base.settings import Control
+from draftscope.base.common_settings import Control
 from draftscope.drafters.options import DrafterOptions, GammaOptions
 from draftscope.drafters.registry import adopt, find, known, problems
 

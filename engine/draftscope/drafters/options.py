@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from draftscope.base.settings import Control
+from draftscope.base.common_settings import Control
 
 TreeShape = tuple[int, ...]  # children of every node, level by level
 MAX_NODES = 256  # drafted nodes in one round; more than any published tree, and still one forward

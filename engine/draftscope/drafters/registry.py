@@ -24,8 +24,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from draftscope.base.common_settings import GeneralSettings, sentence, unknown
 from draftscope.base.errors import DraftscopeError, PluginWarning, UnreadWarning, quoted
-from draftscope.base.settings import GeneralSettings, sentence, unknown
 from draftscope.drafters.options import DECLARING, DrafterOptions
 from draftscope.models import head_kinds
 from draftscope.models.head_kinds import HeadKind

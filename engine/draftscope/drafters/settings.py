@@ -9,8 +9,8 @@ from typing import Any, Literal, TypedDict, TypeVar
 from pydantic import ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from draftscope.base.common_settings import GeneralSettings, sentence
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import GeneralSettings, sentence
 from draftscope.drafters.options import DECLARING, DrafterOptions
 from draftscope.drafters.registry import known_options, validated
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError, quoted, read_bytes, reason
-from draftscope.forecast.tables import FORMATS, exact_row, names_like
+from draftscope.forecast.hardware_tables import FORMATS, exact_row, names_like
 
 USUAL = "a usual shape of its size"
 MAX_SIZE = 10_000_000  # of a number in a configuration

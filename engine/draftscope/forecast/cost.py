@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from draftscope.forecast.architecture import Architecture
-from draftscope.forecast.drafting import DraftPlan
-from draftscope.forecast.tables import Card, EngineCosts
+from draftscope.forecast.drafter_forwards import DraftPlan
+from draftscope.forecast.hardware_tables import Card, EngineCosts
 
 BANDWIDTH = 0.85  # of the data sheet's; H200 measured 4,300 of 4,800 GB/s in a copy
 EXPERT_BANDWIDTH = 0.65  # grouped products of few rows each

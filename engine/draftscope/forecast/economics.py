@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from draftscope.forecast.acceptance import Band, tau_of
+from draftscope.forecast.acceptance_priors import Band, tau_of
 from draftscope.forecast.architecture import of_size
 from draftscope.forecast.forecast import MOST, Scenario, ask, fits, forecast, speedup_of
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.forecast import runnable
-from draftscope.forecast.acceptance import TEXTS, Band, prior_row, prior_tau
+from draftscope.forecast.acceptance_priors import TEXTS, Band, prior_row, prior_tau
 from draftscope.forecast.architecture import Architecture, find_architecture, format_in
 from draftscope.forecast.cost import Hardware, drafting_ms, forward_ms, plain_ms, round_ms, spread_over
-from draftscope.forecast.drafting import DraftPlan, find_kind, plan_drafting, refuse_form
+from draftscope.forecast.drafter_forwards import DraftPlan, find_kind, plan_drafting, refuse_form
+from draftscope.forecast.hardware_tables import FORMATS, exact_name, find_card, find_engine
 from draftscope.forecast.held import held_to
-from draftscope.forecast.tables import FORMATS, exact_name, find_card, find_engine
 
 COST_SPREAD = 0.43  # 90% of the training half's rows with a published tau are predicted within exp(+-0.43)
 MOST = 4096  # requests at once that are looked at

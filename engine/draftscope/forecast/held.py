@@ -7,7 +7,7 @@ card were taken for H100s.
 
 from __future__ import annotations
 
-from draftscope.forecast.tables import Row, read_table
+from draftscope.forecast.hardware_tables import Row, read_table
 
 # The median error of 116 rows that a reviewer collected: 10.1% for sources like those of the record, 32.6% for others.
 OUTSIDE = "forecasts outside it were off by a third in the median, and some by several times"

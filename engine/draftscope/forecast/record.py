@@ -12,8 +12,8 @@ from pathlib import Path
 from draftscope.base.errors import DraftscopeError, read_bytes, reason
 from draftscope.forecast.architecture import Architecture, find_architecture
 from draftscope.forecast.cost import Hardware, spread_over
-from draftscope.forecast.drafting import DraftPlan, find_kind, plan_drafting
-from draftscope.forecast.tables import find_card, find_engine
+from draftscope.forecast.drafter_forwards import DraftPlan, find_kind, plan_drafting
+from draftscope.forecast.hardware_tables import find_card, find_engine
 
 COLUMNS = (
     "id", "source", "engine", "target_model", "target_params_B", "dtype_quant", "drafter_kind", "draft_params_B",

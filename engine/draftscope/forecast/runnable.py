@@ -6,7 +6,7 @@ from __future__ import annotations
 from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.architecture import Architecture
 from draftscope.forecast.cost import Hardware, cache_copies, linked
-from draftscope.forecast.drafting import DraftPlan
+from draftscope.forecast.drafter_forwards import DraftPlan
 
 
 def refuse_sharing(target: Architecture, on: Hardware) -> None:

@@ -18,9 +18,9 @@ from time import monotonic
 from traceback import extract_tb
 from typing import Literal
 
+from draftscope.base.common_settings import LOSSY
 from draftscope.base.errors import MAX_NAMED, DraftscopeError, quoted
 from draftscope.base.progress import Progress
-from draftscope.base.settings import LOSSY
 from draftscope.base.steps import mapped
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.lane import Lane
@@ -31,7 +31,7 @@ from draftscope.drafters.options import LengthOptions, RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM, Finding, verdict
 from draftscope.measure.findings import so_far as summary
-from draftscope.measure.greedy import PROMPTS, TESTS, GreedySteps, GreedyTest
+from draftscope.measure.greedy_checks import PROMPTS, TESTS, GreedySteps, GreedyTest
 from draftscope.measure.sampled import Runs, names_of_findings, run_on_active_texts
 from draftscope.trace import events
 from draftscope.verify.tree import even

@@ -25,9 +25,9 @@ from draftscope.base.prompts import Prompt
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.policy.arms import arms_of
 from draftscope.drafters.settings import Settings
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.cases import cases
-from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.rounds import MeasuredRounds
+from draftscope.measure.bench.round_arrays import MeasuredRounds
 from draftscope.measure.bench.rows import Paired, loop_share
 from draftscope.measure.bench.runner import Bench, BenchRun
 from draftscope.measure.bench.statistics import LOOP, Interval, resampled

@@ -12,7 +12,7 @@ import pandas as pd
 from draftscope.base.machine import machine_words
 from draftscope.base.markdown import one_line, table
 from draftscope.decode.engine import DecodingEngine
-from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.report import machine
 
 METHOD = """{tokens} tokens per text, including prefill; ends of text are ignored; {repeats} interleaved repeats after

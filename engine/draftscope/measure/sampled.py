@@ -14,14 +14,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from draftscope import drafters
-from draftscope.base.settings import LOSSY
+from draftscope.base.common_settings import LOSSY
 from draftscope.base.steps import Steps, mapped, mapped_to
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.session import Step
 from draftscope.drafters.options import RuleOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import FALSE_ALARM, Finding
-from draftscope.measure.greedy import GreedyTest
+from draftscope.measure.greedy_checks import GreedyTest
 from draftscope.measure.joint import (
     MIN_DUE,
     Counts,
@@ -33,7 +33,7 @@ from draftscope.measure.joint import (
     expected_joint,
     sampling,
 )
-from draftscope.measure.rounds import Decisions, DraftedTokens, FavouredTokens, ProbabilitySums, UsedUniforms
+from draftscope.measure.round_checks import Decisions, DraftedTokens, FavouredTokens, ProbabilitySums, UsedUniforms
 
 LENGTH = 4  # tokens of the joint distribution
 TOP_KS = 3  # values of top-k that are tried, from the test's own on
@@ -198,7 +198,7 @@ def _sums(sums: ProbabilitySums, samples: int) -> Finding:
 
 
 def _drafted_tokens(drafted: DraftedTokens, samples: int) -> Finding:
-    """Whether drafted tokens follow the q that the drafter says it drew them from; see `rounds.py`."""
+    """Whether drafted tokens follow the q that the drafter says it drew them from; see `round_checks.py`."""
     if not drafted.draws:
         return Finding(DRAFTED, True, "none was drawn by chance in these runs, so there is no q to test", samples)
     p_value = drafted.p_value
@@ -211,7 +211,7 @@ def _drafted_tokens(drafted: DraftedTokens, samples: int) -> Finding:
 
 
 def _favoured_tokens(favoured: FavouredTokens, settings: Settings) -> Finding:
-    """Whether what the draft favours is written as often as the target says, over all rounds; see `rounds.py`."""
+    """Whether what the draft favours is written as often as the target says, over all rounds; see `round_checks.py`."""
     rule = settings.options(RuleOptions).rule
     name = f"{FAVOURED_TOKENS} ({rule})"
     if drafters.find(settings.drafter).synthetic:

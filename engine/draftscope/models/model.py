@@ -21,7 +21,7 @@ from draftscope.models.cache.layers import Shape, shapes
 from draftscope.models.cache.masks import Reach, attention_mask, common_of, reaches, with_common
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache, SlotTable
 from draftscope.models.counter import Capabilities, ForwardCounter, Pulse
-from draftscope.models.files import memory
+from draftscope.models.files import memory_needed
 from draftscope.models.files.gguf_file import was_widened
 from draftscope.models.forward import attention
 from draftscope.models.forward.decoder import covers as is_decoder
@@ -29,8 +29,8 @@ from draftscope.models.forward.decoder import described
 from draftscope.models.forward.emulated_size import EmulatedShape, EmulatedSize
 from draftscope.models.forward.experts import layers as expert_layers
 from draftscope.models.forward.graphs import Call, GraphMode, Graphs, OnCuda, Outputs, Recorder
-from draftscope.models.forward.hybrid import Hybrid, HybridCache
-from draftscope.models.forward.hybrid import covers as is_hybrid
+from draftscope.models.forward.layers_with_state import Hybrid, HybridCache
+from draftscope.models.forward.layers_with_state import covers as is_hybrid
 from draftscope.models.forward.lean import LeanLlama
 from draftscope.models.forward.lean import covers as is_lean
 from draftscope.models.forward.mamba import READ, Mamba2
@@ -90,7 +90,7 @@ class Model:
             attention.use(network)
         self.dtype: torch.dtype = network.dtype
         self.parameters = number_of_weights(network)
-        self._slot_bytes = memory.slot_bytes(config, self.dtype)
+        self._slot_bytes = memory_needed.slot_bytes(config, self.dtype)
         self._shapes: list[Shape | None] = shapes(config)
         self._reach = Reach() if self.recurrent else reaches(config, name)
         # Eager attention adds its mask, so a boolean one would be silently wrong.
@@ -155,7 +155,7 @@ class Model:
             graphs = Graphs(self.graphs.record, self.graphs.off)
             shallow.graphs = self._graphs_of_first.setdefault(count, graphs)  # so the next session finds them warm
         shallow._shapes = self._shapes[:count]
-        shallow._slot_bytes = memory.bytes_of(shallow._shapes, self.dtype)
+        shallow._slot_bytes = memory_needed.bytes_of(shallow._shapes, self.dtype)
         return shallow
 
     def cache(self, batch: int, capacity: int) -> SlotCache:
@@ -174,9 +174,9 @@ class Model:
 
     def _make_room(self, batch: int, capacity: int) -> None:
         """Gives up memory that is kept for later sessions if a cache needs it. DraftscopeError if it does not fit."""
-        if self.graphs is not None and not memory.fits(batch * capacity * self._slot_bytes, self.device):
+        if self.graphs is not None and not memory_needed.fits(batch * capacity * self._slot_bytes, self.device):
             self.graphs.give_back()
-        memory.refuse_cache(self.name, batch, capacity, self._slot_bytes, self.device)
+        memory_needed.refuse_cache(self.name, batch, capacity, self._slot_bytes, self.device)
 
     def kept_bytes(self, tokens: int) -> int:
         """Bytes that a text of `tokens` tokens takes up in this model's cache; constant for a recurrent model."""
@@ -188,8 +188,8 @@ class Model:
             raise DraftscopeError(f"'{self.name}' keeps a state, so it can emulate no size; load it without --emulate.")
         size = self.dtype.itemsize
         what = f"the emulated size {shape.name}, {shape.values:,} values"
-        memory.refuse_weights(
-            self.name, shape.values * size, memory.CONTEXT * shape.slot_values * size, [self.device], what
+        memory_needed.refuse_weights(
+            self.name, shape.values * size, memory_needed.CONTEXT * shape.slot_values * size, [self.device], what
         )
         emulated = self.emulated = EmulatedSize(shape, self.hidden, self.dtype, self.device)
         if self.graphs is not None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftscope.models.files.memory import fits
+from draftscope.models.files.memory_needed import fits
 from draftscope.models.files.pretrained import quiet
 from draftscope.models.forward.stored import WIDE, StoredEmbedding, exact
 from draftscope.models.model import Model

@@ -25,7 +25,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.state import StateCache
 from draftscope.models.counter import Capabilities
 from draftscope.models.files.pretrained import quiet
-from draftscope.models.forward.hybrid import Hybrid, HybridCache
+from draftscope.models.forward.layers_with_state import Hybrid, HybridCache
 from draftscope.models.model import Model
 from draftscope.models.precise import can_widen, in_fp32
 from draftscope.verify.tree import chain, full

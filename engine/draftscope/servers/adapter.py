@@ -145,7 +145,7 @@ class Identity:
     """What a server answered when asked what it is. None: it does not say."""
 
     url: str  # without a trailing slash
-    kind: str  # of a program (`programs/registry.py`), or "draftscope"
+    kind: str  # of a program (`programs/program_list.py`), or "draftscope"
     version: str | None
     model: str  # the name that requests carry
     weights: str | None  # the path or hub id that it says it loaded

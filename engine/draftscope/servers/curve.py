@@ -14,9 +14,9 @@ from pydantic import Field
 
 from draftscope.base.costs import Calibration
 from draftscope.drafters.registry import known_heads
-from draftscope.servers.load import LoadPlan, LoadPoint
-from draftscope.servers.programs.registry import titled
-from draftscope.servers.race import RaceLane
+from draftscope.servers.load_test import LoadPlan, LoadPoint
+from draftscope.servers.programs.program_list import titled
+from draftscope.servers.server_race import RaceLane
 from draftscope.trace.events import Record
 
 ALMOST = 0.1  # of the drafted tokens for each written one that a server had at fewer requests at once

@@ -23,10 +23,10 @@ from draftscope.drafters.settings import Settings
 from draftscope.models.model import Model
 from draftscope.servers import curve, lanes
 from draftscope.servers.adapter import Request
-from draftscope.servers.audit import progress
+from draftscope.servers.audit import audit_events
 from draftscope.servers.audit.audit import AuditReport, audit_servers
+from draftscope.servers.audit.audit_events import AuditProgress
 from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
-from draftscope.servers.audit.progress import AuditProgress
 from draftscope.servers.audit.writer import refuse_without_ids
 from draftscope.servers.background import in_background
 from draftscope.servers.bursts import Raw
@@ -34,9 +34,9 @@ from draftscope.servers.curve import LoadCurve
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.inside import live
 from draftscope.servers.latency import loopback_jitter
-from draftscope.servers.load import LoadPlan, LoadPoint, load
-from draftscope.servers.programs.registry import titled
-from draftscope.servers.race import Race, RaceLane, RacePrompt, RaceResult, same_tokenizers
+from draftscope.servers.load_test import LoadPlan, LoadPoint, load
+from draftscope.servers.programs.program_list import titled
+from draftscope.servers.server_race import Race, RaceLane, RacePrompt, RaceResult, same_tokenizers
 from draftscope.servers.traced import KnownProbabilities, Traced, traced
 from draftscope.servers.wire import WireLimits
 from draftscope.trace.events import AnyEvent
@@ -159,8 +159,8 @@ class Field:
         server, plain = self.lanes[0].server, self.lanes[1].server if len(self.lanes) > 1 else None
         engine = self.engine if plain is not None else self._engine()
         against = f"{self.lanes[1].name}, a server" if engine is None or plain else f"{engine.target.name}, loaded here"
-        start = progress.initial(self.lanes[0].name, titled(server.identity), against, plan)
-        return (yield from progress.stream_audit(start, audit_servers(server, plain, engine, plan, texts, chat)))
+        start = audit_events.initial(self.lanes[0].name, titled(server.identity), against, plan)
+        return (yield from audit_events.stream_audit(start, audit_servers(server, plain, engine, plan, texts, chat)))
 
     def _engine(self) -> DecodingEngine:
         """The models here, against which a server is audited."""

@@ -11,8 +11,8 @@ from draftscope.decode.prompt import read_prompt
 from draftscope.models.loading.chat import Chat
 from draftscope.servers.adapter import LOAD_IT_HERE, Message, Server, ServerError
 from draftscope.servers.addresses import LISTED, from_environment, named
-from draftscope.servers.programs.registry import identify
-from draftscope.servers.race import RaceLane, RacePrompt
+from draftscope.servers.programs.program_list import identify
+from draftscope.servers.server_race import RaceLane, RacePrompt
 from draftscope.servers.wire import WireLimits
 
 

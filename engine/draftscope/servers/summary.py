@@ -11,7 +11,7 @@ from draftscope.base.text import same_start
 from draftscope.measure.bench.statistics import Interval, bootstrap
 from draftscope.servers.adapter import Counted, Identity
 from draftscope.servers.forced import Forced
-from draftscope.servers.race import Answer, Race, RaceLane, RaceResult
+from draftscope.servers.server_race import Answer, Race, RaceLane, RaceResult
 
 VERSION = 1  # of the saved file
 OFF = 0.5  # nats: a mean log p further from its expectation is pointed out

@@ -24,8 +24,8 @@ from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import Forced, forced
 from draftscope.servers.inside.live import RecordedAnswer, end_of, pieces, reason_of, start_of
 from draftscope.servers.latency import Arrival, near_gap
-from draftscope.servers.programs.registry import title_of
-from draftscope.servers.race import Answer, Heard, Race, RaceLane, RaceResult, race
+from draftscope.servers.programs.program_list import title_of
+from draftscope.servers.server_race import Answer, Heard, Race, RaceLane, RaceResult, race
 from draftscope.servers.summary import LaneSummary, added, summaries
 from draftscope.trace import events as trace
 from draftscope.trace.events import AnyEvent, EndReason, RunStart, Served, ServerInfo

@@ -29,7 +29,7 @@ from draftscope.train.data.corpus import Texts, sources
 from draftscope.train.fit import fit as fitting
 from draftscope.train.fit.evaluate import agreements, scores
 from draftscope.train.fit.fit import Budget, Fitted, fit
-from draftscope.train.fit.sources import CorpusText, fingerprint
+from draftscope.train.fit.training_texts import CorpusText, fingerprint
 from draftscope.train.publish.card import card
 from draftscope.train.publish.figures import repeats, specimens
 from draftscope.train.publish.publish import (

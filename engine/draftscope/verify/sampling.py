@@ -18,7 +18,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from draftscope.base.settings import GeneralSettings
+from draftscope.base.common_settings import GeneralSettings
 from draftscope.verify.drawing import draw
 
 

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from draftscope.servers.programs.registry import identify
-from draftscope.servers.race import RaceLane
+from draftscope.servers.programs.program_list import identify
+from draftscope.servers.server_race import RaceLane
 from draftscope.servers.wire import WireLimits
 from tests.doors.servers.stubs import Habits, Starts, stub
 

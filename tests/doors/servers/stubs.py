@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
-from draftscope.servers.race import RaceLane
+from draftscope.servers.server_race import RaceLane
 
 Starts: TypeAlias = Callable[[str, "Habits"], RaceLane]
 VOCABULARY = 64

@@ -10,7 +10,7 @@ import pytest
 
 from draftscope.servers.adapter import Chunk, Counted, Message, Request, Server, ServerError
 from draftscope.servers.addresses import from_environment, named, permitted
-from draftscope.servers.programs.registry import identify
+from draftscope.servers.programs.program_list import identify
 from draftscope.servers.prometheus import spec_decode
 from draftscope.servers.wire import WireLimits
 from tests.doors.servers.stubs import Habits, Misbehaviour, ids_of, stub, text_of, written

@@ -12,11 +12,11 @@ from draftscope.base.steps import Cancelled, last, said
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.servers.adapter import ServerError
+from draftscope.servers.audit.audit_events import AuditProgress
 from draftscope.servers.audit.plan import Plan
-from draftscope.servers.audit.progress import AuditProgress
 from draftscope.servers.field import Field, request_of
-from draftscope.servers.load import LoadPlan, LoadPoint
-from draftscope.servers.race import Race, RaceResult
+from draftscope.servers.load_test import LoadPlan, LoadPoint
+from draftscope.servers.server_race import Race, RaceResult
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.validate import validate
 from tests.doors.servers.stubs import Habits, stub

@@ -17,7 +17,7 @@ from draftscope.servers.adapter import CounterError, Identity, Offers, ServerErr
 from draftscope.servers.addresses import permitted
 from draftscope.servers.clock import Clock
 from draftscope.servers.prometheus import spec_decode
-from draftscope.servers.race import RaceLane
+from draftscope.servers.server_race import RaceLane
 from draftscope.servers.wire import MIB, Wire, WireLimits
 from draftscope_app.cli.main import main
 from tests.doors.servers import stubs

@@ -16,9 +16,9 @@ from draftscope.base.steps import last, said
 from draftscope.servers.adapter import Message, Request, Server, ServerError
 from draftscope.servers.audit.audit import audit_without_weights
 from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
-from draftscope.servers.load import LoadPlan, load
-from draftscope.servers.programs.registry import identify
-from draftscope.servers.race import Race, RaceLane, RacePrompt, RaceResult, race, same_tokenizers
+from draftscope.servers.load_test import LoadPlan, load
+from draftscope.servers.programs.program_list import identify
+from draftscope.servers.server_race import Race, RaceLane, RacePrompt, RaceResult, race, same_tokenizers
 from draftscope.servers.summary import summaries
 
 pytestmark = pytest.mark.real_servers

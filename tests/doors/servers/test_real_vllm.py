@@ -21,11 +21,11 @@ from draftscope.servers.audit.audit import audit
 from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
 from draftscope.servers.curve import stops
 from draftscope.servers.engine_lane import EngineLane
-from draftscope.servers.load import LoadPlan
-from draftscope.servers.load import load as put_under_load
+from draftscope.servers.load_test import LoadPlan
+from draftscope.servers.load_test import load as put_under_load
 from draftscope.servers.programs.program import ServedPair
-from draftscope.servers.programs.registry import find_start
-from draftscope.servers.race import Race, RaceLane, RaceResult, race, same_tokenizers
+from draftscope.servers.programs.program_list import find_start
+from draftscope.servers.server_race import Race, RaceLane, RaceResult, race, same_tokenizers
 from draftscope.servers.summary import summaries
 from tests.doors.servers.test_real import free_port
 from tests.programs.interop import started

@@ -15,16 +15,16 @@ from draftscope_app.doors.servers.audit.job import AuditJob
 from draftscope_app.doors.servers.audit.page import AuditRequest
 from draftscope_app.doors.servers.inside.job import InsideJob
 from draftscope_app.doors.servers.inside.page import InsideRequest
-from draftscope_app.doors.servers.known import KnownServers, listed
 from draftscope_app.doors.servers.load.job import LoadJob
 from draftscope_app.doors.servers.load.page import LoadRequest
 from draftscope_app.doors.servers.race.job import RaceJob
 from draftscope_app.doors.servers.race.page import RaceRequest
 from draftscope_app.doors.servers.requests import PageValues, ServersRequest
+from draftscope_app.doors.servers.server_list import KnownServers, listed
 from draftscope_app.engine.config import Environment, Limits
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus, Job
-from draftscope_app.engine.sessions import Visitors
 from draftscope_app.engine.site import Site
+from draftscope_app.engine.visitors import Visitors
 from draftscope_app.page import controls, page
 from draftscope_app.serve.doors import page_doors
 from tests.doors.servers.inside.server import recorded_by

@@ -16,13 +16,13 @@ from typing import Any
 
 import torch
 
-from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.planned import TypedValues, planned
 from draftscope.advise.question import Question
+from draftscope.advise.round_costs import CalibratedCosts
 from draftscope.base.prompts import Prompt
 from draftscope.decode.engine import DecodingEngine
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.benchmark import benchmark
-from draftscope.measure.bench.plan import BenchPlan
 from draftscope.models.probe import probed
 from draftscope_app.doors.decide.advise import report as advice_page
 from draftscope_app.reports import bench_page

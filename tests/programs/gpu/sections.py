@@ -22,13 +22,13 @@ from draftscope.base.steps import last
 from draftscope.decode.calibrate import interleaved, machine
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import models_of
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.benchmark import benchmark
 from draftscope.measure.bench.peers.transformers import Transformers
-from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import BenchReport
 from draftscope.measure.bench.systems import PLAIN, Case, DrafterSystem
 from draftscope.measure.check import check
-from draftscope.measure.greedy import GreedyTest, greedy_identity
+from draftscope.measure.greedy_checks import GreedyTest, greedy_identity
 from draftscope.models.forward.emulated_size import SHAPES
 
 GpuRow = dict[str, Any]

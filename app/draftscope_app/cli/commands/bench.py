@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
-from draftscope.measure.bench.plan import QUICK, BenchPlan, texts
+from draftscope.measure.bench.bench_plan import QUICK, BenchPlan, texts
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.extra import plots

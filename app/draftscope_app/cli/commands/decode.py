@@ -18,7 +18,7 @@ from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
 from draftscope_app.cli.terminal import interruptible
-from draftscope_app.reports import lanes
+from draftscope_app.reports import run_report
 
 if TYPE_CHECKING:
     from draftscope.trace.events import AnyEvent
@@ -84,11 +84,11 @@ def _say_what_is_not_read(drafter: str, chosen: Given) -> None:
 
 def _print_result(events: list[AnyEvent], json: bool, lost: DraftscopeError | None) -> int:
     run = Result(tuple(events))
-    done = lanes.decoded(run)
+    done = run_report.decoded(run)
     if json:
-        print(lanes.as_json(done))
+        print(run_report.as_json(done))
     else:
-        print(lanes.summary(done.metrics), file=sys.stderr)
+        print(run_report.summary(done.metrics), file=sys.stderr)
     if sentence := unhelpful(run.start, run.round_events):
         terminal.print_note(sentence)
     if lost is not None:
@@ -180,6 +180,6 @@ def _shown(limit: int | None) -> Iterator[Show]:
 def _print(event: AnyEvent) -> None:
     """The text that a round brings, and a line's end at the end of the run."""
     if event.kind == "round":
-        print(lanes.printable(event.text_delta), end="", flush=True)
+        print(run_report.printable(event.text_delta), end="", flush=True)
     elif event.kind == "run_end":
         print(flush=True)

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from draftscope.trace.result import Result, read
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.reports import lanes as report
+from draftscope_app.reports import run_report as report
 
 
 class Replay(BaseModel):

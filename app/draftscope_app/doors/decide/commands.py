@@ -106,8 +106,8 @@ def experimented(experiment: Experiment, max_s: float = MAX_S) -> Steps[Progress
 
     Raises `DraftscopeError` if one fails.
     """
-    from draftscope.claims.evidence import in_folder
     from draftscope.claims.saved import found_in
+    from draftscope.claims.saved_results import in_folder
 
     while not ONE.acquire(timeout=PATIENCE_S):
         yield Progress("another experiment first")

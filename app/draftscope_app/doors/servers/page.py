@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.doors.servers.known import KnownServers, known_of
+from draftscope_app.doors.servers.server_list import KnownServers, known_of
 from draftscope_app.page.layout import ServerFunction
 from draftscope_app.page.task import TaskPage
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
-from draftscope_app.doors.servers.known import MOST, KnownServers, known_of
+from draftscope_app.doors.servers.server_list import MOST, KnownServers, known_of
 from draftscope_app.engine.admission import PageRequest
 from draftscope_app.engine.jobs import DrafterChoice, Job
 from draftscope_app.page.controls import LANE, Controls, lanes

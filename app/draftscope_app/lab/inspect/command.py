@@ -17,7 +17,7 @@ from draftscope.models import head_kinds
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
-from draftscope_app.engine.opening import chats
+from draftscope_app.engine.opening_models import chats
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine

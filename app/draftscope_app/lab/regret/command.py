@@ -11,7 +11,7 @@ from typing import Annotated, get_args
 
 from draftscope.drafters.options import BanditOptions
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import BenchPlan, texts
+from draftscope.measure.bench.bench_plan import BenchPlan, texts
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, takes, typed

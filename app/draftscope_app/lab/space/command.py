@@ -38,15 +38,15 @@ def push(
 ) -> int:
     """Upload the folder. The token is HF_TOKEN in the environment."""
     from draftscope_app.lab.space import folder as folders
-    from draftscope_app.lab.space import hub
+    from draftscope_app.lab.space import upload
 
-    hub.check_name(name)
+    upload.check_name(name)
     if yes:
-        hub.read_token()  # before anything is copied
+        upload.read_token()  # before anything is copied
     with tempfile.TemporaryDirectory(prefix="draftscope-space-") as made:
         description = folders.build(Path(made), checkout)
         if yes:
-            print(f"The Space is at {hub.push(Path(made), description, name, update)}.")
+            print(f"The Space is at {upload.push(Path(made), description, name, update)}.")
         else:
             print(f"Dry run: a Space for {description.suggested_hardware} would go to '{name}'; --yes uploads it.")
     return ExitCode.OK

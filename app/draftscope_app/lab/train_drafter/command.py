@@ -55,7 +55,7 @@ def train_drafter(given: Given) -> int:
 
     Example: draftscope train-drafter --target smollm2 --kind eagle3 --out HEAD
     """
-    from draftscope.train.drafter import DrafterTraining, train_drafter
+    from draftscope.train.drafter_training import DrafterTraining, train_drafter
 
     chosen = read_options(Options, given)
     values = dict(chosen) | {

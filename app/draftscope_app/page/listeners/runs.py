@@ -14,7 +14,7 @@ from draftscope_app.engine.jobs import Job, new_id
 from draftscope_app.engine.run_job import RunJob
 from draftscope_app.page.controls import lanes
 from draftscope_app.page.layout import Widgets
-from draftscope_app.page.plots.plots import pictures
+from draftscope_app.page.plots.run_plots import pictures
 from draftscope_app.page.runs import forks
 from draftscope_app.page.runs.feed import note, rest, stream
 from draftscope_app.page.shared import PRIVATE, Shared, Values, sent_by

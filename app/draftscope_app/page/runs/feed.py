@@ -16,7 +16,7 @@ from draftscope.trace.files import line
 from draftscope_app.engine.answers import Answer, Engine, follow
 from draftscope_app.engine.jobs import new_id
 from draftscope_app.engine.run_job import RunJob
-from draftscope_app.engine.sessions import Visitor
+from draftscope_app.engine.visitors import Visitor
 
 
 def delta(seq: int, run: str, lines: Iterable[str], **more: Any) -> str:

@@ -5,7 +5,7 @@ target's own and, for every node, the product of the rates on its path. The best
 exactly; then the n and d with the most tokens for their time. If no tree is faster than plain, nothing is drafted.
 
 The shape is fixed before anything is drawn, so siblings can be drawn without replacement, as in the paper. Rates are
-measured at the run's temperature (`acceptance.py`). Costs are the calibrated ones of a chain; that a level of many
+measured at the run's temperature (`rank_acceptance.py`). Costs are the calibrated ones of a chain; that a level of many
 nodes costs the draft more than a single node is ignored.
 """
 

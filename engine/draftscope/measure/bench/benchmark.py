@@ -9,16 +9,16 @@ from pathlib import Path
 from draftscope.base.prompts import Prompt
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.limit import memory_limit
 from draftscope.measure.bench.peers import opened
-from draftscope.measure.bench.plan import BenchPlan
 from draftscope.measure.bench.report import BenchReport, kept_memory, machine, markdown, method
 from draftscope.measure.bench.rows import headlines, rows
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import Label, drafter_systems
 from draftscope.measure.bench.woken import woken
-from draftscope.measure.greedy import PROMPTS
+from draftscope.measure.greedy_checks import PROMPTS
 from draftscope.measure.joint import Distance, joint_distance
 
 TOKENS, TOP_K, SAMPLES = 4, 3, 2048  # as `draftscope check`

@@ -8,7 +8,7 @@ from itertools import cycle, islice, product
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.prompts import Prompt
 from draftscope.decode.engine import DecodingEngine
-from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.systems import Case
 
 Tokens = tuple[int, ...]

@@ -16,9 +16,9 @@ from draftscope.base.machine import machine_words, own_version
 from draftscope.base.markdown import one_line, table
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import device_name
+from draftscope.measure.bench.bench_plan import BenchPlan, where
 from draftscope.measure.bench.limit import MemoryLimit
-from draftscope.measure.bench.plan import BenchPlan, where
-from draftscope.measure.bench.rounds import STAGES
+from draftscope.measure.bench.round_arrays import STAGES
 from draftscope.measure.bench.rows import BenchRow, Headline
 from draftscope.measure.bench.statistics import LEVEL, LOOP
 from draftscope.measure.bench.woken import Woken

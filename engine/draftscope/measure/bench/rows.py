@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from draftscope.base.text import same_start
-from draftscope.measure.bench.rounds import MeasuredRounds, PartTimes, Prediction, predict
+from draftscope.measure.bench.round_arrays import MeasuredRounds, PartTimes, Prediction, predict
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LOOP, Interval, bootstrap, repeated_4grams
 from draftscope.measure.bench.systems import PLAIN, Label

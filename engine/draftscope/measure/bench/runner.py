@@ -10,8 +10,8 @@ from tqdm import tqdm
 from transformers.utils import logging
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.measure.bench.plan import BenchPlan, where
-from draftscope.measure.bench.rounds import MeasuredRounds
+from draftscope.measure.bench.bench_plan import BenchPlan, where
+from draftscope.measure.bench.round_arrays import MeasuredRounds
 from draftscope.measure.bench.systems import PLAIN, Case, Label, System
 
 Cell = tuple[Label, tuple[float, int, int | None]]

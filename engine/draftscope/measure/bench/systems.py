@@ -11,15 +11,15 @@ from time import perf_counter
 from typing import Any
 
 from draftscope import drafters
+from draftscope.base.common_settings import LOSSY
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import LOSSY
 from draftscope.decode.availability import is_detour
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.lane import Lane
 from draftscope.drafters.options import TreeShape
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.rounds import KeptStep, timed_steps
+from draftscope.measure.bench.bench_plan import BenchPlan
+from draftscope.measure.bench.round_arrays import KeptStep, timed_steps
 
 OWN = "draftscope"
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from draftscope.base.common_settings import GeneralSettings
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.settings import GeneralSettings
 from draftscope.models.files.bounded import BOUNDED, RefusedError
 
 SECONDS = 3.0  # for one prompt; real templates take milliseconds

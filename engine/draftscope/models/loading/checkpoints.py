@@ -23,7 +23,7 @@ from transformers.quantizers import AutoHfQuantizer
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.cache.masks import reaches
-from draftscope.models.files import contents, hub, memory
+from draftscope.models.files import contents, hub, memory_needed
 from draftscope.models.files.finite import not_finite
 from draftscope.models.files.gguf_file import as_stored
 from draftscope.models.files.gguf_parts import parts_of
@@ -116,8 +116,8 @@ def _stored_model(place: Place, file: Readable, options: CheckpointOptions) -> M
     path = Path(place.source)
     files = parts_of(path)
     size = sum(part.stat().st_size for part in files)
-    cache = memory.CONTEXT * memory.slot_bytes(place.config.get_text_config(), options.dtype)
-    memory.refuse_weights(place.source, size, cache, [options.device], "quantised, as stored")
+    cache = memory_needed.CONTEXT * memory_needed.slot_bytes(place.config.get_text_config(), options.dtype)
+    memory_needed.refuse_weights(place.source, size, cache, [options.device], "quantised, as stored")
     network = stored_network(file)
     if not covers(network):
         return load_model(find(path, replace(options, stored=False)), options)
@@ -217,7 +217,7 @@ def _refuse_kind(config: Any, source: str) -> None:
         raise DraftscopeError(
             f"'{source}' is a '{config.model_type}', not a decoder-only language model; choose another model."
         )
-    if text.model_type not in memory.STATEFUL:
+    if text.model_type not in memory_needed.STATEFUL:
         reaches(text, source)  # refuses layers that cannot be rolled back
 
 
@@ -225,13 +225,13 @@ def _refuse_memory(place: Place, options: CheckpointOptions) -> None:
     """Refuses a model that does not fit in memory, if its stored sizes are known."""
     config = place.config
     quantized = getattr(config, "quantization_config", None) is not None
-    weights = memory.weight_bytes(place.stored, options.dtype, quantized)
-    cache = memory.CONTEXT * memory.slot_bytes(config.get_text_config(), options.dtype)
+    weights = memory_needed.weight_bytes(place.stored, options.dtype, quantized)
+    cache = memory_needed.CONTEXT * memory_needed.slot_bytes(config.get_text_config(), options.dtype)
     devices = [options.device]
     if options.device_map is not None:
         devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())] + [torch.device("cpu")]
     what = "quantised, as stored" if quantized else f"in {str(options.dtype).removeprefix('torch.')}"
-    memory.refuse_weights(place.source, weights, cache, devices, what)
+    memory_needed.refuse_weights(place.source, weights, cache, devices, what)
 
 
 def _placing(config: Any, options: CheckpointOptions) -> dict[str, Any]:

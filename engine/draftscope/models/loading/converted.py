@@ -26,7 +26,7 @@ from draftscope.base.assets import cache_folder
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.machine import own_version
 from draftscope.base.usable_cores import usable_cores
-from draftscope.models.files import memory
+from draftscope.models.files import memory_needed
 from draftscope.models.files.contents import INDEX, refuse_size
 from draftscope.models.files.gguf_file import GgufFile, inspected, sha256
 from draftscope.models.files.gguf_header import damaged
@@ -125,7 +125,7 @@ def readable(path: Path) -> Readable:
     config.architectures = [type(network).__name__]
     config.dtype = dtype = getattr(torch, file.dtype)
     size = file.stored.total() * dtype.itemsize
-    memory.refuse_weights(str(path), size, 0, [torch.device("cpu")], f"in {file.dtype}")
+    memory_needed.refuse_weights(str(path), size, 0, [torch.device("cpu")], f"in {file.dtype}")
     return Readable(file, config, tokenizer_of(file), weights)
 
 

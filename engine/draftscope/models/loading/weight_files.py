@@ -11,7 +11,7 @@ from textwrap import shorten
 from safetensors import SafetensorError
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.files import contents, hub, memory
+from draftscope.models.files import contents, hub, memory_needed
 from draftscope.models.loading import adapters
 
 CONFIG = "config.json"
@@ -81,7 +81,7 @@ def _stored_in(folder: Path, allow_pickle: bool) -> Counter[str]:
         contents.refuse_names(str(folder), names)
     contents.refuse_missing(folder)
     try:
-        return memory.stored_in(weights)
+        return memory_needed.stored_in(weights)
     except (OSError, SafetensorError) as error:
         reason = shorten(str(error), 160, placeholder=" ...").rstrip(".")
         raise DraftscopeError(

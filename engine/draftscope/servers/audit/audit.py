@@ -17,11 +17,10 @@ from draftscope.models.loading.chat import Chat
 from draftscope.servers.adapter import Server
 from draftscope.servers.audit.greedy import GREEDY_TOKENS, GreedyResult, decoded_by, greedy, written_by
 from draftscope.servers.audit.missed import missed
-from draftscope.servers.audit.pairs import END, Compared, NoTarget, compared, min_accuracy, pairs_sentence
 from draftscope.servers.audit.plan import AUDIT_PROMPTS, MIN_TOLERANCE, Allowance, Plan
 from draftscope.servers.audit.reported import REPORTED_TOKENS, ReportedResult, reported
-from draftscope.servers.audit.rounds import Audited, sampled
 from draftscope.servers.audit.target import LabTarget
+from draftscope.servers.audit.two_servers import END, Compared, NoTarget, compared, min_accuracy, pairs_sentence
 from draftscope.servers.audit.verdict import (
     failures_sentence,
     first_position,
@@ -30,8 +29,9 @@ from draftscope.servers.audit.verdict import (
     reported_sentence,
     sampled_sentence,
 )
+from draftscope.servers.audit.waves import Audited, sampled
 from draftscope.servers.audit.writer import Writer
-from draftscope.servers.programs.registry import find
+from draftscope.servers.programs.program_list import find
 
 
 @dataclass(frozen=True)

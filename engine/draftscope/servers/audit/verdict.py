@@ -8,9 +8,9 @@ from draftscope.servers.audit.bets import RepetitionBet
 from draftscope.servers.audit.evidence import Evidence, PositionResult
 from draftscope.servers.audit.greedy import GreedyResult
 from draftscope.servers.audit.missed import Missed
-from draftscope.servers.audit.pairs import Compared
 from draftscope.servers.audit.reported import ReportedResult
-from draftscope.servers.audit.rounds import Audited
+from draftscope.servers.audit.two_servers import Compared
+from draftscope.servers.audit.waves import Audited
 
 CLEAR_Z = 5.0  # the mean log-probability is named as the difference from here on
 CLEAR_AT_POSITION = math.log(1000)  # evidence for naming a position

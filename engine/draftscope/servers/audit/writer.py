@@ -8,7 +8,7 @@ from typing import Protocol
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.adapter import Chunk, Request, Server, ServerError
-from draftscope.servers.programs.registry import asked_programs, title_of, titles
+from draftscope.servers.programs.program_list import asked_programs, title_of, titles
 
 ENDED = "stop"  # a server's word for a text that ended by itself
 

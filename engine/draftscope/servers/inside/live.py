@@ -16,12 +16,12 @@ from draftscope.base.text import Cut
 from draftscope.servers.adapter import Chunk, Finish, Request, Server, ServerError
 from draftscope.servers.background import in_background
 from draftscope.servers.bursts import Bursts, Raw
-from draftscope.servers.inside.audit import ARRIVES_S, PAUSE_S
+from draftscope.servers.inside.decision_audit import ARRIVES_S, PAUSE_S
 from draftscope.servers.inside.recording import RecordedRound, read_state
 from draftscope.servers.inside.translation import Translation
-from draftscope.servers.programs.registry import title_of
+from draftscope.servers.programs.program_list import title_of
 from draftscope.servers.programs.web_server import WebServer
-from draftscope.servers.race import RaceLane, RacePrompt
+from draftscope.servers.server_race import RaceLane, RacePrompt
 from draftscope.servers.wire import Wire
 from draftscope.trace.events import AnyEvent, EndReason, Round, RunEnd, RunStart, ServerInfo
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.data.corpus import BLOCK, Domain, Tokens
+from draftscope.train.data.saved_answers import TargetAnswer
 
 DECK = 64
 SORTED = 256  # answers among which similar lengths are looked for: few enough that a step has a mix of texts

@@ -33,8 +33,8 @@ from draftscope.models.forward.lean import is_llama_shaped
 from draftscope.models.heads import default_layers
 from draftscope.models.loading.chat import Chat
 from draftscope.models.model import Model
-from draftscope.train.data.answers import TargetAnswer, batch_files, path_of, read_batch, tokens_of, write_batch
 from draftscope.train.data.many import AnswerRows, RowPrompt, rows_that_fit, write
+from draftscope.train.data.saved_answers import TargetAnswer, batch_files, path_of, read_batch, tokens_of, write_batch
 from draftscope.verify.tree import DraftTree, empty
 from draftscope.verify.uniforms import Streams
 

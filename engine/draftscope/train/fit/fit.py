@@ -24,7 +24,7 @@ from tqdm import tqdm
 from draftscope.base.errors import DraftscopeError
 from draftscope.models.heads.lessons import Lesson
 from draftscope.train.fit.numerics import Optimizers, Recipe, compiled, mixed, schedule
-from draftscope.train.fit.sources import TextSource
+from draftscope.train.fit.training_texts import TextSource
 
 SAVED = {"fingerprint", "progress", "model", "optimizers"}
 SAVE_EVERY = 300.0  # seconds spent in steps between two saved states

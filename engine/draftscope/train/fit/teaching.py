@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from draftscope.models.heads import Head
 from draftscope.models.heads.lessons import Distillation, TargetOutput
-from draftscope.train.data.answers import TargetAnswer
+from draftscope.train.data.saved_answers import TargetAnswer
 from draftscope.train.fit.numerics import mixed
 
 TOGETHER = 8  # held-out answers in one forward

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from draftscope.base.prompts import Prompt, select
 from draftscope.decode.engine import DecodingEngine
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.cases import cases
-from draftscope.measure.bench.plan import BenchPlan
-from draftscope.measure.bench.rounds import predict
+from draftscope.measure.bench.round_arrays import predict
 from draftscope.measure.bench.rows import Paired, counted, paired, part_times
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.statistics import Interval, bootstrap, repeated_4grams

@@ -19,9 +19,9 @@ from draftscope.models.head_kinds import SMALL_MODEL
 from draftscope.models.heads import Head, HeadShape, SharedWeights, kind_of, load_head
 from draftscope.models.heads.lessons import Distillation, DraftModelLesson
 from draftscope.models.loading.embedded import WHOLE, Member
-from draftscope.train.data.answers import TargetAnswer
 from draftscope.train.data.batches import Batches
 from draftscope.train.data.corpus import END
+from draftscope.train.data.saved_answers import TargetAnswer
 from draftscope.train.data.writing import TokenizedPrompt
 from draftscope.train.students.shapes import ROPE, SHAPES, build, quiet
 

@@ -16,7 +16,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.base.steps import said
 from draftscope.decode.engine import DecodingEngine
-from draftscope_app.doors.decide.advise import view
+from draftscope_app.doors.decide.advise import advice_html
 from draftscope_app.doors.decide.advise.job import AdviseJob
 from draftscope_app.doors.decide.advise.page import Page, job, offered
 from draftscope_app.doors.decide.advise.report import page
@@ -116,8 +116,8 @@ def test_every_stage_is_told_and_the_report_comes_last(told: list[Any], events: 
     stages = dict.fromkeys(now.doing for now in told if isinstance(now, Progress))
     assert list(stages)[-2:] == ["acceptance on these prompts", "whole runs, in turn with plain decoding"]
     assert [bool(event.get("report")) for event in events] == [False] * (len(events) - 1) + [True]
-    assert all("nothing is decided yet" in view.partial([event]) for event in events[:-1])
-    assert "1.20x so far; nothing is decided yet." in view.partial([{"so_far": "1.20x so far"}])
+    assert all("nothing is decided yet" in advice_html.partial([event]) for event in events[:-1])
+    assert "1.20x so far; nothing is decided yet." in advice_html.partial([{"so_far": "1.20x so far"}])
 
 
 def test_the_card_says_how_far_it_is_and_shows_every_look_at_the_runs() -> None:
@@ -153,9 +153,9 @@ def test_the_interval_closes_as_runs_come_in(pair: DecodingEngine, monkeypatch: 
     told = next(iter(said(steps_of(pair, advice()))))
     assert told.ratio == {"median": 1.2, "low": 1.1, "high": 1.3}
     wide, narrow = ({"ratio": {"median": 1.2, "low": 1.2 - by, "high": 1.2 + by}} for by in (0.3, 0.1))
-    shown = view.partial([{}, wide, narrow])
+    shown = advice_html.partial([{}, wide, narrow])
     assert re.findall(r"width: ([\d.]+)%", shown) == ["100.0", "33.3"] and "latest 1.10 to 1.30" in shown
-    assert 'left: 16.7%">1<' in shown and "ds-closing" not in view.partial([{}])
+    assert 'left: 16.7%">1<' in shown and "ds-closing" not in advice_html.partial([{}])
 
 
 def test_it_lets_others_go_first_and_ends_when_it_is_stopped(pair: DecodingEngine) -> None:
@@ -177,7 +177,7 @@ def test_it_lets_others_go_first_and_ends_when_it_is_stopped(pair: DecodingEngin
 
 def test_the_answer_shows_what_was_measured_beside_what_was_predicted(events: list[dict[str, Any]]) -> None:
     report = events[-1]["report"]
-    shown = view.answer(report)
+    shown = advice_html.answer(report)
     assert f'data-verdict="{report["verdict"]}"' in shown
     for each in report["measured"]:
         assert each["name"] in shown and f"{each['ratio']['median']:.2f}" in shown
@@ -193,8 +193,8 @@ def test_nothing_of_a_report_is_markup(events: list[dict[str, Any]]) -> None:
     report["ready"] = [{"engine": EVIL, "settings": EVIL, "checked": EVIL, "note": EVIL}]
     for each in (*report["predicted"], *report["measured"]):
         each["name"] = EVIL
-    assert "<script" not in view.answer(report) + notes.refused(EVIL) and "alert" in view.answer(report)
+    assert "<script" not in advice_html.answer(report) + notes.refused(EVIL) and "alert" in advice_html.answer(report)
 
 
 def test_every_objective_has_its_words() -> None:
-    assert set(view.OBJECTIVES) == set(Objective)
+    assert set(advice_html.OBJECTIVES) == set(Objective)

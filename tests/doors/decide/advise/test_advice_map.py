@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.planned import TypedValues, planned
 from draftscope.advise.question import Question
+from draftscope.advise.round_costs import CalibratedCosts
 from draftscope_app.doors.decide.advise.map import (
     ACCEPTANCE,
     LENGTH,

@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from draftscope.advise.advice_verdict import Measured, Verdict
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.question import Question
 from draftscope.advise.report import AdviceReport
-from draftscope.advise.verdict import Measured, Verdict
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import find
 from draftscope.measure.bench.rows import Paired

@@ -13,15 +13,15 @@ import pytest
 
 import draftscope
 from draftscope.advise import proof
+from draftscope.advise.advice_verdict import AdviceDecision, Measured, Verdict
 from draftscope.advise.advise import ACCEPTANCE, PROOF, _head_of, _without_loops, advise, advising
 from draftscope.advise.candidates import Candidate
-from draftscope.advise.costs import CalibratedCosts
 from draftscope.advise.fitted import fitted, noise
-from draftscope.advise.model import Predicted, round_cost
 from draftscope.advise.observed import Observed
-from draftscope.advise.probe import Probed, able, probe
+from draftscope.advise.probed_acceptance import Probed, able, probe
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.verdict import AdviceDecision, Measured, Verdict
+from draftscope.advise.round_costs import CalibratedCosts
+from draftscope.advise.speed_model import Predicted, round_cost
 from draftscope.base.cores import Company
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
@@ -30,7 +30,7 @@ from draftscope.base.steps import Cancelled
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import find
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.rounds import MeasuredRounds
+from draftscope.measure.bench.round_arrays import MeasuredRounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
 from draftscope.measure.bench.systems import PLAIN, Case, Label

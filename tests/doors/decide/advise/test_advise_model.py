@@ -9,13 +9,13 @@ import pytest
 from transformers import GenerationConfig
 
 from draftscope.advise import limits, sentences, servers
+from draftscope.advise.advice_verdict import AdviceDecision, AtTemperature, Measured, Verdict, decide, prompts_needed
 from draftscope.advise.candidates import GAMMAS, SHAPES, WIDEST, Candidate, implied, sizes_of
-from draftscope.advise.costs import CalibratedCosts, RoundCosts, Timed, TypedCosts, calibrated_as
-from draftscope.advise.model import PrefillTimes, best_by_drafter, predict, round_cost, steady_ratio
 from draftscope.advise.observed import Observed, PromptRounds, conditional_alpha, tau_interval, typed
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.simulate import finish_times
-from draftscope.advise.verdict import AdviceDecision, AtTemperature, Measured, Verdict, decide, prompts_needed
+from draftscope.advise.round_costs import CalibratedCosts, RoundCosts, Timed, TypedCosts, calibrated_as
+from draftscope.advise.simulated_answers import finish_times
+from draftscope.advise.speed_model import PrefillTimes, best_by_drafter, predict, round_cost, steady_ratio
 from draftscope.base.costs import alpha_of
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters import find

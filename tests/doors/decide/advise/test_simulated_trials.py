@@ -15,12 +15,12 @@ import pytest
 from numpy.typing import NDArray
 
 from draftscope.advise import proof, sentences
+from draftscope.advise.advice_verdict import FAR, AdviceDecision, Measured, Verdict, clear, decide
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.limits import Limits
-from draftscope.advise.model import Predicted
 from draftscope.advise.question import Question
-from draftscope.advise.verdict import FAR, AdviceDecision, Measured, Verdict, clear, decide
-from draftscope.measure.bench.rounds import MeasuredRounds
+from draftscope.advise.speed_model import Predicted
+from draftscope.measure.bench.round_arrays import MeasuredRounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import LEVEL, Interval
 from draftscope.measure.bench.systems import PLAIN, Case, Label

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from draftscope.advise.candidates import Candidate
-from draftscope.advise.costs import CalibratedCosts
-from draftscope.advise.model import PrefillTimes, steady_ratio
 from draftscope.advise.observed import typed
+from draftscope.advise.round_costs import CalibratedCosts
+from draftscope.advise.speed_model import PrefillTimes, steady_ratio
 from draftscope.advise.surface import surface
 from draftscope.advise.what_if import CARDS, Sizes, WhatIf, answer_ratio, ratios, refusal, round_costs, taus
-from draftscope.forecast.tables import Card
+from draftscope.forecast.hardware_tables import Card
 from tests.support.models import made_calibration
 
 GAMMAS, READERS = (1, 3, 5), (1, 2, 4)

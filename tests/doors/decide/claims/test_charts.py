@@ -10,8 +10,8 @@ import pytest
 
 from draftscope.claims import charts, saved
 from draftscope.claims.charts import Line
-from draftscope.claims.evidence import SavedResults
 from draftscope.claims.experiments import EXPERIMENTS, find
+from draftscope.claims.saved_results import SavedResults
 from tests.doors.decide.claims.test_claims import row
 
 

@@ -11,8 +11,8 @@ import pytest
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.claims.claim import ClaimVerdict
-from draftscope.claims.evidence import SavedResults, in_folder, read
 from draftscope.claims.saved import claim_values, shipped
+from draftscope.claims.saved_results import SavedResults, in_folder, read
 from draftscope.claims.table import CLAIMS, find
 from draftscope.decode.engine import DecodingEngine
 from draftscope_app.cli.main import COMMANDS

@@ -14,7 +14,7 @@ from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.claims import saved
 from draftscope.claims.claim import ClaimVerdict
-from draftscope.claims.evidence import SavedResults, in_folder
+from draftscope.claims.saved_results import SavedResults, in_folder
 from draftscope.claims.table import CLAIMS
 from draftscope_app.doors.decide import commands
 from draftscope_app.doors.decide.claims.command import commands_to_run, run_commands

@@ -21,11 +21,11 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Cancelled, last
 from draftscope.claims import saved
 from draftscope.claims.charts import Chart, Line
-from draftscope.claims.evidence import SavedResults
 from draftscope.claims.experiments import EXPERIMENTS, find, named
+from draftscope.claims.saved_results import SavedResults
 from draftscope_app.doors.decide import commands
 from draftscope_app.doors.decide.commands import MAX_S, ExperimentResult
-from draftscope_app.doors.decide.experiments import view
+from draftscope_app.doors.decide.experiments import experiment_html
 from draftscope_app.doors.decide.experiments.job import ExperimentJob
 from draftscope_app.doors.decide.experiments.page import ExperimentForm, Page, experiment_form
 from draftscope_app.doors.decide.experiments.plot import figure
@@ -47,27 +47,27 @@ BATCH = EXPERIMENTS[0]
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
 def test_every_experiment_has_its_question_and_its_commands(experiment: Any) -> None:
     for results in (FOUND, saved.shipped(), {"claims": [], "machine": {}}):
-        shown = view.about(experiment, results)
+        shown = experiment_html.about(experiment, results)
         assert experiment.question in shown and all(f"<code>{each}</code>" in shown for each in experiment.commands)
-        assert bool(view.chart_of(experiment, results)) == ("Not measured yet" not in shown)
+        assert bool(experiment_html.chart_of(experiment, results)) == ("Not measured yet" not in shown)
 
 
 def test_a_result_says_where_it_was_measured_and_what_the_claim_is() -> None:
-    shown = view.about(BATCH, FOUND)
+    shown = experiment_html.about(BATCH, FOUND)
     assert "Measured on: target t, draft d, date 2026-01-01." in shown and "Claim 18" in shown
-    missing = view.about(EXPERIMENTS[-1], FOUND)
+    missing = experiment_html.about(EXPERIMENTS[-1], FOUND)
     assert "Not measured yet: it needs a GPU" in missing and "Measured on" not in missing
 
 
 def test_what_was_measured_here_says_so_and_names_the_shipped_verdict() -> None:
-    shown = view.about_local(
+    shown = experiment_html.about_local(
         BATCH, ExperimentResult(values=FOUND, seconds=97.0, notes=("Stopped after 260 s.",)), saved.shipped()
     )
     assert "Measured here: target t, draft d" in shown and shown.count("Claim 18") == 2
     assert "It took 97 s." in shown and "Stopped after 260 s." in shown
     assert shown.index("Measured here") < shown.index("The shipped result: Claim 18")
     empty = saved.found_in(SavedResults([BENCH | {"rows": []}]))
-    assert "hold too few texts for a chart" in view.about_local(
+    assert "hold too few texts for a chart" in experiment_html.about_local(
         BATCH, ExperimentResult(values=empty, seconds=1.0), saved.shipped()
     )
 
@@ -76,7 +76,7 @@ def test_nothing_of_a_file_is_markup() -> None:
     claim = FOUND["claims"][17] | {"sentence": EVIL, "measured": EVIL}
     chart = dict(FOUND["experiments"][0]["chart"]) | {"note": EVIL}
     evil = {"machine": {EVIL: EVIL}, "claims": [claim], "experiments": [{"name": "Batch", "chart": chart}]}
-    said = view.about(BATCH, evil) + view.about_local(
+    said = experiment_html.about(BATCH, evil) + experiment_html.about_local(
         BATCH, ExperimentResult(values=evil, seconds=1.0, notes=(EVIL,)), evil
     )
     assert "<script" not in said + notes.refused(EVIL) + notes.muted(EVIL)
@@ -85,7 +85,7 @@ def test_nothing_of_a_file_is_markup() -> None:
 
 
 def test_a_chart_is_drawn_with_its_intervals_and_the_line_of_plain_decoding() -> None:
-    drawn = figure(view.chart_of(BATCH, FOUND) or {})
+    drawn = figure(experiment_html.chart_of(BATCH, FOUND) or {})
     (line,) = drawn.data
     assert (list(line.x), list(line.y)) == ([1, 4], [1.4, 1.4]) and line.error_y.array is not None
     assert drawn.layout.xaxis.type == "log" and drawn.layout.shapes[0].y0 == 1

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.forecast.acceptance import Band, prior_tau, tau_of
+from draftscope.forecast.acceptance_priors import Band, prior_tau, tau_of
 from draftscope.forecast.architecture import Architecture, find_architecture
 from draftscope.forecast.cost import BANDWIDTH, COMPUTE, Hardware, drafting_ms, forward_ms, plain_ms, round_ms
-from draftscope.forecast.drafting import find_kind, plan_drafting
+from draftscope.forecast.drafter_forwards import find_kind, plan_drafting
 from draftscope.forecast.economics import SEEDS, forecast_of_claim
 from draftscope.forecast.forecast import ask, dollars_per_million, forecast, speedup_of
-from draftscope.forecast.tables import Card, EngineCosts, find_card, find_engine, read_table
+from draftscope.forecast.hardware_tables import Card, EngineCosts, find_card, find_engine, read_table
 from draftscope_app.cli.main import main
 from draftscope_app.doors.decide.forecast.answer import sentences
 
@@ -219,6 +219,6 @@ def test_every_row_of_the_tables_has_a_source_and_can_be_picked() -> None:
 
 def test_a_forecast_starts_without_torch() -> None:
     script = (
-        "import sys, draftscope.forecast.economics, draftscope.forecast.validate; assert 'torch' not in sys.modules"
+        "import sys, draftscope.forecast.economics, draftscope.forecast.backtest; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

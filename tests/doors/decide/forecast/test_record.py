@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from draftscope.forecast.acceptance import tau_of
+from draftscope.forecast.acceptance_priors import tau_of
+from draftscope.forecast.backtest import validate
 from draftscope.forecast.record import COLUMNS, PublishedRow, in_training_half, read_row
-from draftscope.forecast.validate import validate
 from draftscope_app.cli.main import main
 from tests.programs.learn_priors import learn
 from tests.programs.learn_priors import main as learn_from

@@ -14,8 +14,8 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.architecture import find_architecture
 from draftscope.forecast.economics import LOADS, SEEDS
 from draftscope.forecast.forecast import ask, fits, forecast
+from draftscope.forecast.hardware_tables import exact_row, pick_row, read_table
 from draftscope.forecast.held import held_to
-from draftscope.forecast.tables import exact_row, pick_row, read_table
 from draftscope_app.cli.main import main
 from draftscope_app.doors.decide.forecast.page import show
 from tests.doors.decide.forecast.test_hardware_form import ASKED

@@ -19,13 +19,13 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.plan import BenchPlan
+from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.models.forward import emulated_size
 from draftscope.models.forward.emulated_size import EmulatedShape
 from draftscope.models.heads import save_head
 from draftscope.models.probe import probed
+from draftscope.servers.audit.audit_events import AuditProgress
 from draftscope.servers.audit.plan import Plan
-from draftscope.servers.audit.progress import AuditProgress
 from draftscope.servers.lanes import connect
 from draftscope.servers.wire import WireLimits
 from draftscope.trace import files

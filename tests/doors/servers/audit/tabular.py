@@ -9,7 +9,7 @@ import numpy as np
 
 from draftscope.servers.adapter import Chunk, Request
 from draftscope.servers.audit.warp import Floats, warped
-from draftscope.servers.programs.registry import find
+from draftscope.servers.programs.program_list import find
 from draftscope.verify.sampling import Sampling
 
 VOCABULARY = 24

@@ -18,10 +18,10 @@ import pytest
 from draftscope.servers.audit.bets import BINS
 from draftscope.servers.audit.evidence import WEIGHTS, Evidence
 from draftscope.servers.audit.facts import Facts, facts_of
-from draftscope.servers.audit.pairs import Compared
 from draftscope.servers.audit.plan import Allowance, Plan
+from draftscope.servers.audit.two_servers import Compared
 from draftscope.servers.audit.warp import Floats, warped
-from draftscope.servers.programs.registry import find
+from draftscope.servers.programs.program_list import find
 from draftscope.verify.sampling import Sampling
 
 V, END = 4, 3  # tokens; the last one ends a text

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from draftscope.servers.adapter import Request, ServerError
-from draftscope.servers.audit.pairs import Compared, compared, min_accuracy, pairs_sentence
 from draftscope.servers.audit.plan import Plan
+from draftscope.servers.audit.two_servers import Compared, compared, min_accuracy, pairs_sentence
 from tests.doors.servers.audit.tabular import TabularServer, argmax_drafts, plain, token_rule
 from tests.doors.servers.audit.test_audit import FIXED_SEED, PROMPTS, Failing
 

@@ -12,8 +12,8 @@ import pytest
 
 from draftscope.base.steps import said
 from draftscope.servers.adapter import Request, ServerError
-from draftscope.servers.programs.registry import identify
-from draftscope.servers.race import Race, RaceLane, RacePrompt
+from draftscope.servers.programs.program_list import identify
+from draftscope.servers.server_race import Race, RaceLane, RacePrompt
 from draftscope.servers.traced import Traced, traced
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, Burst, Round, RunEnd, RunStart, Served

@@ -18,11 +18,11 @@ import pytest
 
 from draftscope.servers.adapter import Request
 from draftscope.servers.audit.plan import AUDIT_PROMPTS
-from draftscope.servers.inside.audit import InsideAnswer, InsidePlan, audit_inside
+from draftscope.servers.inside.decision_audit import InsideAnswer, InsidePlan, audit_inside
 from draftscope.servers.inside.decisions import examine
 from draftscope.servers.inside.recording import read_state
 from draftscope.servers.programs.program import Command
-from draftscope.servers.programs.registry import identify
+from draftscope.servers.programs.program_list import identify
 from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Wire
 from draftscope.trace import files

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from draftscope.servers.audit.plan import AUDIT_PROMPTS
-from draftscope.servers.inside.audit import InsidePlan
+from draftscope.servers.inside.decision_audit import InsidePlan
 from draftscope.verify.sampling import Sampling
 from tests.doors.servers.inside.test_real_inside import (
     LONG,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from draftscope.base.assets import assets
 from draftscope.servers.programs.program import Command, ServedPair
-from draftscope.servers.programs.registry import find_start
+from draftscope.servers.programs.program_list import find_start
 
 MENDED, INTERPRETED = (Path(__file__).with_name(name) for name in ("mended", "interpreted"))
 RECORDED, MENDED_TOO = "draftscope", "draftscope,vllm_55005"  # plugins

@@ -18,8 +18,8 @@ from draftscope.servers.background import in_background
 from draftscope.servers.curve import LoadCurve, drafter_here, empty_curve, predicted_ratio, stops, stream_curve
 from draftscope.servers.field import Field
 from draftscope.servers.lanes import connect
-from draftscope.servers.load import LoadPlan, LoadPoint, load
-from draftscope.servers.race import RacePrompt
+from draftscope.servers.load_test import LoadPlan, LoadPoint, load
+from draftscope.servers.server_race import RacePrompt
 from draftscope.servers.wire import WireLimits
 from tests.doors.servers.stubs import Habits, Starts, stub
 

@@ -21,8 +21,8 @@ from draftscope.servers.adapter import Counted, Request
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import forced
 from draftscope.servers.latency import Arrival, latency, loopback_jitter
-from draftscope.servers.load import LoadPlan, load
-from draftscope.servers.race import Answer, Race, RaceLane, RacePrompt, RaceResult, race, same_tokenizers
+from draftscope.servers.load_test import LoadPlan, load
+from draftscope.servers.server_race import Answer, Race, RaceLane, RacePrompt, RaceResult, race, same_tokenizers
 from draftscope.servers.summary import LaneSummary, against_target, outside, summaries
 from draftscope.trace import files
 from draftscope.trace.events import Burst, RunStart

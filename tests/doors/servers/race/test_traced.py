@@ -16,8 +16,8 @@ from draftscope.drafters.settings import Settings
 from draftscope.servers.adapter import Chunk, Request
 from draftscope.servers.bursts import Bursts
 from draftscope.servers.engine_lane import EngineLane
-from draftscope.servers.programs.registry import identify
-from draftscope.servers.race import Race, RaceLane, RacePrompt
+from draftscope.servers.programs.program_list import identify
+from draftscope.servers.server_race import Race, RaceLane, RacePrompt
 from draftscope.servers.traced import Traced, traced
 from draftscope.servers.wire import WireLimits
 from draftscope.trace import files, html, metrics, tables
@@ -28,8 +28,8 @@ from draftscope_app.doors.servers.audit.job import AuditJob
 from draftscope_app.doors.servers.race.job import RaceJob
 from draftscope_app.engine.jobs import Job
 from draftscope_app.engine.work import steps_of
-from draftscope_app.page.plots.plots import pictures
-from draftscope_app.reports.lanes import decoded, origin
+from draftscope_app.page.plots.run_plots import pictures
+from draftscope_app.reports.run_report import decoded, origin
 from tests.doors.servers.audit.test_audit_command import writer
 from tests.doors.servers.stubs import Habits, stub, text_of, written
 

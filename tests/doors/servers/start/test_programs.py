@@ -13,13 +13,13 @@ from draftscope.advise.candidates import Candidate
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.adapter import Identity, Offers, Request, Server
 from draftscope.servers.audit.writer import refuse_without_ids
-from draftscope.servers.programs import registry, vllm
+from draftscope.servers.programs import program_list, vllm
 from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain, needs_model
-from draftscope.servers.programs.registry import identify
+from draftscope.servers.programs.program_list import identify
 from draftscope.servers.programs.web_server import Cards
 from draftscope.servers.wire import Wire
 from draftscope_app.cli.main import main
-from draftscope_app.doors.servers.known import KnownServers
+from draftscope_app.doors.servers.server_list import KnownServers
 from tests.doors.servers.stubs import Habits, stub
 
 
@@ -54,13 +54,13 @@ MADE = Program(
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registry, "PROGRAMS", (MADE, *registry.PROGRAMS))
+    monkeypatch.setattr(program_list, "PROGRAMS", (MADE, *program_list.PROGRAMS))
     return
 
 
 @pytest.mark.usefixtures("registered")
 def test_a_program_of_one_file_is_in_every_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert registry.started_names()[0] == "made"
+    assert program_list.started_names()[0] == "made"
     assert KnownServers().as_message()["programs"].startswith("Made-up server, vLLM, ")
     main(["servers", "small", "--program", "made", "--gamma", "3"])
     printed = capsys.readouterr().out
@@ -77,8 +77,8 @@ def test_a_program_of_one_file_is_in_every_list(capsys: pytest.CaptureFixture[st
 def test_its_servers_are_recognised_and_asked() -> None:
     with stub(Habits()) as url, identify(url) as server:
         assert (server.identity.kind, server.identity.version) == ("made", "1.0")
-        assert registry.find(server.identity.kind) is MADE
-        assert registry.titled(server.identity) == "Made-up server 1.0"
+        assert program_list.find(server.identity.kind) is MADE
+        assert program_list.titled(server.identity) == "Made-up server 1.0"
         refuse_without_ids(server)
         assert sum(len(chunk.ids) for chunk in server.stream(Request(ids=(1, 2), max_tokens=4))) == 4
 
@@ -86,24 +86,24 @@ def test_its_servers_are_recognised_and_asked() -> None:
 @pytest.mark.usefixtures("registered")
 def test_an_unknown_program_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(DraftscopeError, match="--program maid: choose made, vllm-cpu, vllm, "):
-        registry.find_start("maid")
+        program_list.find_start("maid")
     with pytest.raises(DraftscopeError, match="it does not speculate"):
-        registry.find_start("transformers")
+        program_list.find_start("transformers")
 
 
 def test_a_gguf_file_is_served_by_llama_cpp() -> None:
-    assert registry.usual_start("models/small.Q4_K_M.gguf").name == "llama.cpp"
-    assert registry.usual_start("org/model").name == "vllm-cpu"
+    assert program_list.usual_start("models/small.Q4_K_M.gguf").name == "llama.cpp"
+    assert program_list.usual_start("org/model").name == "vllm-cpu"
 
 
-@pytest.mark.parametrize("program", registry.PROGRAMS, ids=lambda program: program.kind)
+@pytest.mark.parametrize("program", program_list.PROGRAMS, ids=lambda program: program.kind)
 def test_every_program_is_whole(program: Program) -> None:
     """What one list needs is there wherever another list promises it."""
     assert (program.settings is None) == (not program.drafters) == (not program.checked)
     if program.recognise is not None:
         assert sorted(program.sampling_order) == ["min_p", "temperature", "top_k", "top_p"]
     for start in program.starts:
-        for method in registry.methods(start.name):
+        for method in program_list.methods(start.name):
             pair = ServedPair("target", method, "drafter" if needs_model(method) else None)
             plain, speculative = start.commands(pair)
             assert speculative.port == plain.port + 1
@@ -115,14 +115,14 @@ def test_every_program_is_whole(program: Program) -> None:
         assert all(program.settings(WantedChain(kind, 3, [], "small")) for kind in program.drafters)
 
 
-@pytest.mark.parametrize("start", registry.started_names())
+@pytest.mark.parametrize("start", program_list.started_names())
 def test_the_settings_of_advice_are_those_of_a_command(start: str) -> None:
     """SGLang's n-grams were one token short in the settings: the token before the draft counts as one of it."""
-    program = next(program for program in registry.PROGRAMS if any(one.name == start for one in program.starts))
+    program = next(program for program in program_list.PROGRAMS if any(one.name == start for one in program.starts))
     assert program.settings is not None
-    for method in registry.methods(start):
+    for method in program_list.methods(start):
         pair = ServedPair("target", method, "small.gguf" if needs_model(method) else None, gamma=3)
-        plain, speculative = registry.find_start(start).commands(pair)
+        plain, speculative = program_list.find_start(start).commands(pair)
         more = speculative.arguments[len(plain.arguments) :]
         settings = shlex.split(program.settings(pair.chain))
         assert list(more)[: len(settings)] == settings

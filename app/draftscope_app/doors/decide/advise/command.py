@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from draftscope.advise.question import Objective, Question
 from draftscope.base.errors import DisturbedError, DraftscopeError, write_text
-from draftscope.measure.bench.plan import BenchPlan, texts
+from draftscope.measure.bench.bench_plan import BenchPlan, texts
 from draftscope_app.cli import options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.extra import plots
@@ -111,8 +111,8 @@ def _typed(chosen: Options) -> TypedValues | None:
 
 
 def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceReport:
-    from draftscope.advise.costs import CalibratedCosts
     from draftscope.advise.planned import planned
+    from draftscope.advise.round_costs import CalibratedCosts
     from draftscope.base import costs
     from draftscope.base.steps import last
 
@@ -172,7 +172,7 @@ def _show(report: AdviceReport) -> None:
 
 def candidates_table(report: AdviceReport) -> terminal.Table:
     """The best candidate of each drafter, and all that were run: predicted beside measured."""
-    from draftscope.advise.model import best_by_drafter
+    from draftscope.advise.speed_model import best_by_drafter
 
     measured = {run.candidate: run for run in report.measured}
     run_here = (p for p in report.predicted if p.candidate in measured)

@@ -8,8 +8,8 @@ from typing import Any
 import gradio as gr
 
 from draftscope.advise.question import MAX_READERS, Objective, Question
+from draftscope_app.doors.decide.advise.advice_html import OBJECTIVES
 from draftscope_app.doors.decide.advise.map import MACHINES, MAPS, THIS_MACHINE
-from draftscope_app.doors.decide.advise.view import OBJECTIVES
 from draftscope_app.page import bundle, notes
 
 ALL_KINDS = "all"  # of the texts that are shipped

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from draftscope.advise.what_if import CARDS, ENGINE, WhatIf, answer_ratio, ratios, refusal, round_costs, taus
 from draftscope.measure.bench.statistics import Interval
-from draftscope.trace.figures import empty_figure
+from draftscope.trace.figure_style import empty_figure
 from draftscope_app.engine.plural import count
 
 Report = Mapping[str, Any]  # what `draftscope advise --json` prints

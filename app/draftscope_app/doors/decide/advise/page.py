@@ -15,7 +15,7 @@ import gradio as gr
 from draftscope.advise.question import Asked, Objective, Question
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.drafters.settings import Settings
-from draftscope_app.doors.decide.advise import view
+from draftscope_app.doors.decide.advise import advice_html
 from draftscope_app.doors.decide.advise.form import ALL_KINDS, MAX_S, MIN_S, UNDECIDED, form, verdict
 from draftscope_app.doors.decide.advise.job import AdviseJob
 from draftscope_app.doors.decide.advise.map import drawn, what_if
@@ -66,7 +66,9 @@ class Page(TaskPage):
         """Those that are loaded now."""
         return gr.update(choices=offered(self.shared.admission.engine.status.drafters))
 
-    def draw(self, report: view.Report | None, which: Any, alpha: Any, draft_cost: Any, machine: Any) -> list[Any]:
+    def draw(
+        self, report: advice_html.Report | None, which: Any, alpha: Any, draft_cost: Any, machine: Any
+    ) -> list[Any]:
         """The map as the sliders say; it is shown once there is something on it."""
         if not report:
             return [gr.skip(), gr.skip(), gr.skip()]
@@ -85,17 +87,19 @@ class Page(TaskPage):
         events = [json.loads(line) for line in answer.lines]
         if not answer.over:
             note = notes.muted(answer.note) if answer.note else ""
-            return self._shown(stands(part) + note, view.partial(events), running=True)
+            return self._shown(stands(part) + note, advice_html.partial(events), running=True)
         if report := events[-1].get("report") if events else None:
-            return self._shown(view.measured(report), view.answer(report), answer=(report, _saved(report)))
-        return self._shown(notes.refused(str(answer.note)) if answer.refused else view.stopped(), UNDECIDED)
+            return self._shown(
+                advice_html.measured(report), advice_html.answer(report), answer=(report, _saved(report))
+            )
+        return self._shown(notes.refused(str(answer.note)) if answer.refused else advice_html.stopped(), UNDECIDED)
 
     def refuse(self, sentence: str) -> list[Any]:
         """The last verdict stays."""
         return [notes.refused(sentence), *[gr.skip()] * 6]
 
     def _shown(
-        self, progress: str, verdict: str, running: bool = False, answer: tuple[view.Report, str] | None = None
+        self, progress: str, verdict: str, running: bool = False, answer: tuple[advice_html.Report, str] | None = None
     ) -> list[Any]:
         """Both stages. The map of the last answer goes, and its report, until there is another one."""
         report, file = answer or (None, None)
@@ -104,7 +108,7 @@ class Page(TaskPage):
         return [progress, *buttons, verdict, save, report, gr.update(visible=False)]
 
 
-def _saved(report: view.Report) -> str:
+def _saved(report: advice_html.Report) -> str:
     """The report's page as a file, which the server deletes after a while."""
     path = Path(tempfile.mkdtemp(dir=os.environ.get("GRADIO_TEMP_DIR"))) / FILE
     path.write_text(page(report), encoding="utf-8")

@@ -11,7 +11,7 @@ from typing import Any
 
 from draftscope.base.machine import machine_words
 from draftscope.measure.bench.statistics import Interval
-from draftscope.trace.figures import Plot
+from draftscope.trace.figure_style import Plot
 from draftscope_app.doors.decide.advise.map import AS_MEASURED, MAPS, drawn
 from draftscope_app.engine.plural import count
 from draftscope_app.reports.render import Table, render, render_document

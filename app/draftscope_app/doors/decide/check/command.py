@@ -56,7 +56,7 @@ def check(given: Given, loading: Given, prompts: plans.Prompts = None, json: opt
     from draftscope.drafters.settings import Settings
     from draftscope.measure.check import check as run_check
     from draftscope.measure.check import count_of_tests
-    from draftscope.measure.greedy import PROMPTS
+    from draftscope.measure.greedy_checks import PROMPTS
 
     load, name = options.models(loading, wanted.drafter)
     chosen = Settings.of(temperature=1.0, **wanted.model_dump(include=OF_RUN, exclude_none=True))

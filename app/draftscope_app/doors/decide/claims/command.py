@@ -21,7 +21,7 @@ from draftscope_app.doors.decide import commands
 
 if TYPE_CHECKING:
     from draftscope.claims.claim import Claim, JudgedClaim
-    from draftscope.claims.evidence import SavedResults
+    from draftscope.claims.saved_results import SavedResults
 
 RESULTS = "Results"
 BENCH, REGRET = Path("bench/bench.json"), Path("regret/regret.json")
@@ -110,7 +110,7 @@ def _chosen(number: int | None) -> Sequence[Claim]:
 
 def _evidence(wanted: Options) -> SavedResults:
     """All results in one folder; without one, the given files, or those where the commands write them."""
-    from draftscope.claims.evidence import SavedResults, in_folder, read
+    from draftscope.claims.saved_results import SavedResults, in_folder, read
 
     if wanted.from_ is not None and not wanted.from_.is_dir():
         raise DraftscopeError(f"--from {wanted.from_}: there is no such folder; check the path.")

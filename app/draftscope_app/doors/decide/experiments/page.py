@@ -14,7 +14,7 @@ from draftscope.claims.experiments import EXPERIMENTS, Experiment, find, named
 from draftscope.claims.saved import shipped
 from draftscope_app.doors.decide import commands
 from draftscope_app.doors.decide.commands import MAX_S, ExperimentResult
-from draftscope_app.doors.decide.experiments import view
+from draftscope_app.doors.decide.experiments import experiment_html
 from draftscope_app.doors.decide.experiments.job import ExperimentJob
 from draftscope_app.doors.decide.experiments.plot import figure
 from draftscope_app.doors.decide.page import EVIDENCE
@@ -90,9 +90,14 @@ class Page(TaskPage):
         experiment = find(str(name)) or EXPERIMENTS[0]
         result = self._results.get(experiment.name)
         saved = shipped()
-        chart = view.chart_of(experiment, result.values if result else saved)
+        chart = experiment_html.chart_of(experiment, result.values if result else saved)
         plot = gr.update(value=figure(chart), visible=True) if chart else gr.update(value=None, visible=False)
-        return [view.about_local(experiment, result, saved) if result else view.about(experiment, saved), plot]
+        return [
+            experiment_html.about_local(experiment, result, saved)
+            if result
+            else experiment_html.about(experiment, saved),
+            plot,
+        ]
 
     def offer(self, name: Any, request: gr.Request) -> list[Any]:
         """The same, and whether it can be run from here, or why not."""
@@ -101,7 +106,7 @@ class Page(TaskPage):
             return [*self.chart(name), *[gr.skip()] * 3]
         experiment = find(str(name)) or EXPERIMENTS[0]
         why = _why_not(experiment)
-        said = notes.muted(why or view.how_long(experiment, MAX_S))
+        said = notes.muted(why or experiment_html.how_long(experiment, MAX_S))
         return [*self.chart(name), gr.update(interactive=not why), gr.update(interactive=False), said]
 
     def job(self, values: Values, _: Any, __: str | None) -> ExperimentJob:

@@ -9,7 +9,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from draftscope.trace.figures import LINE_PX, OURS, PEER, PLAIN, dashed, empty_figure, marks
+from draftscope.trace.figure_style import LINE_PX, OURS, PEER, PLAIN, dashed, empty_figure, marks
 
 ChartJson = Mapping[str, Any]  # a `draftscope.claims.charts.Chart`
 HEIGHT = 400

@@ -8,10 +8,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from draftscope.forecast.acceptance import prior_row
+from draftscope.forecast.acceptance_priors import prior_row
 from draftscope.forecast.economics import ANSWERS, CONTEXTS, LOADS
 from draftscope.forecast.forecast import MOST, Forecast, Scenario, speedup_of
-from draftscope.trace.figures import OURS, PLAIN, dashed, empty_figure
+from draftscope.trace.figure_style import OURS, PLAIN, dashed, empty_figure
 from draftscope_app.engine.plural import count
 
 LOAD = "concurrent requests"

@@ -90,7 +90,7 @@ def forecast(
 
 
 def _validate(path: Path, json: bool) -> None:
-    from draftscope.forecast.validate import validate
+    from draftscope.forecast.backtest import validate
 
     result = validate(path)
     if json:
@@ -100,7 +100,7 @@ def _validate(path: Path, json: bool) -> None:
 
 
 def _draw(folder: Path) -> None:
-    from draftscope_app.doors.decide.forecast.figures import write_figures
+    from draftscope_app.doors.decide.forecast.forecast_figures import write_figures
 
     for path in write_figures(folder):
         terminal.print_note(f"wrote {path}.")
@@ -127,7 +127,7 @@ def _count_cards(
     scenario: Scenario, per_second: float, within: float, shared: int, figures: Path | None, json: bool
 ) -> None:
     from draftscope.forecast.cluster.sizing import USUAL_ANSWER, cards_needed
-    from draftscope_app.doors.decide.forecast import figures as forecast_figures
+    from draftscope_app.doors.decide.forecast import forecast_figures as forecast_figures
     from draftscope_app.doors.decide.forecast import traffic as traffic_answer
 
     scenario = replace(scenario, answer=scenario.answer or USUAL_ANSWER)

@@ -12,7 +12,7 @@ import gradio as gr
 from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.cluster.sizing import USUAL_ANSWER, cards_needed
 from draftscope.forecast.forecast import Forecast, Scenario, ask, dollars_per_million, forecast
-from draftscope.forecast.tables import read_table
+from draftscope.forecast.hardware_tables import read_table
 from draftscope_app.doors.decide.forecast.answer import AXES, LOAD, draw_curve, sentences, verdict
 from draftscope_app.doors.decide.forecast.traffic import traffic_sentences
 from draftscope_app.doors.decide.page import EVIDENCE

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from draftscope.forecast.cluster.sizing import CardsNeeded, Needed, latency_curve
 from draftscope.forecast.forecast import Scenario
-from draftscope.trace.figures import OURS, PEER, PLAIN, dashed, empty_figure
+from draftscope.trace.figure_style import OURS, PEER, PLAIN, dashed, empty_figure
 from draftscope_app.engine.plural import count
 
 HOW = (

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from draftscope.base.assets import assets
+from draftscope.base.common_settings import LISTS
 from draftscope.base.errors import DraftscopeError, reason
-from draftscope.base.settings import LISTS
 from draftscope.base.text import valid_unicode
 from draftscope.trace import files
 from draftscope_app.doors.learn.classroom.lanes import Lane, lanes_of

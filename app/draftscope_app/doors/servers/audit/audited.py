@@ -18,9 +18,9 @@ from draftscope_app.cli.fields import Given, option
 
 if TYPE_CHECKING:
     from draftscope.servers.audit.audit import AuditReport
+    from draftscope.servers.audit.audit_events import AuditProgress
     from draftscope.servers.audit.plan import Plan
-    from draftscope.servers.audit.progress import AuditProgress
-    from draftscope.servers.inside.audit import InsideReport
+    from draftscope.servers.inside.decision_audit import InsideReport
 
 MAX_PROMPTS = 64
 ASKED, COST, CERTAINTY = "What is asked", "What it may cost", "Certainty"
@@ -72,7 +72,7 @@ def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Audit
 
 def audited_inside(url: str, chosen: Options, sampling: Given) -> InsideReport:
     """Audits what a server's own recorder saw. Raises `DraftscopeError` where there is none."""
-    from draftscope.servers.inside.audit import InsidePlan, audit_inside
+    from draftscope.servers.inside.decision_audit import InsidePlan, audit_inside
     from draftscope.verify.sampling import Sampling
 
     settings = Sampling.of(options.settings({"temperature": 1.0} | dict(sampling)))

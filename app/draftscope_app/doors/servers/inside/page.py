@@ -9,8 +9,8 @@ from pydantic import Field
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.doors.servers.inside.job import InsideJob
-from draftscope_app.doors.servers.known import MAX_NAME, KnownServers, known_of
 from draftscope_app.doors.servers.requests import PageValues, ServersRequest, page_values
+from draftscope_app.doors.servers.server_list import MAX_NAME, KnownServers, known_of
 from draftscope_app.engine.jobs import new_id
 from draftscope_app.page.layout import ServerFunction
 from draftscope_app.page.shared import Values

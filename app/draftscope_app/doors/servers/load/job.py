@@ -23,7 +23,7 @@ class LoadJob(ServersJob):
 
     def work(self, engine: DecodingEngine, _: Watch) -> Steps[Said, None]:
         from draftscope.servers.field import request_of
-        from draftscope.servers.load import LoadPlan
+        from draftscope.servers.load_test import LoadPlan
 
         with self.opened(engine) as field:
             prompts, request = [field.prompt(self.prompt, self.settings)], request_of(self.settings)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from draftscope.servers.load import MOST
+from draftscope.servers.load_test import MOST
 from draftscope_app.doors.servers.load.job import POINT_S, LoadJob
 from draftscope_app.doors.servers.requests import PageValues, ServersPage, ServersRequest
 from draftscope_app.engine.jobs import new_id

@@ -19,13 +19,13 @@ from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes, whole
 from draftscope_app.cli.terminal import interruptible
 from draftscope_app.doors.servers.race import report as races
-from draftscope_app.reports.lanes import printable
+from draftscope_app.reports.run_report import printable
 
 if TYPE_CHECKING:
     from draftscope.servers.field import Field
     from draftscope.servers.forced import Forced
-    from draftscope.servers.load import LoadPlan
-    from draftscope.servers.race import Race, RaceResult
+    from draftscope.servers.load_test import LoadPlan
+    from draftscope.servers.server_race import Race, RaceResult
     from draftscope.servers.summary import LaneSummary
     from draftscope.trace.events import AnyEvent
 
@@ -89,8 +89,8 @@ def race(
     Example: draftscope race --server plain=http://127.0.0.1:8100 --server fast=http://127.0.0.1:8101 "Once upon a time"
     """
     from draftscope.servers.field import request_of
-    from draftscope.servers.load import LoadPlan
-    from draftscope.servers.race import Race
+    from draftscope.servers.load_test import LoadPlan
+    from draftscope.servers.server_race import Race
 
     chosen = read_options(Options, given)
     texts, points, rate = _texts(prompt, chosen.prompts), chosen.concurrency, _rate(chosen.arrivals)
@@ -136,7 +136,7 @@ def _recorded(field: Field, chosen: Options) -> dict[str, str]:
 
 def _race(field: Field, plan: Race, chosen: Options, json: bool, interrupted: Callable[[], bool]) -> int:
     from draftscope.servers.forced import Forced
-    from draftscope.servers.race import RaceResult
+    from draftscope.servers.server_race import RaceResult
     from draftscope.servers.summary import saved, summaries
     from draftscope.trace import files
 
@@ -187,7 +187,7 @@ def _show(
 def _load(field: Field, plan: LoadPlan, save: Path | None, json: bool, interrupted: Callable[[], bool]) -> int:
     from draftscope.base.progress import Progress
     from draftscope.servers.curve import LoadCurve
-    from draftscope.servers.load import LoadPoint
+    from draftscope.servers.load_test import LoadPoint
 
     _say(field.missing)
     points = list[LoadPoint]()

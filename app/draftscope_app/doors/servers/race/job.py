@@ -24,7 +24,7 @@ class RaceJob(ServersJob):
     def work(self, engine: DecodingEngine, _: Watch) -> Steps[Said, None]:
         from draftscope.servers.field import request_of
         from draftscope.servers.inside.live import new_name
-        from draftscope.servers.race import Race
+        from draftscope.servers.server_race import Race
 
         with self.opened(engine) as field:
             prompts, request = [field.prompt(self.prompt, self.settings)], request_of(self.settings)

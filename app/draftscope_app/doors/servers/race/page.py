@@ -7,9 +7,9 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from draftscope.base.errors import DraftscopeError, quoted
-from draftscope_app.doors.servers.known import MOST, known_of
 from draftscope_app.doors.servers.race.job import RaceJob
 from draftscope_app.doors.servers.requests import PageValues, ServersRequest, page_values
+from draftscope_app.doors.servers.server_list import MOST, known_of
 from draftscope_app.engine.jobs import new_id
 from draftscope_app.page.shared import Values
 from draftscope_app.page.task import Core, TaskPage

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from draftscope.servers.programs.registry import titled
+from draftscope.servers.programs.program_list import titled
 
 if TYPE_CHECKING:
     from draftscope.measure.bench.statistics import Interval
     from draftscope.servers.adapter import Counted
     from draftscope.servers.curve import LoadCurve
-    from draftscope.servers.load import LoadPoint
+    from draftscope.servers.load_test import LoadPoint
     from draftscope.servers.summary import LaneSummary
 
 HEAD = ("lane", "server", "tok/s", "ratio", "TTFT ms", "TPOT ms", "tok/burst", "accepted", "log p", "best")

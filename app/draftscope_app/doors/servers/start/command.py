@@ -12,7 +12,7 @@ import typer
 from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.servers.programs import registry
+from draftscope.servers.programs import program_list
 from draftscope.servers.programs.program import Command, ServedPair, Start
 from draftscope_app.cli import terminal
 from draftscope_app.cli.exit_codes import ExitCode
@@ -25,13 +25,14 @@ class Options(BaseModel):
     """What `servers` takes beside the target."""
 
     program: str | None = option(
-        f"{', '.join(registry.started_names())}; default: {registry.usual_start('.gguf').name} for a GGUF file, "
-        f"else {registry.usual_start('').name}",
+        f"{', '.join(program_list.started_names())}; "
+        f"default: {program_list.usual_start('.gguf').name} for a GGUF file, "
+        f"else {program_list.usual_start('').name}",
         None,
         SERVERS,
         "NAME",
     )
-    method: str = option(", ".join(registry.methods()), "ngram", SERVERS, "NAME")
+    method: str = option(", ".join(program_list.methods()), "ngram", SERVERS, "NAME")
     drafter: str | None = option("draft model or trained head", None, SERVERS, "MODEL")
     gamma: int = option("drafted tokens", 4, SERVERS, ge=1)
     context: int = option("tokens of prompt and answer", 2048, SERVERS, ge=1)
@@ -54,8 +55,8 @@ def servers(
     chosen = read_options(Options, given)
     if not target:
         raise DraftscopeError("MODEL is empty; name a hub id, a folder or a GGUF file.")
-    how = registry.find_start(chosen.program) if chosen.program else registry.usual_start(target)
-    if chosen.method not in (methods := registry.methods(how.name)):
+    how = program_list.find_start(chosen.program) if chosen.program else program_list.usual_start(target)
+    if chosen.method not in (methods := program_list.methods(how.name)):
         raise DraftscopeError(f"--method {chosen.method}: for {how.name} choose {', '.join(methods)}.")
     pair = ServedPair(target, **chosen.model_dump(exclude={"program", "port", "start"}))
     both = how.commands(pair, chosen.port)

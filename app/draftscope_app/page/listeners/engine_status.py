@@ -11,16 +11,17 @@ import gradio as gr
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.answers import watch
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus, new_id
-from draftscope_app.page import opening
+from draftscope_app.page import opening_settings
 from draftscope_app.page.controls import from_query, names
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.panel import first_choices
-from draftscope_app.page.plots.plots import pictures
+from draftscope_app.page.plots.run_plots import pictures
 from draftscope_app.page.runs import own_models
 from draftscope_app.page.runs.feed import note
 from draftscope_app.page.shared import PRIVATE, Shared
 
-TREES = (opening.TREE["drafter"], opening.CHAT_TREE["drafter"])  # of the page's opening: for a text, for a chat
+# Of the page's opening: for a text, and for a chat.
+TREES = (opening_settings.TREE["drafter"], opening_settings.CHAT_TREE["drafter"])
 
 
 class EngineListeners:

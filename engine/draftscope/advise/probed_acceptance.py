@@ -29,7 +29,7 @@ from draftscope.drafters.drafter import Outcome
 from draftscope.drafters.options import TreeShape, nodes_in
 from draftscope.drafters.policy.implied import SmallRounds
 from draftscope.drafters.settings import Settings
-from draftscope.measure.bench.rounds import KeptStep, MeasuredRounds, timed_steps
+from draftscope.measure.bench.round_arrays import KeptStep, MeasuredRounds, timed_steps
 from draftscope.measure.bench.systems import PLAIN, Case, refuse_unknown
 
 MIN_ROUNDS = 4  # of a prompt, however slow the models are

@@ -10,7 +10,7 @@ import os
 
 import gradio as gr
 
-from draftscope_app.page import opening
+from draftscope_app.page import opening_settings
 from draftscope_app.page.controls import FIRST_READS, Controls, names, options, visible_if
 from draftscope_app.page.layout import Widgets
 
@@ -21,7 +21,7 @@ def attach(widgets: Widgets, defaults: Controls, query: str) -> None:
     for kind, button in widgets.kinds.items():
         button.click(None, prompt, prompt, js=f"(prompt) => Draftscope.preset({json.dumps(kind)}, prompt)")
     for name, button in widgets.examples.items():
-        wanted = json.dumps([opening.examples(chat)[name] for chat in (False, True)])
+        wanted = json.dumps([opening_settings.examples(chat)[name] for chat in (False, True)])
         button.click(
             None, values, values, js=f"(...values) => Draftscope.example({json.dumps(names())}, values, {wanted})"
         )
@@ -51,7 +51,7 @@ def _attach_visibility(widgets: Widgets, defaults: Controls) -> None:
         )
     messages = widgets.messages
     messages.change(None, messages, option_widgets, js=f"(message) => Draftscope.readEngine({rules}, message)")
-    both = json.dumps([{**defaults, **opening.settings(chat=chat)} for chat in (False, True)])
+    both = json.dumps([{**defaults, **opening_settings.settings(chat=chat)} for chat in (False, True)])
     messages.change(
         None, [messages, *widgets.values], widgets.values,
         js=f"(message, ...values) => Draftscope.opened({json.dumps(names())}, message, values, {both})",

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from draftscope.measure.bench.plan import where
-from draftscope.trace.figures import LINE_PX, OURS, PEER, PLAIN, Plot, dashed, empty_figure, marks
+from draftscope.measure.bench.bench_plan import where
+from draftscope.trace.figure_style import LINE_PX, OURS, PEER, PLAIN, Plot, dashed, empty_figure, marks
 
 RowJson = Mapping[str, Any]
 

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from draftscope.base.steps import Steps, mapped
 from draftscope.servers.audit.audit import AuditReport
-from draftscope.servers.audit.pairs import Compared
 from draftscope.servers.audit.plan import Plan
-from draftscope.servers.audit.rounds import Audited
+from draftscope.servers.audit.two_servers import Compared
+from draftscope.servers.audit.waves import Audited
 from draftscope.servers.background import in_background
 from draftscope.trace.events import Record
 

@@ -26,7 +26,7 @@ from scipy.optimize import brentq
 from draftscope.servers.audit.bets import mean_wealth
 from draftscope.servers.audit.missed import DEVIATIONS
 from draftscope.servers.audit.plan import Allowance, Plan
-from draftscope.servers.audit.rounds import AuditState, in_waves
+from draftscope.servers.audit.waves import AuditState, in_waves
 from draftscope.servers.audit.writer import Writer, Written
 
 END = 2**31 - 1  # stands for whatever token ends a text

@@ -26,16 +26,16 @@ from draftscope.decode.load import load
 from draftscope.drafters.registry import trained_kinds
 from draftscope.models.heads import Head
 from draftscope.models.loading.embedded import RECORD
-from draftscope.train.data import answers as on_disk
-from draftscope.train.data.answers import TargetAnswer, by_kind, is_held_out, tokens_of
+from draftscope.train.data import saved_answers as on_disk
 from draftscope.train.data.corpus import Credit, sources
-from draftscope.train.data.prompts import mix, requests_from, training_prompts
+from draftscope.train.data.prompt_mix import mix, requests_from, training_prompts
+from draftscope.train.data.saved_answers import TargetAnswer, by_kind, is_held_out, tokens_of
 from draftscope.train.data.writing import WritingPlan, collect, digest_of, feature_layers, tokenize
 from draftscope.train.fit.evaluate import Agreement
 from draftscope.train.fit.fit import Budget, Fitted, fit, interruptible
 from draftscope.train.fit.numerics import precision
-from draftscope.train.fit.sources import AnswerText, fingerprint
 from draftscope.train.fit.teaching import Teacher
+from draftscope.train.fit.training_texts import AnswerText, fingerprint
 from draftscope.train.publish import figures
 from draftscope.train.publish.card import card
 from draftscope.train.publish.figures import Trial, trials

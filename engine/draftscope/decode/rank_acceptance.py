@@ -10,8 +10,8 @@ from draftscope.base.progress import Pace, Watcher, unseen
 from draftscope.base.prompts import shipped
 from draftscope.base.steps import Steps
 from draftscope.decode.lane import Lane
+from draftscope.decode.open_session import MeasuredPair, open_session
 from draftscope.decode.pair import LoadedPair
-from draftscope.decode.sessions import MeasuredPair, open_session
 from draftscope.drafters.settings import Settings
 from draftscope.verify.tree import even
 from draftscope.verify.uniforms import Streams

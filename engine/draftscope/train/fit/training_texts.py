@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from draftscope.models.heads.lessons import Distillation, Lesson, TargetOutput
-from draftscope.train.data.answers import TargetAnswer, by_kind
 from draftscope.train.data.batches import AnswerBatches, Batches
 from draftscope.train.data.corpus import BLOCK, PAD, ROW, Domain, Texts
+from draftscope.train.data.saved_answers import TargetAnswer, by_kind
 from draftscope.train.fit.evaluate import Agreement, agreement_on, agreements, scores
 from draftscope.train.fit.numerics import Recipe, compiled, mixed, precision
 from draftscope.train.fit.teaching import Teacher

@@ -11,7 +11,7 @@ from typing import Any
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.servers.addresses import named, permitted
 from draftscope.servers.inside.recording import recorded
-from draftscope.servers.programs.registry import asked_programs, titles
+from draftscope.servers.programs.program_list import asked_programs, titles
 from draftscope.servers.wire import Wire, WireLimits
 from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.site import Site

@@ -14,7 +14,7 @@ import numpy as np
 
 from draftscope.base import markdown
 from draftscope.base.errors import DraftscopeError
-from draftscope.forecast.acceptance import Band, kind_of_text
+from draftscope.forecast.acceptance_priors import Band, kind_of_text
 from draftscope.forecast.forecast import Scenario, speedup_of
 from draftscope.forecast.record import PublishedRow, in_training_half, read_row, read_rows
 

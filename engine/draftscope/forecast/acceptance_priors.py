@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.forecast.drafting import DraftPlan
-from draftscope.forecast.tables import Row, read_table
+from draftscope.forecast.drafter_forwards import DraftPlan
+from draftscope.forecast.hardware_tables import Row, read_table
 
 LEVEL_Z = 1.645  # of a normal law, for 90%
 TEXTS = (

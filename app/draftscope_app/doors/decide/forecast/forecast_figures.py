@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from draftscope.base.errors import one_sentence
 from draftscope.forecast.economics import SEEDS, Curve, Seed
-from draftscope.trace.figures import OURS, PEER, PLAIN, dashed, empty_figure
+from draftscope.trace.figure_style import OURS, PEER, PLAIN, dashed, empty_figure
 
 COLOURS = (OURS, PEER, PLAIN, "#5B8DB8")
 GROUND = "#F4F1EA"

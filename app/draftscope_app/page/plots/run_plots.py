@@ -8,7 +8,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from draftscope.trace.events import AnyEvent
-from draftscope.trace.figures import LEGEND, OURS, PLAIN, empty_figure
+from draftscope.trace.figure_style import LEGEND, OURS, PLAIN, empty_figure
 from draftscope_app.engine.plural import count
 from draftscope_app.page.plots.views import acceptance_by_position, accepted_lengths, by_lane, chunk_gaps, drafter_of
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from draftscope.advise.candidates import Candidate
-from draftscope.advise.costs import RoundCosts
 from draftscope.advise.observed import Observed, tau_interval
 from draftscope.advise.question import Objective, Question
-from draftscope.advise.simulate import finish_times
+from draftscope.advise.round_costs import RoundCosts
+from draftscope.advise.simulated_answers import finish_times
 from draftscope.measure.bench.statistics import Interval
 
 DRAWS = 256  # of the largest draft in a batch

@@ -22,7 +22,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps, stoppable
 from draftscope.servers.adapter import Counted, Request
 from draftscope.servers.background import PATIENCE_S
-from draftscope.servers.race import INTERRUPTED, Answer, Race, RaceLane, RacePrompt, answered
+from draftscope.servers.server_race import INTERRUPTED, Answer, Race, RaceLane, RacePrompt, answered
 
 MOST = 64  # requests at once
 MAX_FAILURES = 3  # in a row, of one worker: it stops

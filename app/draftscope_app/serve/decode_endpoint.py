@@ -20,9 +20,9 @@ from draftscope_app.engine.admission import Admission, refuse_long_runs
 from draftscope_app.engine.answers import Engine, watch, whole
 from draftscope_app.engine.jobs import new_id
 from draftscope_app.engine.run_job import RunJob
-from draftscope_app.engine.sessions import Visitors, asker_of
-from draftscope_app.page.listeners.engine import able
-from draftscope_app.reports import lanes
+from draftscope_app.engine.visitors import Visitors, asker_of
+from draftscope_app.page.listeners.engine_status import able
+from draftscope_app.reports import run_report
 
 OPENING = """Continues a prompt by speculative decoding and returns the text, its tokens and what the run measured.
 
@@ -51,7 +51,7 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
                 events = await whole(admission.engine, answer)
         except DraftscopeError as error:
             raise gr.Error(str(error), print_exception=False) from None
-        return json.loads(lanes.as_json(lanes.decoded(Result(tuple(events)))))
+        return json.loads(run_report.as_json(run_report.decoded(Result(tuple(events)))))
 
     either = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [

@@ -12,7 +12,7 @@ from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, Burst, Round
 from draftscope_app.engine.answers import Log
 from draftscope_app.page.layout import Widgets
-from draftscope_app.page.plots.plots import pictures
+from draftscope_app.page.plots.run_plots import pictures
 from draftscope_app.page.runs.feed import note, recording
 from draftscope_app.page.shared import PRIVATE, Shared
 

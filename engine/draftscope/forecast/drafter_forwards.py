@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.forecast.architecture import Architecture, find_architecture, of_size
-from draftscope.forecast.tables import names_like, pick_row
+from draftscope.forecast.hardware_tables import names_like, pick_row
 
 CHAIN, TREE = re.compile(r"k=(\d+)"), re.compile(r"steps=(\d+),topk=(\d+),draft_tokens=(\d+)")
 SHARE_OF_TARGET = 20  # a draft model that is not given and has no usual one: from a tenth to a fiftieth of the target
