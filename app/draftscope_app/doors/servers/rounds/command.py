@@ -17,6 +17,7 @@ from draftscope.log.summary import RoundsSummary, summarize
 from draftscope.log.table import refuse_ending, write_rounds
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.doors.servers.rounds import over_time
 
 FILE = "a log of rounds, a server's log, /metrics page or answers, a trace, or specspecs' folder"
 TO = "write the rounds to a file that ends in .jsonl (a log of rounds), .csv or .parquet"
@@ -59,6 +60,7 @@ def _print(log: RoundsRead, summary: RoundsSummary) -> None:
         head = ("position", "kept", "of all rounds", "where all before were kept")
         print()
         terminal.show(terminal.Table(head, by_position(summary), frozenset(range(4)), "Acceptance by position"))
+    over_time.show(log)
     if summary.unknown:
         print(f"\nThis log does not say {_list(summary.unknown)}.")
     for note in log.notes:
