@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 DEVELOP := $(VENV)/.develop
 JAVASCRIPT := tests/javascript
 MODULES := $(JAVASCRIPT)/node_modules
-CARDS := app/draftscope_app/doors
+CARDS := app/draftscope_app
 ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/eslint.config.js assets/instrument $(CARDS) $(JAVASCRIPT)
 PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument '!**/vendor' '!**/*.md' '$(CARDS)/**/*.{js,css}' $(JAVASCRIPT)
 MODULES_NEEDED = test -e $(MODULES)/.ready || { echo "No $@ check: npm could not install eslint and prettier."; exit 0; }
@@ -88,7 +88,7 @@ attack: $(DEVELOP)
 # The Space as a Space has it: its folder, an environment of its requirements, its start, and a browser.
 space-test: $(DEVELOP)
 	rm -rf build/space build/space-venv
-	$(BIN)/draftscope space build build/space
+	$(BIN)/draftscope space build build/space --on paid
 	$(PYTHON) -m venv build/space-venv
 	build/space-venv/bin/python -m pip install --quiet --requirement build/space/requirements.txt
 	DRAFTSCOPE_SPACE=build/space DRAFTSCOPE_SPACE_PYTHON=build/space-venv/bin/python DRAFTSCOPE_REQUIRE_BROWSER=1 \

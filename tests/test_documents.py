@@ -147,7 +147,7 @@ def test_commands_and_their_options_are_known(known_options: Callable[..., set[s
     named: dict[tuple[str, ...], set[str]] = {}
     alone = set[str]()  # options without their command
     for words in [words for file in OURS for words in code(file)]:
-        command = re.match(r"draftscope (space \w+|[a-z][\w-]*)", words)
+        command = re.match(r"draftscope ((?:site|space) \w+|[a-z][\w-]*)", words)
         if command:
             named.setdefault(tuple(command[1].split()), set()).update(options(words))
         elif words.startswith("--"):

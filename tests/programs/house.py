@@ -31,7 +31,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {  # the part of the house -> its folders
     "measure": (f"{ENGINE}/measure",),
     "decide": (f"{ENGINE}/advise", f"{ENGINE}/forecast", f"{ENGINE}/claims", f"{APP}/doors/decide"),
     "servers": (f"{ENGINE}/servers", f"{ENGINE}/log", "engine/inside", f"{APP}/doors/servers", f"{INSTRUMENT}/servers"),
-    "learn": (f"{APP}/doors/learn", f"{INSTRUMENT}/classroom"),
+    "learn": (f"{ENGINE}/grade", f"{APP}/doors/learn", f"{INSTRUMENT}/classroom"),
     "lab": (f"{ENGINE}/train", f"{APP}/lab"),
 }
 

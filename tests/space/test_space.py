@@ -44,7 +44,7 @@ TOKEN = "hf_not_to_be_seen"
 def checkout(tmp_path: Path) -> Path:
     """A small checkout: the real description over a few bytes of everything that travels."""
     folder = tmp_path / "checkout"
-    for name in ("space.yaml", "app/space/README.md", "app/space/requirements.txt"):
+    for name in ("space.yaml", "app/space/README.md", "app/space/static.md", "app/space/requirements.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, folder / name)
     for name in read(ROOT).files:
@@ -73,8 +73,9 @@ def front_matter(folder: Path) -> dict[str, Any]:
 
 def test_the_folder_is_a_space(tmp_path: Path) -> None:
     folder = tmp_path / "space"
-    build(folder, ROOT)
+    build(folder, ROOT, "paid")
     front = front_matter(folder)
+    assert front["suggested_hardware"] == "cpu-basic"
     assert (front["sdk"], front["app_file"], front["python_version"]) == ("gradio", "app/main.py", "3.12")
     assert (folder / front["app_file"]).is_file()
     assert sum(path.stat().st_size for path in folder.rglob("*")) < 150 * 10**6
@@ -82,18 +83,72 @@ def test_the_folder_is_a_space(tmp_path: Path) -> None:
     assert not list(folder.rglob("__pycache__"))
 
 
-def test_the_front_matter_has_what_the_platform_reads() -> None:
+def test_without_a_target_it_is_static_and_free(tmp_path: Path) -> None:
+    assert build(tmp_path / "space", ROOT).hardware is None
+    front = front_matter(tmp_path / "space")
+    assert (front["sdk"], front["app_file"]) == ("static", "index.html")
+    assert "suggested_hardware" not in front
+    assert (tmp_path / "space" / "index.html").is_file()
+    assert not (tmp_path / "space" / "requirements.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("on", "hardware", "wanted"),
+    [("zerogpu", None, "torch==2.11.*"), ("paid", "t4-small", "torch>=2.11,<2.14"), ("paid", "cpu-upgrade", None)],
+)
+def test_a_gpu_gets_its_own_torch(
+    checkout: Path, tmp_path: Path, on: str, hardware: str | None, wanted: str | None
+) -> None:
+    """Without the index of builds for CPUs. Nothing else differs."""
+    target = build(tmp_path / "space", checkout, on, hardware)
+    lines = (tmp_path / "space" / "requirements.txt").read_text().splitlines()
+    given = (ROOT / "app/space/requirements.txt").read_text().splitlines()
+    left = set(given) - set(lines)
+    assert left == ({"--extra-index-url https://download.pytorch.org/whl/cpu"} if wanted else set()) | (
+        {"torch>=2.11,<2.14"} if on == "zerogpu" else set()
+    )
+    assert wanted is None or wanted in lines
+    assert front_matter(tmp_path / "space")["suggested_hardware"] == target.hardware == (hardware or "zero-a10g")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--on", "moon"], "'moon' is no target; choose static, zerogpu, paid."),
+        (["--hardware", "t4-small"], "--hardware goes with --on paid; 'static' has its own."),
+        (["--on", "paid", "--hardware", "abacus"], "'abacus' is no hardware of the hub; choose cpu-basic, "),
+    ],
+)
+def test_a_target_that_is_none_is_one_sentence(
+    checkout: Path, tmp_path: Path, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["space", "build", str(tmp_path / "space"), *words, "--checkout", str(checkout)]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_targets_say_what_they_cost_and_can_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["space", "targets"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for name, target in read(ROOT).targets.items():
+        assert name in said
+        assert target.costs.split()[0] in said
+
+
+@pytest.mark.parametrize("on", list(read(ROOT).targets))
+def test_the_front_matter_has_what_the_platform_reads(on: str, checkout: Path, tmp_path: Path) -> None:
     """A preloaded model has the files that loading looks for."""
-    description = read(ROOT)
-    front = description.model_dump(exclude={"environment", "files"})
+    target = build(tmp_path / "space", checkout, on)
+    front = front_matter(tmp_path / "space")
     others = {"emoji", "colorFrom", "colorTo", "short_description", "suggested_hardware", "preload_from_hub"}
     assert set(front) <= {*inspect.signature(SpaceCardData).parameters} | others
-    assert front["suggested_hardware"] in [hardware.value for hardware in SpaceHardware]
     assert len(front["short_description"]) <= 60  # the platform's limit
+    assert set(read(ROOT).environment) <= set(names())
+    if target.hardware is None:
+        return
+    assert front["suggested_hardware"] in [hardware.value for hardware in SpaceHardware]
     model = known("smollm2")
     assert model is not None
     assert front["preload_from_hub"] == [f"{model.repository} {','.join(model.files)}"]
-    assert set(description.environment) <= set(names())
 
 
 def test_requirements_are_the_projects_in_tested_versions() -> None:
@@ -109,7 +164,7 @@ def test_requirements_are_the_projects_in_tested_versions() -> None:
         assert tested[name] in need.specifier, name
         assert need.specifier == needed[name].specifier or name in {"torch", "transformers", "gradio"}, name
     assert found["gradio"].extras == {"mcp"}
-    assert str(found["gradio"].specifier) == f"=={read(ROOT).model_dump()['sdk_version']}"
+    assert str(found["gradio"].specifier) == f"=={read(ROOT).targets['paid'].front['sdk_version']}"
 
 
 def test_every_asset_travels_or_is_known_to_stay() -> None:
@@ -142,13 +197,15 @@ def test_the_image_is_sent_what_a_space_is_built_from() -> None:
     [
         ({"files": ["assets/nothing"]}, "assets/nothing'); restore that file"),
         ({"files": 5}, "files: Input should be a valid tuple"),
-        ({"sdk": None}, "sdk: Input should be a valid string"),
+        ({"targets": 5}, "targets: Input should be a valid dictionary"),
     ],
 )
 def test_a_description_that_cannot_be_is_one_sentence(
     checkout: Path, tmp_path: Path, change: dict[str, Any], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(["space", "build", str(tmp_path / "space"), "--checkout", str(changed(checkout, **change))])
+    code = main(
+        ["space", "build", str(tmp_path / "space"), "--on", "paid", "--checkout", str(changed(checkout, **change))]
+    )
     said = capsys.readouterr().err
     assert (code, said.count("\n")) == (2, 1)
     assert sentence in said
@@ -248,7 +305,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 def push(checkout: Path, *words: str) -> int:
-    return main(["space", "push", "--checkout", str(checkout), *words])
+    return main(["space", "push", "--on", "paid", "--checkout", str(checkout), *words])
 
 
 def test_without_yes_nothing_leaves(
@@ -256,7 +313,9 @@ def test_without_yes_nothing_leaves(
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     assert push(checkout, "owner/demo") == 0
-    assert re.match(r"Dry run: a Space for cpu-basic would go to 'owner/demo'; --yes", capsys.readouterr().out)
+    assert re.match(
+        r"Dry run: a Space for cpu-basic would go to 'owner/demo'; it costs a paid plan.*--yes", capsys.readouterr().out
+    )
     assert hub.asked == []
 
 

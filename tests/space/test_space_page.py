@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from draftscope_app.lab.space.folder import build
 
     folder = tmp_path_factory.mktemp("space") / "folder"
-    build(folder, ROOT)
+    build(folder, ROOT, "paid")
     lend_programs(folder / "engine/draftscope")
     return folder
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from draftscope.base.assets import assets
-from draftscope_app.doors.door import tasks
+from draftscope_app.doors.door import commands, tasks
 
 PLACES = (Path(sys.executable).with_name("node"), Path("/usr/bin/node"))
 NODE = next((path for path in PLACES if path.exists()), None)
@@ -39,7 +39,7 @@ def modules() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="draftscope-modules-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     shutil.copytree(assets() / "instrument", folder, dirs_exist_ok=True)
-    for task in tasks():
+    for task in {*tasks(), *(task for _, task in commands().values())}:
         shutil.copytree(task.path, folder / task.mount, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     return folder
 

@@ -45,6 +45,16 @@ class TaskPage:
         """Values by name that the instrument gets before it starts (base/given.js)."""
         return {}
 
+    @classmethod
+    def recorded(cls) -> Mapping[str, Any]:
+        """What its functions answer on a page without a server: 'function', or 'function/question', -> the answer."""
+        return {}
+
+    @classmethod
+    def still(cls) -> Markup:
+        """What of it stands behind its door on a page without a server, beside its card in the instrument."""
+        return Markup()
+
     @property
     def events(self) -> tuple[str, ...]:
         """What its card in the instrument may ask for."""

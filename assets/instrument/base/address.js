@@ -21,14 +21,17 @@ export const namesRun = () =>
   ["prompt", "drafter", ...Object.keys(given.labels)].some((name) => fromAddress(name) !== null);
 
 /** Some words of the address; null takes one away. `push` makes a step that the back button undoes. */
-export function setInAddress(words, push = false) {
+export const setInAddress = (words, push = false) => writeAddress(queryWith(words), push);
+
+/** The query, some of whose words are others. */
+export function queryWith(words) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(words)) {
     if (value === null) query.delete(name);
     else query.set(name, String(value));
   }
   const text = query.toString();
-  writeAddress(text ? `?${text}` : "", push);
+  return text ? `?${text}` : "";
 }
 
 /** Without the place in a run: another one is shown. */

@@ -1,7 +1,7 @@
 // The four doors: addresses of one page. What is behind the others is neither shown nor painted. And the menus of the
 // header, which stands on all of them.
 
-import { fromAddress, setInAddress } from "../base/address.js";
+import { fromAddress, queryWith, setInAddress } from "../base/address.js";
 import { given } from "../base/given.js";
 
 /** What stands on the core's own door. */
@@ -16,8 +16,9 @@ let entered = () => {};
 
 export const doorNow = () => door;
 
-/** An address names its door, or a place behind one. */
+/** An address names its door, or a place behind one; a door that is a file of its own says so. */
 function named() {
+  if (given.files) return document.documentElement.dataset.door;
   const name = fromAddress("door");
   if (name === "watch" || Object.hasOwn(given.doors, name)) return name;
   return given.cards.find(({ place }) => place && fromAddress(place))?.door || "watch";
@@ -40,7 +41,12 @@ export function onDoor(act) {
 export function openDoor(name, words) {
   if (name === door && !words) return;
   const places = given.cards.filter(({ place }) => place).map(({ place }) => [place, null]);
-  setInAddress({ door: name === "watch" ? null : name, ...Object.fromEntries(places), ...words }, true);
+  const query = { door: name === "watch" || given.files ? null : name, ...Object.fromEntries(places), ...words };
+  if (given.files && name !== door) {
+    location.assign(given.files[name] + queryWith(query));
+    return;
+  }
+  setInAddress(query, true);
   enter(name);
   window.scrollTo(0, 0);
 }

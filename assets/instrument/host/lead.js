@@ -3,6 +3,7 @@
 import { h } from "../base/dom.js";
 import { aimOf, doorNow } from "./doors.js";
 import { settingsChanged } from "./page.js";
+import { given } from "../base/given.js";
 import { draftLane, isFinished, speculates } from "../base/store.js";
 import { textLegend } from "../run/lanes.js";
 import { demoWords, provenance } from "../run/provenance.js";
@@ -11,7 +12,10 @@ import { html, nothing, render } from "../vendor/lit-html.js";
 import { teaching } from "./teach.js";
 
 /** A teacher's link leaves nothing but Run. */
-const nothingYet = () => `Nothing has run yet. Press Run.${teaching() ? "" : " Share, Load run opens a saved one."}`;
+function nothingYet() {
+  if (given.served) return "The recorded run is being read.";
+  return `Nothing has run yet. Press Run.${teaching() ? "" : " Share, Load run opens a saved one."}`;
+}
 
 const CHOSEN = "The run that the page opens with was chosen because it gains";
 const DOING = {
@@ -63,7 +67,10 @@ export class Lead {
     render(this.what.title, this.what);
     render(doing ? `${doing}${waits ? "" : " …"}` : nothingYet(), this.empty);
     const facts = html`
-      <span class="badge ${recorded ? "recorded" : ""}" title=${recorded ? CHOSEN : nothing} ?hidden=${!lead}
+      <span
+        class="badge ${recorded ? "recorded" : ""}"
+        title=${store.run === "first" ? CHOSEN : nothing}
+        ?hidden=${!lead}
         >${this.badge}</span
       >
       <span class="demo">${start ? demoWords(start) : ""}</span>

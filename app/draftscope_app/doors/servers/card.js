@@ -2,6 +2,7 @@
 // button beside a server or a row of controls, and with answers below.
 
 import { h } from "../../base/dom.js";
+import { given } from "../../base/given.js";
 import { callServer, hostCan, pressStop, say } from "../../base/host.js";
 import { checkbox, smallButton } from "../../base/templates.js";
 import { html, nothing, render, repeat } from "../../vendor/lit-html.js";
@@ -10,6 +11,7 @@ import sheet from "./card.css" with { type: "css" };
 const START = "draftscope servers MODEL"; // what prints how to start them
 const ABSENT =
   "This page asks no servers: it was not started on an address of this computer alone. Run Draftscope on your own, or name servers in DRAFTSCOPE_SERVERS.";
+const RECORDED = "This page is made of files and asks no servers; what is below was recorded.";
 const CALLED = "Only addresses of this computer and those that its operator has listed are called.";
 
 class ServersView {
@@ -50,7 +52,7 @@ class ServersView {
     const absent = !this.tasks.some(({ asks }) => hostCan(asks));
     if (!absent && !this.known) this.ask({});
     const view = html`
-      ${absent ? html`<p class="sum">${ABSENT}</p>` : this.known ? this.template(busy) : nothing}
+      ${absent ? html`<p class="sum">${given.served ? RECORDED : ABSENT}</p>` : this.known ? this.template(busy) : nothing}
       ${this.page.cards.tell("invitation")}
     `;
     render(view, this.sheet);

@@ -10,7 +10,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError 
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.lab.space.folder import Description
+from draftscope_app.lab.space.folder import Target
 
 TOKEN = "HF_TOKEN"
 REFUSALS = {
@@ -39,17 +39,17 @@ def read_token() -> str:
     return token
 
 
-def push(folder: Path, description: Description, name: str, update: bool) -> str:
+def push(folder: Path, target: Target, name: str, update: bool) -> str:
     """Creates the Space, or with `update` uploads into an existing one, and returns its address.
 
     Raises `DraftscopeError` for what the hub refuses, or a hub that cannot be reached.
     """
     hub = HfApi(token=read_token(), library_name="draftscope")
-    hardware = None if update else description.suggested_hardware
+    hardware = None if update else target.hardware
     try:
         hub.whoami()
         made = hub.create_repo(
-            name, repo_type="space", space_sdk=description.sdk, exist_ok=update, space_hardware=hardware  # type: ignore
+            name, repo_type="space", space_sdk=target.sdk, exist_ok=update, space_hardware=hardware  # type: ignore
         )  # fmt: skip
         hub.upload_folder(
             repo_id=name, repo_type="space", folder_path=folder, delete_patterns="*" if update else None,

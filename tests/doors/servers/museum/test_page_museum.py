@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from draftscope.servers.museum.exhibits import EXHIBITS, NOT_REPRODUCED
-from draftscope_app.doors.servers.museum.page import recorded
+from draftscope_app.doors.servers.museum.page import exhibits
 from tests.support.browsers import assert_accessible
 
 pytestmark = pytest.mark.browser
 
 
 def test_servers_lead_to_the_museum_and_back_and_each_exhibit_shows_its_record(visit: Any) -> None:
-    record = recorded()
+    record = exhibits()
     page = visit("?door=servers")
     page.ready()
     page.page.get_by_role("button", name="Open the museum").click()
@@ -57,7 +57,7 @@ def test_the_museum_is_read_by_everybody(visit: Any) -> None:
 
 
 def test_what_is_recorded_is_what_the_command_shows() -> None:
-    record = recorded()
+    record = exhibits()
     for told, exhibit in zip(record["exhibits"], EXHIBITS, strict=True):
         names = ("number", "link", "title", "story")
         assert [told[name] for name in names] == [getattr(exhibit, name) for name in names]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from markupsafe import Markup
 
 from draftscope.base.machine import machine_words
 from draftscope.claims.claim import ClaimVerdict
@@ -46,8 +47,18 @@ ON_PRESS = """element.addEventListener("click", (event) => {
 });"""
 
 
+STILL = Markup(
+    '<details id="ds-claims"><summary>24 claims put to the test</summary><div id="ds-claims-list">{}</div></details>'
+    '<script>((element) => {{ {} }})(document.getElementById("ds-claims-list"));</script>'
+)
+
+
 class Page(TaskPage):
     """A drawer among the evidence."""
+
+    @classmethod
+    def still(cls) -> Markup:
+        return STILL.format(Markup(claims(shipped())), Markup(ON_PRESS))
 
     def lay_out(self, area: str) -> None:
         if area == EVIDENCE:

@@ -26,6 +26,11 @@ from draftscope_app.page.task import Core, TaskListeners, TaskPage, stands
 
 NOT_HERE = '<p class="ds-muted">This server does not run commands for visitors. Run them in a terminal of your own.</p>'
 
+STILL = Markup(
+    '<details id="ds-experiments"><summary>Experiments: what speculation costs and saves</summary>'
+    '<p class="ds-muted">Their charts are on the page with a server; what they showed is here.</p>{}</details>'
+)
+
 
 @dataclass(frozen=True)
 class ExperimentForm:
@@ -60,6 +65,11 @@ class Page(TaskPage):
     """The task, and what is shown of an experiment that is chosen."""
 
     kind = "experiment"
+
+    @classmethod
+    def still(cls) -> Markup:
+        parts = [experiment_html.about(experiment, shipped()) for experiment in EXPERIMENTS]
+        return STILL.format(Markup().join(Markup("<section>{}</section>").format(part) for part in parts))
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)

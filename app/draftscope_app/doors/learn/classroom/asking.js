@@ -107,8 +107,11 @@ function contextOf(lane, round, guess) {
   const text = lane.tokens.slice(0, round.firstToken).map((token) => token.text);
   const before = [];
   for (let node = parentOf(round, guess); node; node = parentOf(round, node)) before.unshift(node.raw);
-  const shown = [lane.start.prompt, ...text].join("").replace(/\s+/g, " ").slice(-CONTEXT);
-  return `… ${shown}${before.map(visible).join("")}`;
+  const begun = lane.start.rendered ? `${lane.start.prompt} → ` : lane.start.prompt; // a question, or the text itself
+  const words = [begun, ...text].join("").replace(/\s+/g, " ").trim();
+  const end = words.slice(-CONTEXT);
+  const shown = words === end ? words : `… ${end.slice(end.indexOf(" ") + 1)}`;
+  return `${shown}${before.map(visible).join("")}`;
 }
 
 const parentOf = (round, node) => round.nodes.find(({ id }) => id === node?.parent);

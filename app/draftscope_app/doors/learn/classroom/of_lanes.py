@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import TargetProbs, VerifyCosts
@@ -138,24 +139,31 @@ def _log_p(lane: Lane) -> float:
 
 
 def gap(spec: Spec, lane: Lane) -> Iterator[Callable[[], Question]]:
-    """After which tokens a reader waits longest: the longest gap of the run beside ordinary ones, if it stands out."""
-    took = [round_.end - round_.start for round_ in lane.arrivals]
-    if len(took) < 2 * PLACES:
+    """Which tokens a reader waits longest for: the longest gap between arrivals beside ordinary ones, if it stands out.
+    `gapQuestion` of asking.js asks the same of a live run."""
+    gaps = [later.end - earlier.end for earlier, later in pairwise(lane.arrivals)]
+    if lane.end is None or len(gaps) < 2 * PLACES:
         return
-    longest, usual = max(range(1, len(took)), key=took.__getitem__), statistics.median(took)
-    if took[longest] < STANDS_OUT * usual:
+    longest, usual = max(range(len(gaps)), key=gaps.__getitem__), statistics.median(gaps)
+    if gaps[longest] < STANDS_OUT * usual:
         return
-    near = sorted(range(1, len(took)), key=lambda n: abs(took[n] - usual))
-    places = sorted({longest, *[n for n in near if n != longest][: PLACES - 1]})
-    options = tuple(readable("".join(lane.arrivals[n].emitted_raw)) for n in places)
-    ms = [took[n] for n in places]
+    texts = [readable("".join(arrival.emitted_raw)) for arrival in lane.arrivals[1:]]
+    places = [longest]
+    for n in sorted(range(len(gaps)), key=lambda n: abs(gaps[n] - usual)):
+        if len(places) < PLACES and texts[n] not in [texts[other] for other in places]:
+            places.append(n)
+    if len(places) < 2:
+        return
+    places.sort()
+    options = tuple(texts[n] for n in places)
+    ms = [gaps[n] for n in places]
     yield lambda: Question(
         lesson=spec.lesson,
         ask=spec.ask or "Tokens arrive in bursts. Which of these bursts does a reader wait for longest?",
-        context=lane.context(places[-1]),
+        context=lane.context(places[-1] + 1),
         options=options,
         truth=places.index(longest),
-        said=f"The median of all {len(took)} waits is {usual:.0f} ms.",
+        said=f"The median of all {len(gaps)} waits is {usual:.0f} ms.",
         bars=bars_of(options, ms, [f"{each:.0f} ms" for each in ms]),
     )
 

@@ -28,6 +28,10 @@ class Page(TaskPage):
     def hand_over(cls) -> dict[str, Any]:
         return {"lessonNames": names()}
 
+    @classmethod
+    def recorded(cls) -> dict[str, Any]:
+        return {f"lesson/{name}": delta_of(name, name) for name in names()}
+
     def functions(self) -> list[ServerFunction]:
         async def lesson(name: Any) -> str:
             return delta_of(name) if isinstance(name, str) else note(UNREADABLE)
@@ -35,10 +39,10 @@ class Page(TaskPage):
         return [lesson]
 
 
-def delta_of(name: str) -> str:
-    """The run as one delta, or one sentence."""
+def delta_of(name: str, called: str = "") -> str:
+    """The run as one delta, or one sentence. `called` is the delta's name for it, by default a new one."""
     try:
-        return as_delta(name, events(name), swept(name), audited(name))
+        return as_delta(name, events(name), swept(name), audited(name), called)
     except DraftscopeError as error:
         return note(str(error))
 
@@ -64,7 +68,8 @@ def as_delta(
     run: Iterable[AnyEvent],
     sweep: Sequence[Mapping[str, Any]] = (),
     audits: Sequence[Mapping[str, Any]] = (),
+    called: str = "",
 ) -> str:
     """A lesson's run as the page hears it."""
     lines = map(files.line, run)
-    return delta(0, new_id(), lines, lesson=name, sweep=list(sweep), audits=list(audits))
+    return delta(0, called or new_id(), lines, lesson=name, sweep=list(sweep), audits=list(audits))

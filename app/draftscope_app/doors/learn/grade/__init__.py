@@ -1,0 +1,1 @@
+"""A grader for a student's own rules."""

@@ -1,0 +1,87 @@
+"""`draftscope grade FILE.py`: a student's own rules, judged by exact enumeration. Imports no torch, loads no model."""
+
+from __future__ import annotations
+
+import json as codec
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from draftscope.base.errors import DraftscopeError
+from draftscope.grade.exercise import Verdict
+from draftscope.grade.grade import EXERCISES, Graded
+from draftscope.grade.grade import grade as graded
+from draftscope.grade.held import held_words
+from draftscope.grade.starters import write_starters
+from draftscope_app.cli import options, terminal
+from draftscope_app.cli.exit_codes import ExitCode
+
+NAMES = ", ".join(exercise.name for exercise in EXERCISES)
+ASKED = "What is asked"
+
+File = Annotated[Path | None, typer.Argument(metavar="FILE.py", help="what a student wrote")]
+Wanted = Annotated[
+    list[str] | None,
+    options.make_option(f"must be in the file: {NAMES}; default: those that are", "NAME", ASKED, "--exercise"),
+]
+Student = Annotated[str, options.make_option("any text; chooses this student's own distributions", "ID", ASKED)]
+Starter = Annotated[
+    Path | None,
+    options.make_option("write a starter file and a notebook of each exercise, and a teacher's page", "DIR", ASKED),
+]
+
+
+def grade(
+    file: File = None,
+    exercise: Wanted = None,
+    student: Student = "",
+    starter: Starter = None,
+    json: options.Json = False,
+) -> int:
+    """Grade a student's own accept rule, residual, tree, rewind and end of text.
+
+    The law of what a function writes is found by exact enumeration over small distributions, and a wrong one is shown
+    by a counter-example; the usual mistakes are named. Needs no model and no network. The file runs in a process of its
+    own. The exit code is 1 where something is wrong.
+
+    Example: draftscope grade --starter exercises, then draftscope grade accept.py
+    """
+    if starter is not None:
+        for path in write_starters(starter):
+            terminal.say(f"wrote {path}")
+        if file is None:
+            return ExitCode.OK
+    if file is None:
+        raise DraftscopeError("A grade needs a FILE.py; 'draftscope grade --starter DIR' writes files to begin with.")
+    found = graded(file, exercise or (), student)
+    if json:
+        print(codec.dumps(report(found)))
+    else:
+        _print(found)
+    return ExitCode.OK if found.right else ExitCode.FAILED
+
+
+def report(found: Graded) -> dict[str, object]:
+    """What `--json` prints."""
+    return {
+        "right": found.right,
+        "exercises": [asdict(verdict) for verdict in found.verdicts],
+        "held_back": held_words(found.held),
+    }
+
+
+def _print(found: Graded) -> None:
+    for verdict in found.verdicts:
+        terminal.say(f"{verdict.exercise}: {'right' if verdict.right else 'wrong'}. {verdict.sentence}")
+        if verdict.mistake:
+            terminal.say(f"  This is the mistake '{verdict.mistake}': {about(verdict)}.")
+    print(f"{sum(verdict.right for verdict in found.verdicts)} of {len(found.verdicts)} right.")
+    if found.held and "filter" not in found.held:
+        terminal.print_note(held_words(found.held))
+
+
+def about(verdict: Verdict) -> str:
+    """What the named mistake is."""
+    return next(each for each in EXERCISES if each.name == verdict.exercise).mistakes[verdict.mistake]

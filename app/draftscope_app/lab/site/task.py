@@ -1,0 +1,6 @@
+"""The page as files: recorded runs, lessons, the calculator and a forecast, without a server."""
+
+from draftscope_app.doors.door import Command, Task
+
+COMMAND = Command("site", "Dashboard", "Build the dashboard as static files, which play recorded runs.")
+TASK = Task("Site", 4, COMMAND)

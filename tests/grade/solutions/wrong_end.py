@@ -1,0 +1,3 @@
+def commit(text, tokens, eos, limit):
+    text = (text + tokens)[:limit]
+    return text, text[-1] in eos or len(text) == limit
