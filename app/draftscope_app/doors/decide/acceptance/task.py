@@ -2,4 +2,4 @@
 
 from draftscope_app.doors.door import Task
 
-TASK = Task("Acceptance", 4)
+TASK = Task("Acceptance", 8)
