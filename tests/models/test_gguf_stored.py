@@ -52,7 +52,7 @@ def test_every_type_of_blocks_is_widened_as_the_package_gguf_reads_it(name: str,
         if value.ndim > 1:
             assert weight.kind == name
             with np.errstate(all="ignore"):
-                values = torch.from_numpy(quants.dequantize(weight.raw().numpy(), Kind[name]))
+                values = torch.from_numpy(quants.dequantize(weight.in_order(weight.tensor.raw()).numpy(), Kind[name]))
             assert torch.equal(values.bfloat16(), value)
 
 

@@ -64,7 +64,7 @@ def compiled(name: str) -> RecurrentHead:
     """With weights of 16 bits."""
     made = head(name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("draftscope.models.heads.step.programs", lambda: programs()._replace(packs=False))
+        patch.setattr("draftscope.models.heads.step.programs", lambda: programs()._replace(panels=False))
         made.compile_step()
     assert made.step is not None
     return made
@@ -111,7 +111,7 @@ def test_weights_rounded_to_bytes_give_nearly_the_same_step(name: str) -> None:
     wide, packed = drafted(compiled(name)), drafted(made)
     pairs = zip(packed, wide, strict=True)
     errors = [float((a.float() - b.float()).abs().max() / b.float().abs().max()) for a, b in pairs]
-    assert max(errors) < 0.1 and (max(errors) > 0) == programs().packs
+    assert max(errors) < 0.1 and (max(errors) > 0) == programs().panels
 
 
 @pytest.mark.parametrize("name", VARIANTS)

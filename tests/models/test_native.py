@@ -316,7 +316,7 @@ assert available.why_not() == ""
 generator = torch.Generator().manual_seed(1)
 weight, x = (torch.randn(size, generator=generator).bfloat16() for size in ((83, 96), (9, 96)))
 with torch.inference_mode():
-    torch.save((products.ROWS, available.programs().packs, linear.linear(x, weight, exact=True)), "product.pt")
+    torch.save((products.ROWS, available.programs().panels, linear.linear(x, weight, exact=True)), "product.pt")
 """
 
 
@@ -327,11 +327,11 @@ def test_a_processor_with_shorter_vectors_computes_the_same_bits(tmp_path: Path)
     features = "+sse4.2,+avx,+avx2,+fma,+bmi,+bmi2,+f16c"
     forced = {**os.environ, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features}
     subprocess.run([sys.executable, "-c", OTHER_PROCESSOR], cwd=tmp_path, env=forced, check=True)
-    rows, packs, actual = torch.load(tmp_path / "product.pt")
+    rows, panels, actual = torch.load(tmp_path / "product.pt")
     generator = torch.Generator().manual_seed(1)
     weight, x = (torch.randn(size, generator=generator).bfloat16() for size in ((83, 96), (9, 96)))
     with torch.inference_mode():
-        assert rows == 2 and not packs and linear(x, weight, exact=True).equal(actual)
+        assert rows == 2 and not panels and linear(x, weight, exact=True).equal(actual)
 
 
 def test_products_that_are_not_compiled_are_those_of_torch() -> None:

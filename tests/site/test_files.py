@@ -15,6 +15,7 @@ from draftscope.trace.events import EVENT
 from draftscope_app.cli.main import main
 from draftscope_app.doors.door import doors, tasks
 from draftscope_app.lab.site import files, shelf
+from draftscope_app.lab.site.texts import RecordedText
 
 MAX_MB = 8
 
@@ -79,6 +80,22 @@ def test_a_site_without_recordings_says_what_records_them(tmp_path: Path, capsys
     said = capsys.readouterr()
     assert "no runs of the texts story, structured, question are recorded; 'draftscope site record'" in said.err
     assert re.search(r"has 4 pages and 1 runs?, \d\.\d MB; open index\.html in it", said.out)
+
+
+def test_quick_records_what_is_missing_and_leaves_out_what_cannot_be_had(
+    pair_folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = (
+        RecordedText("story", str(pair_folders[0]), "story", ("ngram",)),
+        RecordedText("question", str(tmp_path / "nowhere"), "story", ("ngram",)),
+    )
+    monkeypatch.setattr(shelf, "TEXTS", texts)
+    assert main(["site", "build", str(tmp_path / "site"), "--quick", "--runs", str(tmp_path / "runs")]) == 0
+    said = capsys.readouterr()
+    assert "recording 'story' on this processor, " in said.err
+    assert "'question' is left out: " in said.err
+    assert "has 4 pages and 3 runs" in said.out
+    assert {path.stem for path in (tmp_path / "site" / "run").iterdir()} == {"first", "story-ngram-0", "story-ngram-1"}
 
 
 def test_two_builds_of_the_same_runs_are_the_same(recordings: Path, site: Path, tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ def test_without_a_target_it_is_static_and_free(tmp_path: Path) -> None:
     assert (front["sdk"], front["app_file"]) == ("static", "index.html")
     assert "suggested_hardware" not in front
     assert (tmp_path / "space" / "index.html").is_file()
+    assert sum(path.stat().st_size for path in (tmp_path / "space").rglob("*")) < 8 * 10**6  # with all that is shipped
     assert not (tmp_path / "space" / "requirements.txt").exists()
 
 

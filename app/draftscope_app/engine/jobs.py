@@ -152,6 +152,7 @@ class EngineStatus:
     refused: str = ""  # why other models were not loaded in place of these
     comes_back: bool = False  # of a failed one: it is started again after a pause
     chat: bool = False  # the target has a chat template
+    source: str = ""  # what a command line names the target by: an id of the hub, a folder or a file
 
 
 Message = Update | EngineStatus

@@ -49,6 +49,19 @@ def opened(load: LoadSettings) -> tuple[DecodingEngine, str]:
         return draftscope.load(**asdict(load)), _instead(error)
 
 
+def source(load: LoadSettings, instead: str) -> str:
+    """What the command line of another program names the target by, once these models are loaded. `instead`: why the
+    embedded pair is loaded in their place."""
+    from draftscope.base.assets import model_folder
+    from draftscope.models.loading.embedded import find, is_pair
+
+    target = load.target if instead else opens(load).target
+    if target is None or is_pair(target):
+        return str(model_folder(find("target").folder))
+    model = known(target)
+    return model.repository if model is not None else str(target)
+
+
 def _instead(error: DraftscopeError) -> str:
     from draftscope.models.loading.sources import is_here
 

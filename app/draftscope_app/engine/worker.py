@@ -19,7 +19,7 @@ from draftscope_app.engine import jobs
 from draftscope_app.engine.beats import Beats
 from draftscope_app.engine.free_memory import Trimmer
 from draftscope_app.engine.jobs import EngineStatus, Update
-from draftscope_app.engine.opening_models import loading, opened, ready
+from draftscope_app.engine.opening_models import loading, opened, ready, source
 from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.turns import Turns
 from draftscope_app.engine.work import Work
@@ -100,6 +100,7 @@ class _Worker:
             self._pipe.send(EngineStatus("loading", loading(load)))
             engine, instead = opened(load) if self._engine is None else (draftscope.load(**asdict(load)), "")
             status = ready(engine, time.monotonic() - began, instead=instead)
+            status = replace(status, source=source(load, instead))
         except DraftscopeError as error:
             self._not_loaded(str(error))
             return

@@ -1,4 +1,4 @@
-"""What a card says: its stage, how far a measurement is, and why there is no result. A sentence is text, and markup
+"""What a card says: how far a measurement is, and why there is no result. A sentence is text, and markup
 only where it is `Markup`."""
 
 from __future__ import annotations
@@ -12,11 +12,6 @@ from markupsafe import Markup
 def html(value: str | None = None, name: str | None = None, js: str | None = None, **more: Any) -> gr.HTML:
     """Markup in the page's own style; `name` is its id, `js` is run when it is there."""
     return gr.HTML(value=value, apply_default_css=False, elem_id=name, js_on_load=js, **more)
-
-
-def stage(number: int, title: str) -> Markup:
-    """The heading of a stage of Decide."""
-    return Markup('<h2 class="ds-stage"><i>{}</i> {}</h2>').format(number, title)
 
 
 def progress(sentence: str, share: float | None) -> Markup:

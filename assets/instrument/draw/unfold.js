@@ -3,6 +3,12 @@
 import { h } from "../base/dom.js";
 import { html, render } from "../vendor/lit-html.js";
 
+/** What was asked for is seen, and has room to grow: it begins in the upper half of the window, if the page is long enough. */
+function intoView(part) {
+  const { top, bottom } = part.getBoundingClientRect();
+  if (top < 0 || top > innerHeight / 2 || bottom > innerHeight) part.scrollIntoView({ block: "start" });
+}
+
 export class Unfold {
   /** `parts`: title -> a view with `root` and `paint(now)`. */
   constructor(parts, repaint) {
@@ -22,7 +28,7 @@ export class Unfold {
   toggle({ title, open, id }) {
     this.set(title, !open);
     this.repaint();
-    if (!open) this.root.querySelector(`#${id}`).scrollIntoView({ block: "nearest" });
+    if (!open) intoView(this.root.querySelector(`#${id}`));
   }
 
   paint(state) {

@@ -9,7 +9,7 @@ import { draftLane, plainLane, raceClock, stateAt } from "../base/store.js";
 
 export const ENOUGH = 3; // whole runs of each lane, before their median takes the race's place
 export const APART = 0.15; // repeats that disagree by more are noise
-const BEYOND = 1.02; // of tau: a speedup above it is noise, since no round costs less than one of plain decoding
+export const BEYOND = 1.02; // of tau: a speedup above it is noise, since no round costs less than one of plain decoding
 const BUSY = 0.25; // cores that others kept busy, from which they are named as a cause
 
 /** The race at `now`: tokens per second of both lanes, as the lanes show them, and their ratio. */

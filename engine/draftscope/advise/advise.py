@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, zip_longest
@@ -18,6 +19,7 @@ from draftscope.advise.candidates import Candidate
 from draftscope.advise.fitted import fitted, noise, prefill
 from draftscope.advise.observed import Observed, conditional_alpha
 from draftscope.advise.probed_acceptance import Probed, Watch, able, nobody, probe
+from draftscope.advise.probed_costs import ProbedCosts, probed_costs
 from draftscope.advise.question import Asked, Objective, Question
 from draftscope.advise.report import AdviceReport, Advised
 from draftscope.advise.round_costs import CalibratedCosts
@@ -30,9 +32,11 @@ from draftscope.base.errors import DisturbedError, DraftscopeError
 from draftscope.base.progress import Progress, Watcher, unseen
 from draftscope.base.prompts import Prompt
 from draftscope.base.steps import Steps, last, mapped, spread
-from draftscope.decode.calibrate import weight_bytes
+from draftscope.decode.calibrate import foreseen_s, weight_bytes
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
+from draftscope.drafters import DrafterInfo
+from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.cases import cases
 from draftscope.measure.bench.report import machine
@@ -43,6 +47,7 @@ from draftscope.servers.programs.program import ScheduleRange
 
 ACCEPTANCE, PROOF = "acceptance on these prompts", "whole runs, in turn with plain decoding"  # what is measured
 PROBING, SCREENING = 0.3, 0.2  # shares of the time; the proof has the rest
+TRYING = 0.5  # of the time: after it no further drafter is tried, unless costs are waited for or drafters are named
 MIN_PROOF = 0.1  # of the time, even if the machine was slower than foreseen
 CONTENDERS, EACH = 4, 2  # candidates that are screened, and of one drafter at most
 NEAR = 0.85  # of the best prediction: those below are not screened
@@ -60,7 +65,7 @@ class Measurements:
     """What probing found: acceptance, costs and prefill."""
 
     observed: Mapping[Candidate, Observed]
-    costs: CalibratedCosts
+    costs: CalibratedCosts | ProbedCosts
     prefill: PrefillTimes
     prompt: int  # tokens of a prompt, in the mean
 
@@ -88,7 +93,7 @@ def advise(
         else:
             watch(replace(now, doing=", ".join(filter(None, (now.doing, so_far)))))
 
-    return last(advising(engine, question, prompts, names, notes), see)
+    return last(advising(engine, question, prompts, names, notes, waits=True), see)
 
 
 def advising(
@@ -98,9 +103,11 @@ def advising(
     names: Sequence[str] = (),
     notes: Sequence[str] = (),
     watch: Watch = nobody,
+    waits: bool = False,
 ) -> Steps[Advised | Progress, AdviceReport]:
     """The same step by step. A timed run is never interrupted for others: within one `watch` is called every round, and
-    may raise `Cancelled`."""
+    may raise `Cancelled`. Unless it `waits` for this machine's costs, those that are not known yet are taken from the
+    rounds on the prompts, and what would need them is left out of the report."""
     infos = able(engine, names)
     if not infos:
         raise DraftscopeError("No drafter can run on these models, so there is nothing to decide; load a draft model.")
@@ -109,15 +116,18 @@ def advising(
             f"concurrency = {question.concurrency}: these models decode one sequence at a time; ask for one."
         )
     single, many, unusable = cases_of(engine, question, prompts)
-    calibration = yield from _calibrated(engine, [info.name for info in infos] if names else [], question)
+    compared = [info.name for info in infos] if names else []
+    calibration = engine.known_costs(compared)
+    if calibration is None and waits:
+        calibration = yield from _calibrated(engine, compared, question)
+    infos, waiting = (infos, []) if calibration is not None else without_costs(infos)
     until = perf_counter() + question.seconds
     prompt = fmean(len(case.prompts[0]) for case in single)
     context = round(prompt + question.length / 2)
 
     def known(probed: Mapping[str, Probed], keep: Sequence[int]) -> Measurements:
-        return Measurements(
-            _observed(probed, keep), fitted(calibration, probed, context), prefill(probed), round(prompt)
-        )
+        costs = probed_costs(probed) if calibration is None else fitted(calibration, probed, context)
+        return Measurements(_observed(probed, keep), costs, prefill(probed), round(prompt))
 
     def rank(probed: Mapping[str, Probed]) -> Mapping[str, float]:
         at_hand = known(probed, range(len(single)))
@@ -129,27 +139,58 @@ def advising(
 
     meter = OtherCores()
     tokens = min(question.length, PROBE_TOKENS)
-    probing = probe(engine, single, infos, tokens, PROBING * question.seconds, rank, watch)
+    most = math.inf if waits or names else TRYING * question.seconds
+    probing = probe(engine, single, promising(infos), tokens, PROBING * question.seconds, rank, watch, most)
     probed, failed = yield from mapped(probing, lambda _: _now(ACCEPTANCE, question, until))
     company = Company.of([meter.lap()], torch.get_num_threads() if engine.target.device.type == "cpu" else 1)
-    busy = noise(company, probed[PLAIN].round_ms, calibration.round_ms(PLAIN, 0, 0, 1, context))
+    calibrated_ms = None if calibration is None else calibration.round_ms(PLAIN, 0, 0, 1, context)
+    busy = noise(company, probed[PLAIN].round_ms, calibrated_ms)
     keep, looping = _without_loops(probed[PLAIN])
     evidence = known(probed, keep)
     predicted = predict(question, evidence.observed, evidence.costs, evidence.prefill)
     if not predicted:
         raise DraftscopeError(f"No drafter could be measured. {' '.join(failed)}")
+    yield Advised(so_far=sentences.foreseen(predicted[0]))
     texts = [*(many[index] for index in keep), *many[len(probed[PLAIN].ids) :]]  # then those that were not probed
     measured, more = yield from _proven(engine, question, predicted, evidence, texts, until, watch)
     others = yield from _at_other_temperatures(engine, question, predicted, measured, many, until, watch)
-    all_notes = [*notes, *unusable, *failed, *busy, *looping, *more, *_without_drafter(engine)]
-    return _reported(engine, question, predicted, measured, others, evidence, all_notes)
+    all_notes = [*notes, *unusable, *waiting, *failed, *busy, *looping, *more, *_without_drafter(engine)]
+    report = _reported(engine, question, predicted, measured, others, evidence, all_notes)
+    if calibration is not None:
+        return report
+    step_s = evidence.costs.plain(1) / 1e3
+    return replace(report, costs_s=foreseen_s(engine, step_s, compared))
 
 
 def advised(engine: DecodingEngine, request: Asked, watch: Watch) -> Iterator[Advised | Progress]:
     """`advising` as events for a page. The last one has the report."""
     prompts = {kind: [Prompt(kind, text) for text in texts] for kind, texts in request.prompts.items()}
-    report = yield from advising(engine, request.question, prompts, request.drafters, watch=watch)
+    report = yield from advising(engine, request.question, prompts, request.drafters, watch=watch, waits=request.waits)
     yield Advised(report=json.loads(report.as_json()))
+
+
+def promising(infos: Sequence[DrafterInfo]) -> list[DrafterInfo]:
+    """Those with a trained head first, then those with a draft model, then the others."""
+    return sorted(infos, key=lambda info: (not info.needs_head, not info.needs_draft))
+
+
+def without_costs(infos: Sequence[DrafterInfo]) -> tuple[list[DrafterInfo], list[str]]:
+    """The drafters that do not choose by what rounds cost; and a note on those that do.
+
+    Raises `DraftscopeError` where there is no other.
+    """
+    usual = {info.name: Settings.of(**Candidate(info.name).label.settings) for info in infos}
+    waiting = [i for i in infos if i.chooses_cost(usual[i.name]) or i.chooses_shape(usual[i.name])]
+    able_now = [info for info in infos if info not in waiting]
+    if not waiting:
+        return able_now, []
+    names = ", ".join(info.name for info in waiting)
+    if not able_now:
+        raise DraftscopeError(
+            f"{names} choose by this machine's costs, which are not measured yet; compare another drafter, or measure "
+            "the costs first."
+        )
+    return able_now, [f"Left out until this machine's costs are measured, by which they choose: {names}."]
 
 
 def _calibrated(engine: DecodingEngine, names: Sequence[str], question: Question) -> Steps[Progress, Calibration]:
@@ -249,7 +290,9 @@ def _proven(
 
     def look(measured: Sequence[Measured]) -> list[Advised]:
         now = [entry for entry in measured if entry.runs > 1]
-        return [Advised(so_far=sentences.so_far(now), ratio=asdict(now[0].ratio))] if now else []
+        if not now:
+            return []
+        return [Advised(so_far=sentences.so_far(now), ratio=asdict(now[0].ratio), verdict=decide(now).verdict)]
 
     measured, more = yield from _until_clear(engine, question, foreseen[best], tokens, texts, until, watch, look)
     return measured, [*notes, *more]
@@ -385,9 +428,11 @@ def _surface(
     predicted: Sequence[Predicted],
     candidate: Candidate,
     known: Measurements,
-    costs: CalibratedCosts,
+    costs: CalibratedCosts | ProbedCosts,
 ) -> Surface | None:
-    """Of the chosen drafter, or, if it makes trees, of the best one that makes chains."""
+    """Of the chosen drafter, or, if it makes trees, of the best one that makes chains; of calibrated costs only."""
+    if isinstance(costs, ProbedCosts):
+        return None
     chains = [entry.candidate for entry in predicted if entry.candidate.gamma is not None]
     chain = candidate if candidate.gamma is not None else next(iter(chains), None)
     if chain is None or chain.gamma is None:

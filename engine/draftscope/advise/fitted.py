@@ -47,7 +47,7 @@ def spread(round_ms: Sequence[float]) -> float:
     return float((high - low) / middle)
 
 
-def noise(company: Company, plain_ms: Sequence[float], calibrated_ms: float) -> list[str]:
+def noise(company: Company, plain_ms: Sequence[float], calibrated_ms: float | None) -> list[str]:
     """What makes the costs uncertain, if anything: other processes, uneven rounds, an old calibration."""
     lines = []
     if company.disturbs or spread(plain_ms) > SPREAD:
@@ -56,7 +56,7 @@ def noise(company: Company, plain_ms: Sequence[float], calibrated_ms: float) -> 
             f"{spread(plain_ms):.0%}. Only ratios within the same repeat are reliable; stop other work and ask again."
         )
     now = float(np.median(plain_ms))
-    if not 1 / CHANGED < now / calibrated_ms < CHANGED:
+    if calibrated_ms is not None and not 1 / CHANGED < now / calibrated_ms < CHANGED:
         lines.append(
             f"A round of plain decoding takes {now:.2f} ms, and took {calibrated_ms:.2f} ms when this pair was "
             "calibrated. Costs are scaled to what is measured now; 'draftscope calibrate --again' measures them anew."

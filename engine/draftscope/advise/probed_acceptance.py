@@ -7,6 +7,7 @@ Drafters take turns on each prompt. After `KEEP_AFTER` prompts those far behind 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -75,22 +76,32 @@ def probe(
     seconds: float,
     rank: Rank,
     watch: Watch = nobody,
+    most: float = math.inf,
 ) -> Steps[int, tuple[dict[str, Probed], list[str]]]:
     """Plain and the drafters by name, on as many prompts as `seconds` allow, at least one; and notes on failures.
 
-    Yields the number of prompts so far, before each run: within one the times between rounds count.
+    Yields the number of prompts so far, before each run: within one the times between rounds count. After `most`
+    seconds no further drafter is tried that was not before, once one was.
     """
     began, notes = perf_counter(), list[str]()
     probed = {PLAIN.drafter: Probed(Candidate(PLAIN.drafter))}
     probed |= {info.name: Probed(*sizes_of(info)) for info in able}
     share = seconds / (RUNS * len(probed))  # of a run: the first prompts are for all of them
-    for name in list(probed):  # warm-up, not counted
+    tried = dict[str, Probed]()
+    for name in list(probed):
+        if len(tried) > 1 and perf_counter() - began > most:
+            notes.append(_not_tried(list(probed), tried))
+            break
         yield 0
-        yield from mapped_to(_try(engine, probed, name, Ask(cases[0], 2, share, watch), notes), 0)
-    probed = {name: Probed(result.run, result.small) for name, result in probed.items()}
-    for number, case in enumerate(cases):
+        yield from mapped_to(_try(engine, probed, name, Ask(cases[0], 2, share, watch), notes), 0)  # not counted
+        if name in probed:
+            probed[name] = tried[name] = Probed(probed[name].run, probed[name].small)
+            yield 0
+            yield from mapped_to(_try(engine, probed, name, Ask(cases[0], tokens, share, watch), notes), 0)
+    probed = {name: result for name, result in tried.items() if name in probed}
+    for number, case in enumerate(cases[1:], 1):
         yield number
-        if number and perf_counter() - began > seconds:
+        if perf_counter() - began > seconds:
             break
         if number == KEEP_AFTER:
             probed = _worth_keeping(probed, rank, notes)
@@ -99,6 +110,11 @@ def probe(
             trying = _try(engine, probed, name, Ask(case, tokens, share, watch), notes)
             yield from mapped_to(trying, number)
     return probed, notes
+
+
+def _not_tried(names: Sequence[str], tried: Mapping[str, Probed]) -> str:
+    left = ", ".join(name for name in names if name not in tried)
+    return f"Not tried, because the seconds were over: {left}. Give more seconds, or choose drafters."
 
 
 @dataclass(frozen=True)

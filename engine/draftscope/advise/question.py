@@ -51,8 +51,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Asked:
-    """A question, prompts by kind, and the drafters to compare; all that can run if none is named."""
+    """A question, prompts by kind, and the drafters to compare; all that can run if none is named. One that `waits` has
+    this machine's costs measured first, if they are not known."""
 
     question: Question = field(default_factory=Question)
     prompts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     drafters: tuple[str, ...] = ()
+    waits: bool = False

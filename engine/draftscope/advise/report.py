@@ -36,6 +36,7 @@ class AdviceReport:
     surface: Surface | None = None  # what a map with "what if" is drawn from
     notes: list[str] = field(default_factory=list)
     machine: dict[str, str | int] = field(default_factory=dict)
+    costs_s: float | None = None  # to measure this machine's costs, about; None where they are known
 
     def as_json(self) -> str:
         """One object; every candidate also has its name."""
@@ -48,9 +49,11 @@ class AdviceReport:
 
 
 class Advised(Record):
-    """What the runs say so far; the last one has the report, as `draftscope advise --json` prints it."""
+    """What the runs say so far, and the verdict by that; the last one has the report, as `draftscope advise --json`
+    prints it."""
 
     kind: Literal["advised"] = "advised"
     so_far: str = ""  # the candidate, its ratio and interval
     ratio: dict[str, float] | None = None  # the same as numbers: median, low and high
+    verdict: Verdict | None = None
     report: dict[str, Any] | None = None

@@ -43,6 +43,11 @@ def so_far(measured: Sequence[Measured]) -> str:
     return ", ".join(f"{entry.candidate.name} {_ratio(entry.ratio)} so far" for entry in measured)
 
 
+def foreseen(best: Predicted) -> str:
+    """What acceptance and costs promise before anything was run in turn."""
+    return f"{best.candidate.name} about {best.ratio.median:.2f}x by what was accepted"
+
+
 def of_prediction(question: Question, best: Predicted, limits: Limits) -> list[str]:
     """What is said where nothing was run: modelled, and marked so."""
     ratio = f"{best.candidate.name}: {best.ratio.median:.2f}x {OF[question.objective]} of plain decoding"

@@ -83,6 +83,19 @@ def calibration_of(
     return calibration
 
 
+def known_costs(pair: LoadedPair, names: Sequence[str] = ()) -> Calibration | None:
+    """The saved calibration, if it has the costs of the drafters `names`, or of all of this pair."""
+    saved = costs.load_saved(measured_for(pair))
+    return saved if saved and all(name in saved.drafting for name in drafting_of(pair, names)) else None
+
+
+def foreseen_s(pair: LoadedPair, forward_s: float, names: Sequence[str] = ()) -> float:
+    """About how many seconds a calibration takes, from those of a forward of one row."""
+    pace = Pace(unseen)
+    forwards = _Forwards(pair.target, pace, False).work + forwards_of(pair.target.trees)
+    return forwards * forward_s + _Rounds(pair, pace, drafting_of(pair, names), False).seconds(forward_s)
+
+
 def measured_for(pair: LoadedPair, one_text: bool = False) -> MeasuredFor:
     """What measurements of this pair depend on."""
     device = pair.target.device
@@ -161,7 +174,7 @@ class _Forwards:
     def measured(self, later: Callable[[float], float]) -> Steps[None, list[Verify]]:
         """`later`: the seconds of all that follows, from those of a forward of one row."""
         results: list[Verify] = []
-        self._pace.begin(sum(self._work(batch) for batch in self._batches), later)
+        self._pace.begin(self.work, later)
         for batch in self._batches:
             points = yield from self._batch(batch)
             if costs.falling(points):  # once more: of each forward the shorter time counts
@@ -171,6 +184,11 @@ class _Forwards:
         company = Company.of(self._laps, _threads(self.model.device))
         self.doubts = [f"While forwards were timed, {company}."] if company.disturbs else []
         return results
+
+    @property
+    def work(self) -> float:
+        """Of all, in forwards of one row."""
+        return sum(self._work(batch) for batch in self._batches)
 
     def _batch(self, batch: int) -> Steps[None, list[Verify]]:
         cases, model = self._cases(batch), self.model

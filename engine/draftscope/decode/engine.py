@@ -19,7 +19,7 @@ from draftscope.base.progress import Progress, Watcher, unseen, with_progress
 from draftscope.base.steps import Steps, Together, last
 from draftscope.decode import availability
 from draftscope.decode.availability import Availability, default_drafter
-from draftscope.decode.calibrate import calibration_of, quick_curve
+from draftscope.decode.calibrate import calibration_of, known_costs, quick_curve
 from draftscope.decode.fork import ForkPoint
 from draftscope.decode.lane import Lane
 from draftscope.decode.open_session import MeasuredPair, open_session
@@ -278,6 +278,10 @@ class DecodingEngine(LoadedPair):
         if not names:
             self.calibration = calibration
         return calibration
+
+    def known_costs(self, names: Sequence[str] = ()) -> Calibration | None:
+        """The same where it was measured before, else None; nothing is measured."""
+        return self.__dict__.get("calibration") or known_costs(self, names)
 
     def forget_costs(self) -> None:
         """Costs are read or measured again by whoever needs them next."""

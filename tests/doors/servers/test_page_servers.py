@@ -91,6 +91,45 @@ def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any,
         page.until(f"e => !e.cards.view('servers').known.servers.some((server) => server.name === '{name}')")
 
 
+def test_before_a_server_is_there_a_recorded_race_plays_and_recorded_audits_are_told(visit: Any) -> None:
+    page = opened(visit)
+    race, audits = page.element.get_by_label("What a race shows"), page.element.get_by_label("What an audit finds")
+    race.locator("line").first.wait_for()
+    assert "recorded" in race.inner_text() and "vLLM 0." in race.inner_text() and "cores" in race.inner_text()
+    assert race.locator("svg").count() == 2 and "drafted tokens as accepted" in race.inner_text()
+    whole = race.locator("line").count()
+    page.page.emulate_media(reduced_motion="no-preference")
+    race.get_by_role("button", name="Play the recorded race").click()
+    page.until(f"e => e.shadowRoot.querySelectorAll('.arrivals line').length < {whole}")
+    race.get_by_role("button", name="Stop").click()
+    page.until(f"e => e.shadowRoot.querySelectorAll('.arrivals line').length === {whole}")
+    assert [each.get_attribute("data-result") for each in audits.locator(".found").all()] == ["same", "differs"]
+    audits.locator("summary").last.click()
+    audits.locator(".audit .bet").first.wait_for()
+    for code in page.element.locator(".command code").all():
+        assert "MODEL" not in code.inner_text()
+    assert page.element.locator(".command code").count() >= 2
+    assert_accessible(page.page)
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    page.page.wait_for_function("document.documentElement.scrollWidth <= 390")
+
+
+def test_an_added_address_gets_a_dot_and_a_sentence(visit: Any, urls: list[str]) -> None:
+    page = opened(visit)
+    said = {"one": "counts no drafts", "two": "speculates", "old": "cannot be reached"}
+    for name, url in zip(said, (*urls, "http://127.0.0.1:1"), strict=True):
+        add(page, f"{name}={url}", name)
+        page.element.locator(".answering", has_text=said[name]).wait_for()
+    dots = [dot.get_attribute("data-answers") for dot in page.element.locator(".answering .dot").all()]
+    assert dots == ["answers", "answers", "silent"]
+    page.element.get_by_role("button", name="Look again at old").click()
+    page.element.locator(".answering", has_text="cannot be reached").wait_for()
+    assert_accessible(page.page)
+    for name in said:
+        page.element.get_by_role("button", name=f"Remove {name}").click()
+        page.until(f"e => !e.cards.view('servers').known.servers.some((server) => server.name === '{name}')")
+
+
 def test_the_pages_engine_races_beside_a_server(visit: Any) -> None:
     """With the drafter of the controls; its rounds are bursts, seen as a server's are."""
     bytes_of = byte_tokenizer()

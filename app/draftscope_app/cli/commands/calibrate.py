@@ -67,8 +67,11 @@ def calibrate(
 
 
 def _show(saved: Calibration) -> None:
+    from draftscope.models.native.available import instructions
+
     pair = saved.measured_for
-    place = f"{pair.device}, {pair.dtype}, {count(pair.threads, 'thread')}"
+    processor = f"{pair.device} ({instructions()})" if pair.device == "CPU" else pair.device
+    place = f"{processor}, {pair.dtype}, {count(pair.threads, 'thread')}"
     print(f"{pair.target}, draft {pair.draft or 'none'}; {place}, {saved.created}")
     print(
         f"One round of plain decoding: {saved.plain_ms:.2f} ms, of which {saved.rounds_of(PLAIN).overhead:.2f} ms are "

@@ -8,7 +8,7 @@ import { checkbox, smallButton } from "../../base/templates.js";
 import { html, nothing, render, repeat } from "../../vendor/lit-html.js";
 import sheet from "./card.css" with { type: "css" };
 
-const START = "draftscope servers MODEL"; // what prints how to start them
+const DOTS = { true: "answers", false: "silent" }; // how an address is marked; anything else: not known yet
 const ABSENT =
   "This page asks no servers: it was not started on an address of this computer alone. Run Draftscope on your own, or name servers in DRAFTSCOPE_SERVERS.";
 const RECORDED = "This page is made of files and asks no servers; what is below was recorded.";
@@ -20,6 +20,7 @@ class ServersView {
     this.repaint = page.request;
     this.known = null; // {servers: [{name, url}], canAdd, programs}, once the host has said
     this.left = new Set(); // names that do not take part
+    this.seen = new Map(); // name -> {answers, ms, words}: what answers at its address; null while it is asked
     this.sheet = h("div.sheet.servers");
     this.root = h("div.card", this.sheet);
   }
@@ -32,20 +33,6 @@ class ServersView {
   /** Their templates of one kind, for the `list` of servers. */
   templates(kind, ...values) {
     return this.tasks.filter((task) => task[kind]).map((task) => task[kind](this, ...values));
-  }
-
-  async copyStart() {
-    try {
-      await navigator.clipboard.writeText(START);
-      this.set({ copied: true });
-    } catch {
-      say("This page cannot use the clipboard; mark the command and copy it.");
-    }
-  }
-
-  set(changes) {
-    Object.assign(this, changes);
-    this.repaint();
   }
 
   paint({ busy }) {
@@ -63,34 +50,39 @@ class ServersView {
     const row = (server) => this.row(server, busy);
     const stop = html`<div class="controls">${smallButton("Stop", pressStop)}</div>`;
     const about = this.tasks.map((task) => task.about).filter(Boolean);
-    return html`
-      ${servers.length ? nothing : this.emptyState()}
-      <ul class="server-list">
-        ${repeat(servers, ({ name }) => name, row)}
-      </ul>
-      ${servers.length ? this.templates("controls", busy) : busy ? stop : nothing} ${canAdd ? this.form() : nothing}
-      <p class="sum">Servers that run elsewhere: ${programs}. ${about.join(" ")}</p>
-      <div class="audits">${this.templates("answers", busy)}</div>
-    `;
+    return html`<div class="beside-examples">
+      <div class="asking">
+        ${this.part("Start two, or use yours", this.templates("start"))}
+        ${this.part(
+          "Their addresses",
+          canAdd ? this.form() : nothing,
+          html`<ul class="server-list">
+            ${repeat(servers, ({ name }) => name, row)}
+          </ul>`,
+        )}
+        ${servers.length ? this.part("Ask them", this.templates("controls", busy)) : busy ? stop : nothing}
+        <p class="sum">Servers that run elsewhere: ${programs}. ${about.join(" ")}</p>
+      </div>
+      <div class="audits">
+        ${this.templates("answers", busy)}
+        ${this.tasks.some(({ answered }) => answered) ? nothing : this.templates("example")}
+      </div>
+    </div>`;
   }
 
-  emptyState() {
-    return html`<div class="no-server">
-      <b>No server is listed yet.</b>
-      <p>Start one that decodes plainly and one that speculates; this prints both commands for your model:</p>
-      <div class="controls">
-        <code>${START}</code>${smallButton(this.copied ? "Copied" : "Copy", () => this.copyStart())}
-      </div>
-      <p>Then add their addresses here, a name before each, and race, load-test or audit them:</p>
-    </div>`;
+  part(title, ...what) {
+    return html`<section class="step">
+      <h3>${title}</h3>
+      ${what}
+    </section>`;
   }
 
   form() {
     return html`<form class="controls" @submit=${(event) => this.add(event)}>
-      <input class="address" placeholder="plain=http://127.0.0.1:8100" aria-label="Name and address of a server" />
-      <button class="small" type="submit">Add</button>
-      <span class="note">${CALLED}</span>
-    </form>`;
+        <input class="address" placeholder="plain=http://127.0.0.1:8100" aria-label="Name and address of a server" />
+        <button class="small strong" type="submit">Add</button>
+      </form>
+      <p class="note">${CALLED}</p>`;
   }
 
   /** The names of those that take part. */
@@ -105,12 +97,32 @@ class ServersView {
   row({ name, url }, busy) {
     const words = html`<b>${name}</b><code>${url}</code>`;
     return html`<li>
-      ${checkbox(words, !this.left.has(name), (on) => this.choose(name, on))}
+      ${checkbox(words, !this.left.has(name), (on) => this.choose(name, on))} ${this.answering(name)}
       <span class="controls">
         ${this.templates("button", name, busy)}
+        ${smallButton("Look again", () => this.look(name), false, `Look again at ${name}`)}
         ${this.known.canAdd ? smallButton("Remove", () => this.ask({ remove: name }), busy, `Remove ${name}`) : nothing}
       </span>
     </li>`;
+  }
+
+  /** A dot and a sentence: what answers there. */
+  answering(name) {
+    const seen = this.seen.get(name);
+    const ms = Number.isFinite(seen?.ms) ? html`<span class="note">${seen.ms} ms</span>` : nothing;
+    return html`<span class="answering" role="status">
+      <i class="dot" data-answers=${DOTS[seen?.answers] ?? "unknown"} aria-hidden="true"></i>
+      <span>${seen ? seen.words : "looking …"}</span>${ms}
+    </span>`;
+  }
+
+  /** What answers at the address of a server now. */
+  async look(name) {
+    this.seen.set(name, null);
+    this.repaint();
+    const seen = await callServer("looks", name);
+    if (seen) this.seen.set(name, seen);
+    this.repaint();
   }
 
   choose(name, on) {
@@ -133,6 +145,8 @@ class ServersView {
     this.asking = false;
     if (!reply) return;
     this.known = reply;
+    if (wanted.remove) this.seen.delete(wanted.remove);
+    for (const { name } of reply.servers) if (!this.seen.has(name)) this.look(name);
     if (reply.note) say(reply.note);
     else if (wanted.add) this.sheet.querySelector(".address").value = "";
     this.repaint();

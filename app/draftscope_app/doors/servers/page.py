@@ -18,7 +18,18 @@ class Page(TaskPage):
         async def servers(message: Any) -> dict[str, Any]:
             return await asyncio.to_thread(answered, known, message)
 
-        return [servers]
+        async def looks(name: Any) -> dict[str, Any]:
+            return await asyncio.to_thread(seen, known, name)
+
+        return [servers, looks]
+
+
+def seen(known: KnownServers, name: Any) -> dict[str, Any]:
+    """What answers at the address of a server."""
+    try:
+        return known.look(name)
+    except DraftscopeError as error:
+        return {"answers": False, "ms": None, "words": str(error)}
 
 
 def answered(known: KnownServers, message: Any) -> dict[str, Any]:

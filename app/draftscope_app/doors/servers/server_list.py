@@ -13,6 +13,7 @@ from draftscope.servers.addresses import named, permitted
 from draftscope.servers.inside.recording import recorded
 from draftscope.servers.programs.program_list import asked_programs, titles
 from draftscope.servers.wire import Wire, WireLimits
+from draftscope_app.doors.servers.look import Looks
 from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.site import Site
 
@@ -32,6 +33,7 @@ class KnownServers:
                 "Two servers have one name in DRAFTSCOPE_SERVERS; write NAME=URL with different names."
             )
         self.can_add = can_add
+        self._looks = Looks()
 
     @property
     def names(self) -> list[str]:
@@ -58,6 +60,15 @@ class KnownServers:
         requests = recorded(Wire(url, WireLimits(silent=LIST_S)))
         return requests if self.can_add else []
 
+    def look(self, name: Any) -> dict[str, Any]:
+        """What answers there, for a sentence beside its name. On a page for others nothing is asked for it: a server is
+        then called by whoever races it, as its operator allows. Raises `DraftscopeError` for a name that is not known.
+        """
+        url = self.urls([name] if isinstance(name, str) else [""])[name]
+        if not self.can_add:
+            return {"answers": None, "ms": None, "words": "listed by whoever runs this page"}
+        return self._looks.look(url, self._listed)
+
     def add(self, written: Any) -> None:
         """Takes `NAME=URL` or `URL`. Raises `DraftscopeError` where that is not allowed or may not be called."""
         if not self.can_add:
@@ -73,7 +84,7 @@ class KnownServers:
 
     def remove(self, name: Any) -> None:
         if self.can_add and isinstance(name, str):
-            self._urls.pop(name, None)
+            self._looks.forget(self._urls.pop(name, ""))
 
     def as_message(self, note: str = "") -> dict[str, Any]:
         """What the page shows. Addresses only where a visitor may add one: then it is the operator's own machine."""

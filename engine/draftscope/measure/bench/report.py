@@ -23,6 +23,7 @@ from draftscope.measure.bench.rows import BenchRow, Headline
 from draftscope.measure.bench.statistics import LEVEL, LOOP
 from draftscope.measure.bench.woken import Woken
 from draftscope.measure.joint import Distance
+from draftscope.models.native.available import instructions
 
 PLAIN_DECODING = {"plain", "transformers-generate", "llama.cpp"}  # names of rows
 Cell = tuple[float, int, int | None]
@@ -89,6 +90,7 @@ def machine(engine: DecodingEngine) -> dict[str, str | int]:
         "date": datetime.now(UTC).date().isoformat(),
         "draftscope": own_version(),
         "device": device_name(engine.target.device),
+        "instructions": instructions() if engine.target.device.type == "cpu" else "",
         "dtype": str(engine.target.dtype).removeprefix("torch."),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+from collections.abc import Callable
 from math import prod
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -39,9 +41,23 @@ class StoredTensor(NamedTuple):
     def raw(self) -> Tensor:
         """The stored bytes, uint8 [rows, bytes of a row], mapped from the file: nothing is read before it is used. They
         must not be written to."""
-        data = np.memmap(self.path, np.uint8, "c", self.start, (self.size,)) if self.size else np.zeros(0, np.uint8)
+        return self.mapped()[0]
+
+    def mapped(self) -> tuple[Tensor, Callable[[], None]]:
+        """The same, and what lets go of the memory of what was read; it is read again when it is needed."""
         rows = prod(self.shape[:-1])
-        return torch.from_numpy(data).view(rows, self.size // max(rows, 1))
+        if not self.size:
+            return torch.empty(rows, 0, dtype=torch.uint8), lambda: None
+        with self.path.open("rb") as file:
+            before = self.start % mmap.ALLOCATIONGRANULARITY
+            memory = mmap.mmap(file.fileno(), before + self.size, access=mmap.ACCESS_COPY, offset=self.start - before)
+        data = torch.frombuffer(memory, dtype=torch.uint8, offset=before).view(rows, self.size // max(rows, 1))
+
+        def forget() -> None:
+            if hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+                memory.madvise(mmap.MADV_DONTNEED)
+
+        return data, forget
 
     def widened(self, dtype: torch.dtype) -> Tensor:
         """The values in `dtype`, of the tensor's shape."""

@@ -19,7 +19,7 @@ from draftscope.models.heads.layer import Attention, Mlp, Rotary
 from draftscope.models.native import places as at
 from draftscope.models.native.available import programs, why_not
 from draftscope.models.native.crowd import crowd
-from draftscope.models.native.packing import rounded
+from draftscope.models.native.rounded import rounded
 from draftscope.models.native.scratch import scratch
 
 
@@ -83,11 +83,11 @@ class CompiledStep:
             return int(alive[-1].data_ptr())
 
         def weight(tensor: Tensor) -> int:
-            small = rounded(tensor) if programs().packs else None
+            small = rounded(tensor) if programs().panels else None
             if small is None:
                 return address(tensor)
-            alive.append(small)
-            return small.address
+            alive.append(small.read)
+            return small.data_ptr()
 
         def number(norm: nn.Module | None) -> int:
             return address(norm.weight if isinstance(norm, nn.RMSNorm) else None, torch.float32)

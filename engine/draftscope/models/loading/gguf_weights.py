@@ -51,18 +51,14 @@ class FileWeight(NamedTuple):
         """ggml's name of its type, such as 'Q4_K'."""
         return self.tensor.kind
 
-    def raw(self) -> Tensor:
-        """uint8 [rows, bytes of a row]: blocks of ggml's type `kind`, with the rows in transformers' order. Mapped from
-        the file, or a copy where rows change places, and not lessened. It must not be written to."""
-        return self._in_order(self.tensor.raw())
-
     def widened(self, dtype: torch.dtype) -> Tensor:
         """The values in `dtype`."""
         if self.less:
             return (self.tensor.widened(torch.float32) - self.less).to(dtype)
-        return self._in_order(self.tensor.widened(dtype))
+        return self.in_order(self.tensor.widened(dtype))
 
-    def _in_order(self, rows: Tensor) -> Tensor:
+    def in_order(self, rows: Tensor) -> Tensor:
+        """Rows of the file in transformers' order."""
         if not self.heads:
             return rows
         return rows.view(self.heads, -1, 2, *rows.shape[1:]).transpose(1, 2).reshape(rows.shape)

@@ -41,7 +41,9 @@ def stored_network(model: Readable) -> Any:
 def _stored(weight: FileWeight) -> StoredWeight:
     if weight.kind not in stored_kinds():
         return StoredWeight([weight.widened(WIDE).contiguous()])
-    return StoredWeight([StoredRows(weight.kind, weight.raw(), weight.tensor.shape[-1])])
+    data, forget = weight.tensor.mapped()
+    order = weight.in_order if weight.heads else None
+    return StoredWeight([StoredRows(weight.kind, data, weight.tensor.shape[-1], order, forget)])
 
 
 def _like(module: nn.Module, weight: StoredWeight, bias: FileWeight | None) -> nn.Module:

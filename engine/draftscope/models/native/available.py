@@ -14,21 +14,21 @@ NEEDED = ("avx2", "fma", "f16c")  # of a processor with x86's instructions, to m
 
 
 class Programs(NamedTuple):
-    """Addresses of the programs, what runs one (`team.start`), and whether they read weights of 4 and 8 bits."""
+    """Addresses of the programs, what runs one (`team.start`), and whether this processor multiplies panels."""
 
     forward: int
     multiply: int
     head: int
     run: Callable[[int, Any, int, int], None]
-    packs: bool
+    panels: bool
 
 
 @lru_cache(maxsize=1)
 def programs() -> Programs:
     """The programs; the first call on a machine compiles them. Raises what numba, LLVM and the system raise."""
-    from draftscope.models.native import program, quantized, team
+    from draftscope.models.native import panel_products, program, team
 
-    return Programs(*kept_or_not(program.compiled), team.start(), quantized.available())
+    return Programs(*kept_or_not(program.compiled), team.start(), panel_products.available())
 
 
 @lru_cache(maxsize=1)
@@ -60,6 +60,17 @@ def why_not_stored() -> str:
         return ""
     missing = [name for name in NEEDED if not _has(name)]
     return f"This processor lacks {', '.join(map(str.upper, missing))}." if missing else ""
+
+
+@lru_cache(maxsize=1)
+def instructions() -> str:
+    """The vector instructions of this processor that a measured time depends on, such as 'AVX-512 with VNNI, bf16'."""
+    if platform.machine() not in ("x86_64", "AMD64") or find_spec("numba") is None:
+        return platform.machine()
+    if not _has("avx512f"):
+        return "AVX2" if _has("avx2") else "without AVX2"
+    more = [words for words, feature in (("VNNI", "avx512vnni"), ("bf16", "avx512bf16")) if _has(feature)]
+    return " with ".join(["AVX-512", ", ".join(more)] if more else ["AVX-512"])
 
 
 def _has(feature: str) -> bool:

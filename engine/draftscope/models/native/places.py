@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 BLOCK = 32  # bfloat16 values that are read at once; all inner sizes are multiples of it
+STORED = 1  # added to the address of a table of weights as they lie in a file (`stored_weight.py`); others are even
 FEW = 16  # rows up to which every thread computes the norms of all rows itself, instead of waiting for the others
 
 # a layer's weights: addresses, of float32 norms and biases and of bfloat16 products; 0 where a model has none

@@ -1,4 +1,4 @@
-"""The product of few rows and a weight, bfloat16 or packed: every weight is read from memory once.
+"""The product of few rows and a weight, bfloat16 or as in a GGUF file: every weight is read from memory once.
 
 It is compiled once and called by its name, as a library's function is: the programs that multiply would otherwise all
 compile it again.
@@ -16,9 +16,7 @@ from numba.extending import intrinsic
 
 from draftscope.models.native.instructions import I64, pointer
 from draftscope.models.native.memory import integers
-from draftscope.models.native.packing import EIGHT, FOUR, KINDS, LANES, SIZES, STORED
-from draftscope.models.native.places import BLOCK
-from draftscope.models.native.quantized import INPUT, MAX_ROWS, available, packed_tile, quantize, stack
+from draftscope.models.native.places import STORED
 from draftscope.models.native.team import sources
 from draftscope.models.native.tiles import long_vectors, tile
 
@@ -31,10 +29,6 @@ WIDTHS = (0, 8, 6, 4, 4, 4, 4, 3, 3) if long_vectors() else (0, 4, 2, 1, 1, 1, 1
 
 _t1, _t2, _t3, _t4, _t5, _t6, _t7, _t8 = (tile(rows, WIDTHS[rows]) for rows in range(1, 9))
 _single = tile(1, 1)
-
-
-_four, _eight = packed_tile(FOUR), packed_tile(EIGHT)
-_FOUR_SIZE, _EIGHT_SIZE = SIZES[FOUR], SIZES[EIGHT]
 
 
 @njit(nogil=True)
@@ -51,50 +45,21 @@ def _wide_product(x, x_step, w, length, rows, out, out_step, first, last):  # ty
 
 
 @njit(nogil=True)
-def _packed_product(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
-    blocks, kind = length // BLOCK, w & KINDS
-    step, panels = blocks * INPUT, w - kind
-    inputs = stack(MAX_ROWS * step)
-    for start in range(0, rows, MAX_ROWS):
-        count = min(MAX_ROWS, rows - start)
-        for row in range(count):
-            quantize(x + (start + row) * x_step, blocks, inputs + row * step)
-        for at in range(first, last, LANES):
-            result = out + start * out_step + 4 * at
-            if kind == FOUR:
-                _four(count, inputs, step, panels + at // LANES * blocks * _FOUR_SIZE, blocks, result, out_step)
-            else:
-                _eight(count, inputs, step, panels + at // LANES * blocks * _EIGHT_SIZE, blocks, result, out_step)
-
-
-@njit(nogil=True)
-def _packed_or_wide(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
-    if w & KINDS:
-        _packed_product(x, x_step, w, length, rows, out, out_step, first, last)
-    else:
+def _any_product(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
+    """A product in bfloat16, or that of a weight in parts, of which each has its program."""
+    if w & STORED == 0:
         _wide_product(x, x_step, w, length, rows, out, out_step, first, last)
-
-
-def _with_parts(simple):  # type: ignore[no-untyped-def]
-    """A simple product, and that of a weight in parts, of which each has its program."""
-
-    @njit(nogil=True)
-    def whole(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
-        if w & KINDS != STORED:
-            simple(x, x_step, w, length, rows, out, out_step, first, last)
-            return
-        table = integers(w - STORED)
-        start = 0
-        for at in range(1, 1 + PART * table[0], PART):
-            end, program, part = table[at], table[at + 1], table[at + 2]
-            one, other = max(first, start) - start, min(last, end) - start
-            if one < other and program != 0:
-                run(program, x, x_step, part, length, rows, out + 4 * start, out_step, one, other)
-            elif one < other:
-                simple(x, x_step, part, length, rows, out + 4 * start, out_step, one, other)
-            start = end
-
-    return whole
+        return
+    table = integers(w - STORED)
+    start = 0
+    for at in range(1, 1 + PART * table[0], PART):
+        end, program, part = table[at], table[at + 1], table[at + 2]
+        one, other = max(first, start) - start, min(last, end) - start
+        if one < other and program != 0:
+            run(program, x, x_step, part, length, rows, out + 4 * start, out_step, one, other)
+        elif one < other:
+            _wide_product(x, x_step, part, length, rows, out + 4 * start, out_step, one, other)
+        start = end
 
 
 @intrinsic
@@ -108,9 +73,6 @@ def run(_context, program, x, x_step, w, length, rows, out, out_step, first, las
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 10), generate
-
-
-_any_product, _unpacked_product = _with_parts(_packed_or_wide), _with_parts(_wide_product)
 
 
 @njit(nogil=True)
@@ -154,17 +116,10 @@ product = types.ExternalFunction(NAME, SIGNATURE)
 def start() -> None:
     """Compiles the product, once a machine; after that whoever calls `product` can be compiled."""
     version = sources()  # a part of the key of what numba keeps
-    if available():
 
-        @cfunc(SIGNATURE, cache=True)
-        def program(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
-            if version != "":
-                _any_product(x, x_step, w, length, rows, out, out_step, first, last)
-    else:
-
-        @cfunc(SIGNATURE, cache=True)
-        def program(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
-            if version != "":
-                _unpacked_product(x, x_step, w, length, rows, out, out_step, first, last)
+    @cfunc(SIGNATURE, cache=True)
+    def program(x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
+        if version != "":
+            _any_product(x, x_step, w, length, rows, out, out_step, first, last)
 
     llvm.add_symbol(NAME, program.address)

@@ -6,14 +6,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from llvmlite import ir
 from numba import cfunc, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from draftscope.base.compiling import kept_or_not
 from draftscope.models.native.decoders import FORMATS
+from draftscope.models.native.functions import function, quotient, smaller
 from draftscope.models.native.instructions import ADDRESS, BYTE, I64, has, i64, plus
+from draftscope.models.native.panel_products import write_panel_product
 from draftscope.models.native.stored import record, write_rounding, write_tile
 from draftscope.models.native.team import sources
 
@@ -21,6 +22,7 @@ SIGNATURE = types.void(*[types.int64] * 9)
 MAX_ROWS = 16  # input rows that are rounded at once
 PANEL = 32  # weight rows that stay in the second-level cache while all input rows are multiplied by them
 ALIGNED = 64  # bytes
+PANELS = "panels"
 # Weight rows of a tile by input rows: as many as have accumulators in 32 vector registers, and in 16.
 LONG = (0, 4, 4, 2, 2, 2, 2, 2, 2)
 SHORT = (0, 2, 2, 1, 1, 1, 1)
@@ -30,11 +32,11 @@ def widths() -> tuple[int, ...]:
     return LONG if has("avx512vl") else SHORT
 
 
-@lru_cache(maxsize=len(FORMATS))
-def program_of(kind: str) -> int:
-    """The address of the program for a type of tensor, compiled once a machine, with the arguments of
-    `products.product`."""
-    return kept_or_not(lambda: _compiled(kind))
+@lru_cache(maxsize=2 * len(FORMATS))
+def program_of(kind: str, panels: bool = False) -> int:
+    """The address of the program for a type of tensor, by rows as in a file or in panels, compiled once a machine, with
+    the arguments of `products.product`."""
+    return kept_or_not(lambda: _compiled(f"{kind} {PANELS}" if panels else kind))
 
 
 def _compiled(kind: str) -> int:
@@ -51,7 +53,11 @@ def _compiled(kind: str) -> int:
 @intrinsic(prefer_literal=True)
 def _product(_context, kind, x, x_step, w, length, rows, out, out_step, first, last):  # type: ignore[no-untyped-def]
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        write_product(builder, signature.args[0].literal_value, widths(), arguments[1:])
+        kind, _, panels = signature.args[0].literal_value.partition(" ")
+        if panels:
+            write_panel_product(builder, kind, arguments[1:])
+        else:
+            write_product(builder, kind, widths(), arguments[1:])
         return context.get_dummy_value()
 
     return types.void(kind, *[ADDRESS] * 9), generate
@@ -64,27 +70,27 @@ def write_product(builder: Any, kind: str, widths: tuple[int, ...], arguments: A
     w_step = builder.mul(builder.udiv(length, i64(form.values)), i64(form.size))
     size = record(form)
     records = builder.mul(builder.udiv(length, i64(form.values)), i64(size))
-    records = builder.mul(records, _smaller(builder, i64(MAX_ROWS), rows))
+    records = builder.mul(records, smaller(builder, i64(MAX_ROWS), rows))
     rounded = builder.ptrtoint(builder.alloca(BYTE, plus(builder, records, i64(ALIGNED))), I64)
     rounded = builder.and_(plus(builder, rounded, i64(ALIGNED - 1)), i64(-ALIGNED))
     single = _single(builder.module, kind)
     tiles = [_tiles(builder.module, kind, count, width, single) for count, width in enumerate(widths) if count]
     with cgutils.for_range_slice(builder, i64(0), rows, i64(MAX_ROWS), I64) as (start, _):
-        count = _smaller(builder, i64(MAX_ROWS), builder.sub(rows, start))
+        count = smaller(builder, i64(MAX_ROWS), builder.sub(rows, start))
         step = builder.mul(count, i64(size))
         with cgutils.for_range(builder, count) as loop:
             row = plus(builder, x, builder.mul(x_step, plus(builder, start, loop.index)))
             first_record = plus(builder, rounded, builder.mul(loop.index, i64(size)))
             write_rounding(builder, form, row, length, first_record, step)
-        group = _quotient(builder, count, _quotient(builder, count, most))
+        group = quotient(builder, count, quotient(builder, count, most))
         with (
             cgutils.for_range_slice(builder, first, last, i64(PANEL), I64) as (at, _),
             cgutils.for_range_slice(builder, i64(0), count, group, I64) as (row, _),
         ):
             inputs = plus(builder, rounded, builder.mul(row, i64(size)))
             results = plus(builder, out, builder.mul(out_step, plus(builder, start, row)))
-            end = _smaller(builder, last, plus(builder, at, i64(PANEL)))
-            here = _smaller(builder, group, builder.sub(count, row))
+            end = smaller(builder, last, plus(builder, at, i64(PANEL)))
+            here = smaller(builder, group, builder.sub(count, row))
             for number, tile in enumerate(tiles, 1):
                 with builder.if_then(builder.icmp_signed("==", here, i64(number))):
                     builder.call(tile, [inputs, step, w, w_step, length, results, out_step, at, end])
@@ -92,7 +98,7 @@ def write_product(builder: Any, kind: str, widths: tuple[int, ...], arguments: A
 
 def _single(module: Any, kind: str) -> Any:
     """A function of the module that multiplies one rounded row by one row of weights."""
-    builder, arguments = _function(module, f"draftscope_{kind}", 7)
+    builder, arguments = function(module, f"draftscope_{kind}", 7)
     write_tile(builder, 1, 1, FORMATS[kind], arguments)
     builder.ret_void()
     return builder.function
@@ -100,7 +106,7 @@ def _single(module: Any, kind: str) -> Any:
 
 def _tiles(module: Any, kind: str, rows: int, width: int, single: Any) -> Any:
     """A function of the module that multiplies `rows` rounded rows by the weight rows from one to another."""
-    builder, arguments = _function(module, f"draftscope_{kind}_{rows}", 9)
+    builder, arguments = function(module, f"draftscope_{kind}_{rows}", 9)
     x, x_step, w, w_step, length, out, out_step, first, last = arguments
     whole = builder.sub(last, builder.urem(builder.sub(last, first), i64(width)))
     with cgutils.for_range_slice(builder, first, whole, i64(width), I64) as (at, _):
@@ -116,19 +122,3 @@ def _tiles(module: Any, kind: str, rows: int, width: int, single: Any) -> Any:
         builder.call(single, [row, x_step, weights, w_step, length, result, out_step])
     builder.ret_void()
     return builder.function
-
-
-def _function(module: Any, name: str, count: int) -> tuple[Any, Any]:
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * count), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    return ir.IRBuilder(function.append_basic_block()), function.args
-
-
-def _smaller(builder: Any, one: Any, other: Any) -> Any:
-    return builder.select(builder.icmp_signed("<", one, other), one, other)
-
-
-def _quotient(builder: Any, number: Any, by: Any) -> Any:
-    """Rounded up."""
-    return builder.udiv(plus(builder, number, builder.sub(by, i64(1))), by)

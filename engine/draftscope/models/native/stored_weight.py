@@ -3,33 +3,61 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from draftscope.models.native.available import programs
-from draftscope.models.native.packing import FROM_FILES, LANES, STORED, PackedWeight, packed_blocks
+from draftscope.models.native.places import STORED
 
 CHUNK = 1 << 22  # weights that are widened at once
+LANES = 16  # outputs of a panel
+
+
+def _nothing() -> None:
+    pass
 
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows of blocks: uint8 [outputs, bytes], and the name of their type, such as 'Q4_K'."""
+    """Rows of blocks: uint8 [outputs, bytes] as they lie in a file, and the name of their type, such as 'Q4_K'.
+
+    `order` gives the network's order of rows, if it is another than the file's. `forget` lets go of what was read of a
+    mapped file, which is read again when it is needed.
+    """
 
     kind: str
     data: Tensor
     inputs: int
+    order: Callable[[Tensor], Tensor] | None = None
+    forget: Callable[[], None] = _nothing
+
+    @property
+    def rows(self) -> Tensor:
+        """In the network's order: the data, or a copy."""
+        return self.data if self.order is None else self.order(self.data)
 
     @cached_property
-    def packed(self) -> PackedWeight | None:
-        """In panels, if this processor multiplies them faster than the blocks."""
-        fits = self.kind in FROM_FILES and len(self.data) % LANES == 0 and programs().packs
-        return packed_blocks(self.kind, self.data) if fits else None
+    def kept(self) -> Tensor:
+        """The rows for the program that reads rows."""
+        rows = self.rows
+        if self.order is not None:
+            self.forget()
+        return rows
+
+    @cached_property
+    def panels(self) -> Tensor | None:
+        """The rows in panels, if this processor multiplies those; they take the place of what was read of the file."""
+        if len(self.data) % LANES or not programs().panels:
+            return None
+        from draftscope.models.native.panels import in_panels
+
+        return in_panels(self.kind, self.rows, self.forget)
 
 
 Part = StoredRows | Tensor  # a tensor is bfloat16 [outputs, inputs]
@@ -57,7 +85,7 @@ class StoredWeight:
     @property
     def nbytes(self) -> int:
         """What a product reads."""
-        return sum(read.nbytes for read in map(_read, self.parts))
+        return sum(_data(part).nbytes for part in self.parts)
 
     def data_ptr(self) -> int:
         """The address by which compiled products know it."""
@@ -73,6 +101,11 @@ class StoredWeight:
             numbers += [end, *_program(part, whole_panels)]
         return np.array(numbers, dtype=np.int64)
 
+    @property
+    def read(self) -> list[Any]:
+        """What must be kept for products, which may be less than what made it."""
+        return [self._table, *(_read(part) for part in self.parts)]
+
     @cached_property
     def wide(self) -> Tensor:
         """In bfloat16, from now on beside the blocks."""
@@ -83,10 +116,12 @@ class StoredWeight:
         wide, end = torch.empty(self.shape, dtype=dtype), 0
         rows = max(1, CHUNK // self.shape[1])
         for part in self.parts:
-            for chunk in _data(part).split(rows):
+            for chunk in (part.rows if isinstance(part, StoredRows) else part).split(rows):
                 values = dequantized(chunk, part.kind) if isinstance(part, StoredRows) else chunk
                 wide[end : end + len(chunk)] = values
                 end += len(chunk)
+                if isinstance(part, StoredRows):
+                    part.forget()
         return wide
 
 
@@ -110,17 +145,16 @@ def _program(part: Part, whole_panels: bool) -> tuple[int, int]:
     """The address of the program for a part, 0 for one that `products` itself has, and the part's address."""
     if not isinstance(part, StoredRows):
         return 0, part.data_ptr()
-    if whole_panels and part.packed is not None:
-        return 0, part.packed.address
     from draftscope.models.native.stored_products import program_of
 
-    return program_of(part.kind), part.data.data_ptr()
+    panels = part.panels if whole_panels else None
+    return program_of(part.kind, panels is not None), (part.kept if panels is None else panels).data_ptr()
 
 
 def _read(part: Part) -> Tensor:
-    """What a product of a part reads."""
-    packed = part.packed if isinstance(part, StoredRows) else None
-    return _data(part) if packed is None else packed.data
+    if not isinstance(part, StoredRows):
+        return part
+    return part.kept if part.panels is None else part.panels
 
 
 def _data(part: Part) -> Tensor:

@@ -116,8 +116,8 @@ def test_every_stage_is_told_and_the_report_comes_last(told: list[Any], events: 
     stages = dict.fromkeys(now.doing for now in told if isinstance(now, Progress))
     assert list(stages)[-2:] == ["acceptance on these prompts", "whole runs, in turn with plain decoding"]
     assert [bool(event.get("report")) for event in events] == [False] * (len(events) - 1) + [True]
-    assert all("nothing is decided yet" in advice_html.partial([event]) for event in events[:-1])
-    assert "1.20x so far; nothing is decided yet." in advice_html.partial([{"so_far": "1.20x so far"}])
+    first = advice_html.partial([{"so_far": "ngram about 1.20x by what was accepted"}])
+    assert "ngram about 1.20x by what was accepted; nothing is run in turn" in first and "ds-verdict" not in first
 
 
 def test_the_card_says_how_far_it_is_and_shows_every_look_at_the_runs() -> None:
@@ -127,7 +127,7 @@ def test_the_card_says_how_far_it_is_and_shows_every_look_at_the_runs() -> None:
 
     def shown(place: int = 0) -> tuple[str, str]:
         part = Part(0, [], answer.standing, place, answer.progress, None)
-        progress, _, _, verdict, *_ = card.show(answer, part)
+        progress, _, _, _, verdict, *_ = card.show(answer, part)
         return progress, verdict
 
     assert "In the queue, 2 ahead of you." in shown(2)[0]
@@ -155,7 +155,32 @@ def test_the_interval_closes_as_runs_come_in(pair: DecodingEngine, monkeypatch: 
     wide, narrow = ({"ratio": {"median": 1.2, "low": 1.2 - by, "high": 1.2 + by}} for by in (0.3, 0.1))
     shown = advice_html.partial([{}, wide, narrow])
     assert re.findall(r"width: ([\d.]+)%", shown) == ["100.0", "33.3"] and "latest 1.10 to 1.30" in shown
-    assert 'left: 16.7%">1<' in shown and "ds-closing" not in advice_html.partial([{}])
+    assert 'left: 16.7%">1, plain<' in shown and "ds-closing" not in advice_html.partial([{}])
+
+
+@pytest.mark.parametrize(
+    ("so_far", "words"),
+    [
+        ("turn it on", "Turn it on, so far: 1.20"),
+        ("leave it off", "Leave it off, so far"),
+        (None, "cannot be told yet"),
+    ],
+)
+def test_the_verdict_so_far_stands_there_while_it_is_measured(so_far: str | None, words: str) -> None:
+    ratio = {"median": 1.2, "low": 1.1, "high": 1.3}
+    shown = advice_html.partial(
+        [{"so_far": "ngram 1.20x so far", "ratio": ratio, "verdict": so_far}, {"so_far": "later"}]
+    )
+    assert words in shown and "[1.10, 1.30]" in shown and "Provisional" in shown
+
+
+def test_costs_that_are_not_known_are_offered_with_the_time_that_they_take_once(events: list[dict[str, Any]]) -> None:
+    known = {**events[-1]["report"], "costs_s": None}
+    assert not advice_html.costs_button(known) and "not measured yet" not in advice_html.measured(known)
+    for seconds, words in ((3.0, "5 s"), (41.0, "45 s"), (61.0, "2 min")):
+        unknown = {**known, "costs_s": seconds}
+        assert advice_html.costs_button(unknown) == f"Where it changes, about {words} once for this machine"
+        assert "not measured yet" in advice_html.measured(unknown)
 
 
 def test_it_lets_others_go_first_and_ends_when_it_is_stopped(pair: DecodingEngine) -> None:
@@ -177,7 +202,7 @@ def test_it_lets_others_go_first_and_ends_when_it_is_stopped(pair: DecodingEngin
 
 def test_the_answer_shows_what_was_measured_beside_what_was_predicted(events: list[dict[str, Any]]) -> None:
     report = events[-1]["report"]
-    shown = advice_html.answer(report)
+    shown = advice_html.verdict(report) + advice_html.details(report)
     assert f'data-verdict="{report["verdict"]}"' in shown
     for each in report["measured"]:
         assert each["name"] in shown and f"{each['ratio']['median']:.2f}" in shown
@@ -193,7 +218,8 @@ def test_nothing_of_a_report_is_markup(events: list[dict[str, Any]]) -> None:
     report["ready"] = [{"engine": EVIL, "settings": EVIL, "checked": EVIL, "note": EVIL}]
     for each in (*report["predicted"], *report["measured"]):
         each["name"] = EVIL
-    assert "<script" not in advice_html.answer(report) + notes.refused(EVIL) and "alert" in advice_html.answer(report)
+    shown = advice_html.verdict(report) + advice_html.details(report)
+    assert "<script" not in shown + notes.refused(EVIL) and "alert" in shown
 
 
 def test_every_objective_has_its_words() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -14,19 +14,30 @@ import pytest
 import draftscope
 from draftscope.advise import proof
 from draftscope.advise.advice_verdict import AdviceDecision, Measured, Verdict
-from draftscope.advise.advise import ACCEPTANCE, PROOF, _head_of, _without_loops, advise, advising
+from draftscope.advise.advise import (
+    ACCEPTANCE,
+    PROOF,
+    _head_of,
+    _without_loops,
+    advise,
+    advising,
+    promising,
+    without_costs,
+)
 from draftscope.advise.candidates import Candidate
 from draftscope.advise.fitted import fitted, noise
 from draftscope.advise.observed import Observed
 from draftscope.advise.probed_acceptance import Probed, able, probe
+from draftscope.advise.probed_costs import probed_costs
 from draftscope.advise.question import Objective, Question
+from draftscope.advise.report import Advised
 from draftscope.advise.round_costs import CalibratedCosts
 from draftscope.advise.speed_model import Predicted, round_cost
 from draftscope.base.cores import Company
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.base.prompts import Prompt, shipped
-from draftscope.base.steps import Cancelled
+from draftscope.base.steps import Cancelled, last
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import find
 from draftscope.drafters.settings import Settings
@@ -169,6 +180,68 @@ def test_it_says_how_far_it_is_and_can_be_stopped(pair: DecodingEngine) -> None:
     with pytest.raises(Cancelled):
         list(advising(pair, question, TEXTS, ["ngram"], watch=watch))
     assert calls == 31
+
+
+@pytest.fixture
+def uncosted(pair: DecodingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DecodingEngine]:
+    """The pair on a machine whose costs nobody has measured."""
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
+    known = pair.__dict__.get("calibration")
+    pair.forget_costs()
+    yield pair
+    pair.forget_costs()
+    if known is not None:
+        pair.calibration = known
+
+
+def test_a_verdict_does_not_wait_for_costs_which_are_measured_where_it_is_asked_to(uncosted: DecodingEngine) -> None:
+    question = Question(length=12, seconds=1.0)
+    steps = list[Any]()
+    report = watched(advising(uncosted, question, TEXTS, ["ngram", "draft"]), steps)
+    assert not [each for each in steps if isinstance(each, Progress) and each.doing not in (ACCEPTANCE, PROOF)]
+    assert uncosted.known_costs() is None and report.measured and report.surface is None and report.limits.known_to == 1
+    assert report.costs_s is not None and report.costs_s > 0
+    promised, *looks = [each for each in steps if isinstance(each, Advised)]
+    assert promised.so_far.endswith("by what was accepted") and all(look.verdict for look in looks if look.ratio)
+    full = watched(advising(uncosted, question, TEXTS, ["ngram", "draft"], waits=True), steps)
+    assert uncosted.known_costs(["ngram", "draft"]) is not None and full.surface is not None and full.costs_s is None
+
+
+def watched(steps: Generator[Any, None, Found], seen: list[Any]) -> Found:
+    """What the steps found; each is added to those that were `seen`."""
+    return last(steps, seen.append)
+
+
+def test_the_seconds_are_kept_by_trying_the_promising_drafters_first(uncosted: DecodingEngine) -> None:
+    infos = promising([find("ngram"), find("draft"), find("eagle3")])
+    assert [info.name for info in infos] == ["eagle3", "draft", "ngram"]
+    rank = dict.fromkeys
+    steps = probe(uncosted, [CASE], [find("draft"), find("ngram")], 6, 0.0, lambda seen: rank(seen, 1.0), most=0.0)
+    probed, notes = finished(steps)
+    assert list(probed) == ["plain", "draft"] and "the seconds were over: ngram." in notes[0]
+    every, _ = finished(probe(uncosted, [CASE], [find("draft"), find("ngram")], 6, 0.0, lambda seen: rank(seen, 1.0)))
+    assert list(every) == ["plain", "draft", "ngram"] and every["ngram"].rounds
+
+
+def test_what_chooses_by_costs_is_left_out_until_they_are_measured() -> None:
+    able_now, notes = without_costs([find("ngram"), find("hybrid")])
+    assert [info.name for info in able_now] == ["ngram"] and "hybrid" in notes[0]
+    assert without_costs([find("ngram")]) == ([find("ngram")], [])
+    with pytest.raises(DraftscopeError, match="measure the costs first"):
+        without_costs([find("hybrid")])
+
+
+def test_probed_costs_go_through_what_was_timed() -> None:
+    """Steps, forwards and the rest of a round at both sizes, and a batch as one sequence."""
+    plain, probed = Probed(Candidate("plain")), Probed(Candidate("draft", 8), Candidate("draft", 1))
+    (one, none), (large, deep), (small, flat) = (timed_rounds(*at) for at in ((0, 0, 5.0), (8, 8, 24.0), (1, 1, 10.0)))
+    plain.rounds, plain.levels = [one], [none]
+    probed.rounds, probed.levels, probed.small_rounds, probed.small_levels = [large], [deep], [small], [flat]
+    costs = probed_costs({"plain": plain, "draft": probed})
+    assert costs.plain(1) == pytest.approx(5) == costs.plain(4)
+    assert costs.ms("draft", 8, 8, 1) == pytest.approx(24) and costs.ms("draft", 1, 1, 1) == pytest.approx(10)
+    assert 10 < costs.ms("draft", 4, 4, 1) < 24
+    assert costs.scaled({"draft": 2.0}).ms("draft", 8, 8, 1) == pytest.approx(48)
 
 
 def test_only_what_a_server_could_run_is_compared_unless_it_is_named(pair: DecodingEngine) -> None:

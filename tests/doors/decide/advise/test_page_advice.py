@@ -1,4 +1,4 @@
-"""Decide: three stages on one screen; a question is refused in a sentence, measured, stopped, saved; and the claims."""
+"""Decide: estimate and measurement side by side; a question is refused, measured, stopped, saved; and the claims."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ EXPLAINED = """() => {
 }"""
 
 
-def test_three_stages_are_seen_without_scrolling(visit: Any) -> None:
+def test_the_estimate_says_whose_it_is_and_stands_beside_the_measurement(visit: Any) -> None:
     page = visit(viewport={"width": 1440, "height": 900})
     page.door("decide")
-    stages = page.page.locator(".ds-stage")
-    assert [text.split()[-1] for text in stages.all_inner_texts()] == ["Estimate", "prompts", "Verdict", "Evidence"]
-    for card in ("#ds-calculator", "#ds-advice", "#ds-verdict"):
-        box = page.page.locator(card).bounding_box()
-        assert box["y"] > 0 and box["y"] + box["height"] <= 900, card
+    calculator = page.page.locator(".ds-calculator")
     assert "By this estimate" in page.page.locator(".ds-calculator-headline").inner_text()
-    assert "the page's recorded run, chosen because" in page.page.locator(".ds-calculator summary").inner_text()
-    assert page.page.locator(".ds-calculator .symbol").all_inner_texts() == ["α", "c", "v"]
+    model = page.ask("e => e.store.lanes.at(-1).start.models.find((m) => m.role === 'target').name")
+    assert calculator.locator("h2").inner_text() == f"The model on Watch: {model}"
+    assert "from the page's recorded run, chosen because it gains" in calculator.inner_text()
+    assert "times plain decoding's tokens/s" in calculator.locator("svg").text_content()
+    assert calculator.locator("line.level").count() >= 2
+    assert calculator.locator(".symbol").all_inner_texts() == ["α", "c", "v"]
     assert page.page.get_by_role("slider", name="Concurrent requests", exact=True).count() == 1
     assert page.page.evaluate(EXPLAINED) == [["τ", "γ", "c"], "c"]
-    page.page.locator("#ds-verdict").get_by_text("nothing is decided").wait_for()
+    page.page.locator("#ds-advice").get_by_text("nothing is decided").wait_for()
+    left, right = (page.page.locator(name).bounding_box() for name in ("#ds-calculator", "#ds-advice"))
+    assert abs(left["height"] - right["height"]) < 60 and right["x"] > left["x"] + left["width"]  # no half is empty
     page.ready()
+    page.open("Drafters, temperature", "advice-drafters")
     page.page.locator("#ds-advice-drafters input").click()
     page.page.locator("ul[role=listbox] li").first.wait_for()
-    page.page.set_viewport_size({"width": 390, "height": 844})
-    assert page.page.locator("#ds-calculator").bounding_box()["y"] < 200
 
 
 def test_a_question_is_refused_in_a_sentence_stopped_and_answered_and_the_answer_saved(visit: Any) -> None:
@@ -47,6 +48,8 @@ def test_a_question_is_refused_in_a_sentence_stopped_and_answered_and_the_answer
     page.wait_for_selector("#ds-advice-s", state="visible")
     shown.painted(4)  # see `Visit.open`
     card, measure = page.locator("#ds-advice"), page.locator("#ds-advice-measure")
+    assert measure.inner_text() == "Measure, 30 s"
+    shown.open("Drafters, temperature", "advice-length")
     page.locator("#ds-advice-length input").fill("0")
     measure.click()
     card.locator("[role=alert]").filter(has_text="max_new_tokens = 0").wait_for()
@@ -56,20 +59,24 @@ def test_a_question_is_refused_in_a_sentence_stopped_and_answered_and_the_answer
     assert_accessible(page)
     page.locator("#ds-advice-stop").click()
     card.get_by_text("Stopped before there was an answer").wait_for()
-    verdict = page.locator("#ds-verdict")
     page.locator("#ds-advice-s input[type=number]").fill("5")
     page.locator("#ds-advice-own textarea").fill("abc\nabcabc\nthe sea")
-    measure.click()
-    verdict.locator(".ds-verdict").wait_for()
-    assert verdict.locator(".ds-verdict").get_attribute("data-verdict") in ("turn it on", "leave it off", "cannot tell")
-    assert verdict.locator(".ds-table").first.is_visible()
-    verdict.locator("#ds-advice-map .js-plotly-plot").wait_for()
+    card.get_by_role("button", name="Measure, 5 s").click()
+    card.locator("progress").wait_for(state="detached")
+    verdict, found = card.locator(".ds-verdict"), page.locator("#ds-verdict")
+    assert verdict.get_attribute("data-verdict") in ("turn it on", "leave it off", "cannot tell")
+    assert found.locator(".ds-table").first.is_visible()
     for _ in ("light", "dark"):
         assert_accessible(page)
         page.evaluate("Draftscope.flipTheme()")
     with page.expect_download() as download:
         page.locator("#ds-advice-save").click()
     assert "Should it speculate?" in Path(download.value.path()).read_text(encoding="utf-8")
+    page.locator("#ds-advice-costs").filter(has_text="once for this machine").click()  # which were not waited for
+    card.locator("progress").wait_for()
+    page.locator("#ds-advice-stop").click()
+    card.get_by_text("Stopped before there was an answer").wait_for()
+    assert not found.is_visible()
 
 
 def test_a_verdict_is_shown_once_it_was_predicted(visit: Any) -> None:

@@ -30,6 +30,32 @@ def test_a_drafter_that_gains_no_token_says_why_and_each_speed_has_its_range() -
     assert rows[1]["range"] == pytest.approx([2.0, 1.5, 1.0]) and rows[1]["times"] == pytest.approx(1.1 / 0.8)
 
 
+def made(name: str, ratios: list[float], tau: float = 4.0, **more: object) -> dict[str, object]:
+    times = sorted(ratios)[len(ratios) // 2] if ratios else None
+    row = {"drafter": name, "title": name, "synthetic": name == "oracle", "range": ratios, "times": times, "tau": tau}
+    return row | more
+
+
+def test_what_of_a_ranking_is_noise_is_said() -> None:
+    fast, near = made("eagle3", [1.5, 1.52, 1.55]), made("draft", [1.4, 1.45, 1.51])
+    slow = made("ngram", [1.0, 1.0, 1.1])
+    plain, oracle = made("plain", [1.0, 1.0, 1.0], 1.0), made("oracle", [8.0, 9.0, 9.0], 1.0)
+    quiet = [plain, oracle, fast, slow]
+    lucky = made("suffix", [1.07, 1.39, 1.74], 1.33)
+    waiting = made("block", [])
+    asked = [quiet, [*quiet, near], [plain, lucky, slow, waiting], [plain]]
+    sure, two, noisy, none = call(["doors/decide/compare/rows.js"], [("noiseOfRows", [rows]) for rows in asked])
+    assert sure == none == []
+    assert two == ["eagle3 and draft do not differ: their ranges overlap"]
+    assert noisy == [
+        "suffix and ngram do not differ: their ranges overlap",
+        "pairs of runs of one drafter disagree by up to 63%",
+        "a speedup above τ is not the drafter's: suffix (τ 1.33)",
+    ]
+    flags = call(["doors/decide/compare/rows.js"], [("isNoise", [row]) for row in (lucky, fast, plain, waiting)])
+    assert flags == [True, False, False, False]
+
+
 @pytest.mark.parametrize(
     ("by", "down", "order"),
     [

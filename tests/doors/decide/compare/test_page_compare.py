@@ -12,6 +12,7 @@ from tests.support.visit import EVIL
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
+SEEN = "e => { const box = e.getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight; }"
 LATE = 600_000  # a comparison of every drafter on a busy machine
 
 
@@ -25,6 +26,7 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
     page.run()
     sentence = page.text("h2:visible")
     page.unfold("Compare")
+    assert page.element.get_by_role("region", name="Compare", exact=True).evaluate(SEEN)
     started(page, "Compare all drafters")
     page.until("e => e.cards.view('compare').running")
     page.painted()

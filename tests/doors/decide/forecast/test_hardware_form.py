@@ -12,8 +12,8 @@ import pytest
 from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.economics import ANSWERS, CONTEXTS, LOADS, scenario
 from draftscope.forecast.forecast import forecast, speedup_of
-from draftscope_app.doors.decide.forecast.answer import AXES, LOAD, draw_curve, verdict
-from draftscope_app.doors.decide.forecast.page import VALIDATED, answer, fields, read, show
+from draftscope_app.doors.decide.forecast.answer import AXES, LOAD, headline, interval, points
+from draftscope_app.doors.decide.forecast.page import RANGES, USUAL, VALIDATED, answered, offered, read
 
 ASKED = {
     "model": "Llama-3-70B", "drafter": "eagle3", "card": "H100 SXM", "engine": "vLLM", "tp": 0, "concurrency": 32,
@@ -22,14 +22,18 @@ ASKED = {
 }  # fmt: skip
 
 
+def told(**changed: Any) -> str:
+    """Everything that an answer says."""
+    return str(answered(ASKED | changed))
+
+
 def test_fields_become_the_forecast_of_the_command() -> None:
-    given, price = read(ASKED)
+    given, _ = read(ASKED)
     assert forecast(given) == forecast(scenario("Llama-3-70B", concurrency=32))
-    text = answer(given, forecast(given), price)
-    assert "<b>It should pay: 1.94 [" in text and "A million tokens cost" in text and "4 x H100 SXM with vLLM" in text
-    assert "tokens (tau, estimated from 56 published rows of eagle3 on chat)" in text and "(tau)" in answer(
-        replace(given, tau=2.0), forecast(given), price
-    )
+    assert answered(ASKED)["headline"] == "Yes: about 1.9 times as fast"
+    text = told()
+    assert "A million tokens cost" in text and "4 x H100 SXM with vLLM" in text
+    assert "tokens (tau, estimated from 56 published rows of eagle3 on chat)" in text and "(tau)" in told(tau=2.0)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +56,15 @@ def test_empty_numbers_are_the_usual_ones() -> None:
     assert (given.concurrency, given.context, given.answer, given.tau, price) == (1, 1, 0, None, 0)
 
 
-def test_the_verdict_is_as_wide_as_the_interval() -> None:
-    given = {model: read(ASKED | {"model": model, "concurrency": 1})[0] for model in ("Llama-3-70B", "Llama-68M")}
-    words = {model: verdict(forecast(one)) for model, one in given.items()}
-    assert words["Llama-3-70B"].startswith("It should pay") and words["Llama-68M"].startswith("It should not pay")
-    assert verdict(forecast(read(ASKED | {"concurrency": 128})[0])).startswith("Measure first")
+def test_the_answer_is_as_sure_as_the_interval() -> None:
+    one = {
+        model: forecast(read(ASKED | {"model": model, "concurrency": 1})[0]) for model in ("Llama-3-70B", "Llama-68M")
+    }
+    words = {model: headline(each) for model, each in one.items()}
+    assert words["Llama-3-70B"].startswith("Yes: ") and words["Llama-68M"].startswith("No: ")
+    assert not any("measure before" in interval(each) for each in one.values())
+    unsure = forecast(read(ASKED | {"concurrency": 128})[0])
+    assert headline(unsure).startswith("Perhaps: ") and interval(unsure).endswith("; measure before you decide")
 
 
 @pytest.mark.parametrize(
@@ -68,14 +76,12 @@ def test_the_curve_has_the_value_that_was_asked_for_between_its_band(
     axis: str, changed: dict[str, int], usual: tuple[int, ...]
 ) -> None:
     given = read(ASKED | changed)[0]
-    band, line = draw_curve(given, axis).data
+    curve = points(given, axis)
     (asked,), (field, _) = changed.values(), AXES[axis]
-    assert sorted({*usual, asked} - {0}) == list(line.x)
-    high, low = band.y[: len(line.x)], band.y[len(line.x) :][::-1]
-    for x, ends in zip(line.x, zip(low, line.y, high, strict=True), strict=True):
-        assert list(ends) == sorted(ends) and (ends[0] < ends[2] or (axis, x) == ("tokens of an answer", 1))
-    for x, y in zip(line.x, line.y, strict=True):
-        assert y == speedup_of(replace(given, **{field: x})).middle
+    assert sorted({*usual, asked} - {0}) == [value for value, *_ in curve]
+    for value, *ends in curve:
+        assert ends == sorted(ends) and (ends[0] < ends[2] or (axis, value) == ("tokens of an answer", 1))
+        assert ends[1] == speedup_of(replace(given, **{field: value})).middle
 
 
 def test_an_end_beyond_what_was_looked_at_is_said_to_be_there() -> None:
@@ -89,14 +95,27 @@ def test_the_form_says_how_good_its_forecasts_were() -> None:
     findings = (root / "assets" / "results" / "FINDINGS.md").read_text(encoding="utf-8")
     section = findings.split("## A forecast held", 1)[1].split("\n## ", 1)[0]
     assert all(figure in section for figure in re.findall(r"[\d.]+%|\d{4}-\d\d-\d\d|681", VALIDATED))
-    assert set(fields()) == set(ASKED)
-    html, plot = show(ASKED)
-    assert "It should pay" in html and plot["visible"]
-    html, plot = show(ASKED | {"model": "Qwen3-8B", "answer": 64, "traffic": 2.0})
-    assert "Without speculation: 1 card (1 server)" in html and "With eagle3: 1 card" in html and "Simulated" in html
-    html, plot = show(ASKED | {"traffic": 1e6})
-    assert 'role="alert"' in html and "a part of the traffic" in html
-    for wrong in ({"tau": 9}, {"model": "none"}, {"traffic": 1e6}):
-        assert show(ASKED | wrong)[0].count(".</") == 1, wrong  # one period, none twice
-    html, plot = show(ASKED | {"tau": 9})
-    assert 'role="alert"' in html and not plot["visible"]
+    assert set(USUAL) == set(ASKED) and offered()["answer"] == answered({})
+    text = told(model="Qwen3-8B", answer=64, traffic=2.0)
+    assert "Without speculation: 1 card (1 server)" in text and "With eagle3: 1 card" in text and "Simulated" in text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"traffic": 1e6}, "a part of the traffic"), ({"tau": 9}, "from 1 to"), ({"model": "none"}, "not in the list"),
+        ({"model": ["H100"]}, "not in the list"), ({"axis": {}}, "not in the list"),
+        ({"concurrency": 0}, "requests at once: '0' is not a whole number from 1 to 4,096"),
+        ({"concurrency": 1.5}, "not a whole number"), ({"context": float("nan")}, "tokens of context: 'nan'"),
+        ({"price": True}, "price of a card: 'True'"), ({"tp": 10**30}, "is not a whole number from 0 to 64"),
+        ({"answer": "x" * 9999}, "tokens of an answer"),
+    ],
+)  # fmt: skip
+def test_what_anybody_may_send_is_refused_in_one_sentence(wrong: dict[str, Any], words: str) -> None:
+    refused = answered(ASKED | wrong)["refused"]
+    assert words in refused and refused.endswith(".") and "..." not in refused[-4:] and len(refused) < 500
+
+
+def test_anything_else_than_a_question_is_the_usual_one() -> None:
+    assert all(answered(sent) == answered({}) for sent in (None, [], "x", 3))
+    assert set(RANGES) < set(USUAL)

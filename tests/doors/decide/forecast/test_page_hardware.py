@@ -1,4 +1,4 @@
-"""Decide, on other hardware: the card is opened, another GPU chosen, a traffic entered, and all of it fits a phone."""
+"""Decide begins with the forecast: answered at once, for another card, for a traffic in cards; it fits a phone."""
 
 from __future__ import annotations
 
@@ -11,52 +11,81 @@ from tests.support.browsers import assert_accessible
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-BAND = re.compile(r"[\d.]+ \[[\d.]+, [\d.]+\] times plain decoding")
+SEEN = "e => { const box = e.getBoundingClientRect(); return box.height > 0 && box.bottom <= innerHeight; }"
+SMALL = """e => [...e.querySelectorAll('*')].filter((n) => n.textContent.trim() && n.getClientRects().length
+    && parseFloat(getComputedStyle(n).fontSize) < 12).length"""
+BEYOND = "e => [...e.querySelectorAll('*')].filter(n => n.getBoundingClientRect().right > innerWidth + 1).length"
 
 
 def opened(visit: Any, **options: Any) -> Any:
     """The card with its first answer."""
     shown = visit(**options)
     shown.door("decide")
-    shown.open("On other hardware", "hardware-answer")
-    shown.page.locator("#ds-hardware-answer [role=status]").wait_for()
+    shown.element.locator(".forecast h2").wait_for()
     return shown
 
 
-def choose(card: Any, field: str, option: str) -> None:
-    card.get_by_label(field, exact=True).click()
-    card.page.locator("ul[role=listbox] li", has_text=option).first.click()
-
-
-def test_another_card_is_forecast_with_its_curve_and_a_traffic_is_answered_in_cards_or_refused(visit: Any) -> None:
-    page = opened(visit).page
-    card, answer = page.locator("#ds-hardware"), page.locator("#ds-hardware-answer")
-    first = answer.inner_text()
-    assert BAND.search(first) and "H100 SXM" in first and "A forecast, not run." in first
-    choose(card, "Card", "RTX 4090")
-    answer.get_by_text("x RTX 4090 with vLLM").wait_for()
-    second = answer.inner_text()
-    assert BAND.search(second) and BAND.findall(second) != BAND.findall(first) and "It stops paying at" in second
-    card.locator(".js-plotly-plot .fills path").first.wait_for()  # the interval
-    band, line = (card.locator(f".js-plotly-plot {part} path").first.bounding_box() for part in (".fills", ".lines"))
+def test_the_first_question_is_answered_with_its_interval_and_curve_before_anything_is_asked(visit: Any) -> None:
+    shown = opened(visit, viewport={"width": 1440, "height": 900})
+    card = shown.element.locator(".forecast")
+    assert re.fullmatch(r"Yes: about \d\.\d times as fast", card.locator("h2").inner_text())
+    assert re.match(r"between [\d.]+ and [\d.]+ in nine of ten cases like it", card.locator(".interval").inner_text())
+    assert card.locator(".reply").evaluate(SEEN) and "nothing was run" in card.inner_text()
+    names = ("Model", "Drafter", "Card", "Server", "Requests at once")
+    tops = {round(card.get_by_label(name, exact=True).bounding_box()["y"]) for name in names}
+    assert len(tops) == 1  # the question is one line
+    band, line = (card.locator(f".plot {part}").bounding_box() for part in ("polygon", "polyline"))
     assert band["height"] > 0 and band["y"] < line["y"] and line["y"] + line["height"] < band["y"] + band["height"]
-    choose(card, "Curve along", "tokens of context")
-    card.locator(".js-plotly-plot .xtitle").get_by_text("tokens of context").wait_for()
+    assert "times plain decoding" in card.locator("figcaption").inner_text()
+    assert "concurrent requests" in card.locator(".axis").inner_text()
+    below = [shown.page.locator(name).bounding_box() for name in ("#ds-calculator", "#ds-advice")]
+    assert abs(below[0]["y"] - below[1]["y"]) < 2 and below[0]["y"] > card.locator(".reply").bounding_box()["y"]
+    assert card.evaluate(SMALL) == 0
+
+
+def test_another_card_is_forecast_and_a_traffic_is_answered_in_cards_or_refused(visit: Any) -> None:
+    shown = opened(visit)
+    card = shown.element.locator(".forecast")
+    first = card.locator(".reply").inner_text()
+    card.get_by_label("Card", exact=True).select_option("RTX 4090")
+    card.get_by_label("Model", exact=True).select_option("Qwen3-8B")
+    card.locator("dd", has_text="RTX 4090").first.wait_for(state="attached")
+    shown.until("e => !e.cards.view('forecast').asking")
+    assert card.locator(".reply").inner_text() != first
+    assert_accessible(shown.page)
+    card.locator("summary").click()
+    card.get_by_label("Curve along").select_option("tokens of context")
+    card.locator(".axis", has_text="tokens of context").wait_for()
     assert "median error" in card.inner_text()
-    assert_accessible(page)
-    traffic = card.get_by_label("Requests a second")
+    traffic = card.get_by_label("Requests a second (0: none)")
     traffic.fill("2")
-    answer.get_by_text(re.compile(r"Without speculation: \d+ cards? \(\d+ server")).wait_for()
-    answer.get_by_text("Simulated, not run").wait_for()
+    traffic.press("Tab")
+    card.get_by_text(re.compile(r"Without speculation: \d+ cards? \(\d+ server")).wait_for()
     traffic.fill("900000")
-    answer.locator("[role=alert]").filter(has_text="a part of the traffic").wait_for()
+    traffic.press("Tab")
+    card.locator("[role=alert]").filter(has_text="a part of the traffic").wait_for()
+    traffic.fill("0")
+    traffic.press("Tab")
+    card.locator("h2").wait_for()
+    assert_accessible(shown.page)
+
+
+def test_of_questions_that_come_while_one_is_answered_the_last_counts(visit: Any) -> None:
+    shown = opened(visit)
+    asked = shown.ask("""async (e) => {
+        const view = e.cards.view('forecast');
+        for (const model of ['Llama-3-8B', 'Qwen3-14B', 'Qwen3-8B']) view.set('model', model);
+        while (view.asking) await new Promise((done) => setTimeout(done, 20));
+        return view.answer.terms[0][1];
+    }""")
+    assert asked.startswith("Qwen3-8B")
 
 
 def test_the_card_fits_a_phone(visit: Any) -> None:
     shown = opened(visit, viewport={"width": 390, "height": 844})
-    card = shown.page.locator("#ds-hardware")
-    card.locator(".js-plotly-plot .main-svg").first.wait_for()
+    card = shown.element.locator(".forecast")
     shown.painted(4)
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= 390
-    beyond = "e => [...e.querySelectorAll('*')].filter(n => n.getBoundingClientRect().right > innerWidth + 1).length"
-    assert card.evaluate(beyond) == 0
+    assert card.evaluate(BEYOND) == 0 and card.evaluate(SMALL) == 0
+    headline, curve = (card.locator(part).bounding_box() for part in ("h2", ".plot"))
+    assert headline["y"] + headline["height"] < 844 and curve["y"] > headline["y"]

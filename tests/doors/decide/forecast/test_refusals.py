@@ -17,7 +17,7 @@ from draftscope.forecast.forecast import ask, fits, forecast
 from draftscope.forecast.hardware_tables import exact_row, pick_row, read_table
 from draftscope.forecast.held import held_to
 from draftscope_app.cli.main import main
-from draftscope_app.doors.decide.forecast.page import show
+from draftscope_app.doors.decide.forecast.page import answered
 from tests.doors.decide.forecast.test_hardware_form import ASKED
 
 BIG, SMALL = "Llama-3.3-70B", "Qwen3-8B"
@@ -76,8 +76,8 @@ def test_it_is_one_sentence_and_no_forecast(what: str, capsys: pytest.CaptureFix
     ids=["prior", "draft", "seven", "weights", "many", "caches"],
 )  # fmt: skip
 def test_the_page_refuses_the_same(changed: dict[str, Any], sentence: str) -> None:
-    html, plot = show(ASKED | changed)
-    assert 'role="alert"' in html and sentence in html and not plot["visible"]
+    answer = answered(ASKED | changed)
+    assert sentence in answer["refused"] and "points" not in answer
 
 
 @pytest.mark.parametrize("table", ["cards", "drafters", "engines", "models"])
@@ -130,8 +130,8 @@ def test_the_answer_says_what_of_it_was_held_to_published_rows(capsys: pytest.Ca
     )
     assert "(median error 160%)" in held_to("dflash", "MLX", "Apple M1 Max")
     assert "no row of MLX on Apple M4 Max" in held_to("dflash", "MLX", "Apple M4 Max")
-    html, _ = show(ASKED | {"card": "RTX 4090", "engine": "SGLang", "model": "Qwen3-4B"})
-    assert "Outside the published record" in html
+    answer = answered(ASKED | {"card": "RTX 4090", "engine": "SGLang", "model": "Qwen3-4B"})
+    assert "Outside the published record" in str(answer["facts"])
 
 
 def test_the_table_of_what_was_held_names_rows_of_the_other_tables() -> None:

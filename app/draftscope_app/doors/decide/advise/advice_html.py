@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
+from draftscope.advise.advice_verdict import Verdict
 from draftscope.advise.question import Objective
 from draftscope.base.machine import machine_words
 from draftscope_app.doors.decide.advise.report import FOLDER, candidates, in_words
@@ -22,7 +24,18 @@ OBJECTIVES = {
     Objective.COST: "cost per million tokens",
     Objective.TAIL: "time of the slowest 5%",
 }
+SO_FAR = {
+    Verdict.ON: "Turn it on, so far",
+    Verdict.OFF: "Leave it off, so far",
+    Verdict.OPEN: "It cannot be told yet",
+}
 LOOKS = 12  # at the runs, whose intervals are drawn
+
+
+WAITING = (
+    " This machine's costs of rounds are not measured yet: costs are those of these runs, and where the answer changes "
+    "with the load, and the map, are left out."
+)
 
 
 def stopped() -> Markup:
@@ -30,15 +43,17 @@ def stopped() -> Markup:
 
 
 def partial(events: Sequence[Report]) -> Markup:
-    """The place of the verdict while it is measured: what is known, and a bar for the interval at each look at the
+    """The place of the verdict while it is measured: what it is so far, and a bar for the interval at each look at the
     runs, the latest last, on one scale with the line at 1."""
     said = (events[-1].get("so_far") if events else "") or "Measuring"
+    verdict = next((event["verdict"] for event in reversed(events) if event.get("verdict")), Verdict.OPEN)
     looks = [event["ratio"] for event in events if event.get("ratio")][-LOOKS:]
     low = min([1.0, *(ratio["low"] for ratio in looks)])
     wide = max([1.0, *(ratio["high"] for ratio in looks)]) - low or 1.0
     return render(
-        FOLDER / "advice_partial.html", said=said, looks=looks, low=low, share=lambda part: _percent(part / wide)
-    )
+        FOLDER / "advice_partial.html", said=said, looks=looks, verdict=SO_FAR[Verdict(verdict)], low=low,
+        share=lambda part: _percent(part / wide),
+    )  # fmt: skip
 
 
 def _percent(share: float) -> str:
@@ -46,30 +61,43 @@ def _percent(share: float) -> str:
 
 
 def measured(report: Report) -> Markup:
-    """What was asked, and where."""
+    """What was asked, and where; and what was not measured for it."""
     about = f"{in_words(report['question'])} {machine_words(report['machine'])}."
-    return Markup('<p role="status">Measured.</p>') + notes.muted(about)
+    return Markup('<p role="status">Measured.</p>') + notes.muted(about + (WAITING if report["costs_s"] else ""))
 
 
-def answer(report: Report) -> Markup:
-    """The whole answer: the verdict, what eats the gain, settings, and candidates."""
+def costs_button(report: Report) -> str:
+    """What measures the costs too, and how long that takes once; empty where they are known."""
+    return f"Where it changes, about {_minutes(report['costs_s'])} once for this machine" if report["costs_s"] else ""
+
+
+def _minutes(seconds: float) -> str:
+    return f"{5 * math.ceil(seconds / 5)} s" if seconds < 60 else f"{math.ceil(seconds / 60)} min"
+
+
+def verdict(report: Report) -> Markup:
+    """The verdict with its interval, its limits, and what eats the gain."""
     said, *more = report["sentences"]
-    verdict, _, about = said.partition(": ")
+    words, _, about = said.partition(": ")
     chosen = report["chosen"]
+    ratio = next((row["ratio"] for row in report["measured"] if row["name"] == chosen["name"]), None)
+    return render(
+        FOLDER / "advice_answer.html", report=report, verdict=words, about=about, more=more, ratio=ratio,
+        eaten=_eaten(chosen),
+    )  # fmt: skip
+
+
+def details(report: Report) -> Markup:
+    """Settings of other engines, and the candidates."""
     best, others = _candidates(report)
     return render(
-        FOLDER / "advice_answer.html",
-        report=report,
-        verdict=verdict,
-        about=about,
-        more=more,
-        ratio=next((row["ratio"] for row in report["measured"] if row["name"] == chosen["name"]), None),
-        eaten=_eaten(chosen),
+        FOLDER / "advice_details.html",
         ready=[entry for entry in report["ready"] if entry["settings"]],
         candidates=candidates({**report, "predicted": best}, "ds-table"),
         others=count(len(others), "other setting") if others else "",
         other_candidates=candidates({**report, "predicted": others, "measured": []}, "ds-table"),
         alpha=_alpha(report) if report["alpha"] and report["measured"] else "",
+        notes=report["notes"],
     )
 
 

@@ -15,10 +15,10 @@ from draftscope_app.page import bundle, notes
 ALL_KINDS = "all"  # of the texts that are shipped
 MIN_S, USUAL_S, MAX_S = 5, 30, 120  # of measuring
 ABOUT = (
-    "<p>Measures what a round costs and how many guesses are accepted, then runs the best setting in turn with plain "
-    "decoding. A clear answer is tried at temperatures 0 and 1 too, if time is left.</p>"
+    "<p>Counts how many guesses are accepted and times the rounds, then runs the best setting in turn with plain "
+    "decoding. The verdict stands here within these seconds and sharpens until they are over.</p>"
 )
-UNDECIDED = "<p>Nothing is measured on your prompts yet, so nothing is decided; the estimate is from one run.</p>"
+UNDECIDED = "<p>Nothing is measured on your prompts yet, so nothing is decided.</p>"
 ANSWER = """watch("value", () => requestAnimationFrame(() => Draftscope.explain(element)));
 element.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-copy]");
@@ -31,19 +31,22 @@ element.addEventListener("click", async (event) => {
 
 @dataclass(frozen=True)
 class AdviceForm:
-    """What is asked, and how far it is. `fields` are by the names of `page.job`."""
+    """What is asked, how far it is, and the verdict. `fields` are by the names of `page.job`."""
 
     fields: dict[str, gr.components.Component]
     measure: gr.Button
     stop: gr.Button
+    costs: gr.Button  # measures the costs of this machine too, once
     progress: gr.HTML
+    answer: gr.HTML
 
 
 @dataclass(frozen=True)
-class VerdictCard:
-    """What was found."""
+class FoundCard:
+    """What else was found: hidden until there is an answer."""
 
-    answer: gr.HTML
+    group: gr.Column
+    details: gr.HTML
     save: gr.DownloadButton
     report: gr.State  # what the map is drawn from
     map: MapForm
@@ -67,30 +70,34 @@ class MapForm:
 
 
 def form() -> AdviceForm:
-    """The second stage."""
+    """The question, and its verdict below it."""
     with gr.Column(elem_id="ds-advice", elem_classes=["ds-card"]):
-        notes.html(notes.stage(2, "Measure on my prompts"))
+        notes.html('<h2 class="ds-stage">Measure on my prompts</h2>')
         with gr.Row(elem_id="ds-advice-form"):
-            fields = _fields()
+            fields = _first_fields()
+        with gr.Accordion("Drafters, temperature, lengths, load", open=False, elem_id="ds-advice-more"), gr.Row():
+            fields |= _more_fields()
         with gr.Row(elem_id="ds-advice-go"):
-            measure = gr.Button("Measure", variant="primary", elem_id="ds-advice-measure")
+            measure = gr.Button(f"Measure, {USUAL_S} s", variant="primary", elem_id="ds-advice-measure")
             stop = gr.Button("Stop measuring", elem_id="ds-advice-stop", interactive=False)
+            costs = gr.Button("", elem_id="ds-advice-costs", visible=False)
         progress = notes.html(ABOUT, "ds-advice-progress")
-    price, objective = fields["price_per_hour"], fields["objective"]
-    assert isinstance(objective, gr.Dropdown)
+        answer = notes.html(UNDECIDED, "ds-advice-answer", js=ANSWER)
+    price, objective, seconds = fields["price_per_hour"], fields["objective"], fields["seconds"]
+    assert isinstance(objective, gr.Dropdown) and isinstance(seconds, gr.Slider)
     shown = f"(objective) => ({{ __type__: 'update', visible: objective === '{Objective.COST}' }})"
     objective.change(None, objective, price, js=shown)
-    return AdviceForm(fields, measure, stop, progress)
+    seconds.change(None, seconds, measure, js="(s) => ({ __type__: 'update', value: `Measure, ${s} s` })")
+    return AdviceForm(fields, measure, stop, costs, progress, answer)
 
 
-def verdict() -> VerdictCard:
-    """The third stage."""
-    with gr.Column(elem_id="ds-verdict", elem_classes=["ds-card"]):
-        notes.html(notes.stage(3, "Verdict"))
-        answer = notes.html(UNDECIDED, "ds-advice-answer", js=ANSWER)
+def details() -> FoundCard:
+    """Settings, candidates and the map, across the page."""
+    with gr.Column(elem_id="ds-verdict", elem_classes=["ds-card"], visible=False) as group:
+        details = notes.html(name="ds-advice-details", js=ANSWER)
         map_form = _map()
         save = gr.DownloadButton("Save the report", elem_id="ds-advice-save", visible=False)
-        return VerdictCard(answer, save, gr.State(None), map_form)
+        return FoundCard(group, details, save, gr.State(None), map_form)
 
 
 def _map() -> MapForm:
@@ -109,9 +116,7 @@ def _map() -> MapForm:
     return MapForm(group, which, alpha, draft_cost, machine, note, plot)
 
 
-def _fields() -> dict[str, gr.components.Component]:
-    usual = Question()
-    whole: dict[str, Any] = {"precision": 0, "minimum": 1}
+def _first_fields() -> dict[str, gr.components.Component]:
     presets = bundle.presets()
     kinds = [(f"all kinds of text ({len(presets)})", ALL_KINDS), *((kind, kind) for kind in presets)]
     return {
@@ -120,6 +125,14 @@ def _fields() -> dict[str, gr.components.Component]:
             elem_id="ds-advice-own",
         ),
         "kind": gr.Dropdown(kinds, value=ALL_KINDS, label="Kind of text", elem_id="ds-advice-kind"),
+        "seconds": gr.Slider(MIN_S, MAX_S, USUAL_S, step=5, label="Seconds for measuring", elem_id="ds-advice-s"),
+    }  # fmt: skip
+
+
+def _more_fields() -> dict[str, gr.components.Component]:
+    usual = Question()
+    whole: dict[str, Any] = {"precision": 0, "minimum": 1}
+    return {
         "drafters": gr.Dropdown(
             [], value=[], multiselect=True, label="Drafters (none chosen: all)", elem_id="ds-advice-drafters"
         ),
@@ -136,5 +149,4 @@ def _fields() -> dict[str, gr.components.Component]:
             usual.concurrency, label="Concurrent requests", maximum=MAX_READERS,
             elem_id="ds-advice-requests", **whole,
         ),
-        "seconds": gr.Slider(MIN_S, MAX_S, USUAL_S, step=5, label="Seconds for measuring", elem_id="ds-advice-s"),
     }  # fmt: skip

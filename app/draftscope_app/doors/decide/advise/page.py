@@ -7,8 +7,9 @@ import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gradio as gr
 
@@ -16,11 +17,11 @@ from draftscope.advise.question import Asked, Objective, Question
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.drafters.settings import Settings
 from draftscope_app.doors.decide.advise import advice_html
-from draftscope_app.doors.decide.advise.form import ALL_KINDS, MAX_S, MIN_S, UNDECIDED, form, verdict
+from draftscope_app.doors.decide.advise.form import ALL_KINDS, MAX_S, MIN_S, UNDECIDED, details, form
 from draftscope_app.doors.decide.advise.job import AdviseJob
 from draftscope_app.doors.decide.advise.map import drawn, what_if
 from draftscope_app.doors.decide.advise.report import page
-from draftscope_app.doors.decide.page import QUESTION, VERDICT
+from draftscope_app.doors.decide.page import FOUND, MEASURE
 from draftscope_app.engine.admission import refuse_long_runs, text_of
 from draftscope_app.engine.answers import Answer, Part
 from draftscope_app.engine.config import Limits
@@ -39,20 +40,26 @@ class Page(TaskPage):
     kind = "advise"
 
     def lay_out(self, area: str) -> None:
-        if area == QUESTION:
+        if area == MEASURE:
             self.form = form()
-        if area == VERDICT:
-            self.card = verdict()
+        if area == FOUND:
+            self.card = details()
 
     def attach(self, core: Core) -> None:
         form, card = self.form, self.card
-        outputs = [form.progress, form.measure, form.stop, card.answer, card.save, card.report, card.map.group]
+        outputs = [
+            form.progress, form.measure, form.stop, form.costs, form.answer, card.group, card.details, card.save,
+            card.report, card.map.group,
+        ]  # fmt: skip
         drawn_to = [card.map.plot, card.map.note, card.map.group]
         drafters = form.fields["drafters"]
         assert isinstance(drafters, gr.Dropdown)
         drafters.focus(self.drafters, None, drafters, queue=False, **PRIVATE)
-        listeners = TaskListeners(self.shared, self)
-        for begun in listeners.attach(form.measure.click, set(form.fields.values()), outputs, core.resumed):
+        fields: set[gr.blocks.Block] = set(form.fields.values())
+        measured = TaskListeners(self.shared, self).attach(form.measure.click, fields, outputs, core.resumed)
+        limits: dict[str, Any] = {"concurrency_limit": None, "preprocess": False, **PRIVATE}
+        with_costs = form.costs.click(TaskListeners(self.shared, WithCosts(self)).begin, fields, outputs, **limits)
+        for begun in (*measured, with_costs):
             begun.then(self.draw, [card.report, *card.map.inputs], drawn_to, **PRIVATE)
         for control in card.map.inputs:
             changed = control.release if isinstance(control, gr.Slider) else control.change
@@ -90,22 +97,43 @@ class Page(TaskPage):
             return self._shown(stands(part) + note, advice_html.partial(events), running=True)
         if report := events[-1].get("report") if events else None:
             return self._shown(
-                advice_html.measured(report), advice_html.answer(report), answer=(report, _saved(report))
+                advice_html.measured(report), advice_html.verdict(report), answer=(report, _saved(report))
             )
         return self._shown(notes.refused(str(answer.note)) if answer.refused else advice_html.stopped(), UNDECIDED)
 
     def refuse(self, sentence: str) -> list[Any]:
         """The last verdict stays."""
-        return [notes.refused(sentence), *[gr.skip()] * 6]
+        return [notes.refused(sentence), *[gr.skip()] * 9]
 
     def _shown(
         self, progress: str, verdict: str, running: bool = False, answer: tuple[advice_html.Report, str] | None = None
     ) -> list[Any]:
-        """Both stages. The map of the last answer goes, and its report, until there is another one."""
+        """Both cards. What else the last answer found goes until there is another one."""
         report, file = answer or (None, None)
-        save = gr.update(value=file, visible=file is not None)
         buttons = [gr.update(interactive=not running), gr.update(interactive=running)]
-        return [progress, *buttons, verdict, save, report, gr.update(visible=False)]
+        save = gr.update(value=file, visible=file is not None)
+        rest = [gr.update(visible=report is not None), advice_html.details(report) if report else "", save, report]
+        words = advice_html.costs_button(report) if report else ""
+        costs = gr.update(visible=bool(words), value=words)
+        return [progress, *buttons, costs, verdict, *rest, gr.update(visible=False)]
+
+
+@dataclass(frozen=True)
+class WithCosts:
+    """The same question, with the costs of this machine measured first, once."""
+
+    page: Page
+    kind: ClassVar[str] = Page.kind
+
+    def job(self, values: Values, sent: Any, session: str | None) -> AdviseJob:
+        usual = self.page.job(values, sent, session)
+        return usual.model_copy(update={"wish": replace(usual.wish, waits=True)})
+
+    def show(self, answer: Answer, part: Part) -> list[Any]:
+        return self.page.show(answer, part)
+
+    def refuse(self, sentence: str) -> list[Any]:
+        return self.page.refuse(sentence)
 
 
 def _saved(report: advice_html.Report) -> str:

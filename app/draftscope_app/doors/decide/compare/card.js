@@ -11,7 +11,7 @@ import { Task } from "../../../base/task.js";
 import { SortedTable } from "../../../draw/tables.js";
 import { html, keyed, nothing, render } from "../../../vendor/lit-html.js";
 import { samplingWords } from "../../../run/provenance.js";
-import { comparedRows, sortedRows } from "./rows.js";
+import { comparedRows, isNoise, noiseOfRows, sortedRows } from "./rows.js";
 
 const COLUMNS = [
   ["title", "drafter", ""],
@@ -83,8 +83,10 @@ class CompareView {
   }
 
   results({ about, ev }) {
+    const noise = noiseOfRows(comparedRows(ev));
     return html`
       <p class="note">${aboutWords(about)}</p>
+      ${noise.length ? html`<p class="noise">Noise: ${noise.join("; ")}.</p>` : nothing}
       ${this.table.template((by, down) => sortedRows(comparedRows(ev), by, down).map(line))}
       <p class="sum">${LEGEND}. Click a drafter's name to select it in the controls.</p>
     `;
@@ -92,7 +94,11 @@ class CompareView {
 }
 
 function line(row) {
-  const marks = [row.synthetic ? "synthetic" : "", row.exact ? "" : `lossy: ${row.rule}`].filter(Boolean);
+  const marks = [
+    row.synthetic ? "synthetic" : "",
+    row.exact ? "" : `lossy: ${row.rule}`,
+    isNoise(row) ? "noise" : "",
+  ].filter(Boolean);
   const figures = [
     formatProb(row.c),
     formatFixed(row.tau, 2),

@@ -1,6 +1,7 @@
 // Rows of a comparison, from its events: what follows from them, and their order. Pure.
 
 import { counted, median } from "../../../base/format.js";
+import { APART, BEYOND } from "../../../run/speed.js";
 
 /** Rows of a comparison: the last event of each lane, with what follows from it. */
 export function comparedRows(events) {
@@ -21,6 +22,31 @@ export function comparedRows(events) {
     runs: event.seconds.length,
   }));
 }
+
+/** A speedup above tau: no round costs less than one of plain decoding, so the machine did it, not the drafter. */
+export const isNoise = ({ drafter, times, tau }) => drafter !== "plain" && times > BEYOND * tau;
+
+/** What of the ranking is noise, as sentences: ranges that overlap with the fastest, pairs of runs that disagree, and
+ *  speedups above tau. Plain decoding and what has a chosen acceptance are not ranked. */
+export function noiseOfRows(rows) {
+  const ranked = sortedRows(rows, "times", true).filter((row) => ranks(row));
+  if (!ranked.length) return [];
+  const [first, ...others] = ranked;
+  const low = Math.min(...first.range);
+  const same = others.filter(({ range }) => Math.max(...range) >= low).map(({ title }) => title);
+  const beyond = ranked.filter(isNoise).map(({ title, tau }) => `${title} (τ ${tau.toFixed(2)})`);
+  const spread = Math.max(...ranked.map(({ range }) => Math.max(...range) / Math.min(...range) - 1));
+  const said = [];
+  if (same.length) said.push(`${listed([first.title, ...same])} do not differ: their ranges overlap`);
+  if (spread > APART) said.push(`pairs of runs of one drafter disagree by up to ${Math.round(100 * spread)}%`);
+  if (beyond.length) said.push(`a speedup above τ is not the drafter's: ${listed(beyond)}`);
+  return said;
+}
+
+const ranks = ({ drafter, synthetic, range, times }) =>
+  drafter !== "plain" && !synthetic && range.length > 1 && Number.isFinite(times);
+
+const listed = (names) => (names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0]);
 
 /** Why every round wrote one token; empty where one wrote more, and for plain decoding. */
 function whyNothing({ drafter, rounds, tokens, drafted, idle }) {

@@ -1,7 +1,8 @@
-// The calculator of the Decide stage: sliders, and the forecast as a curve. It starts from the run that Watch has, and
-// stands in the page's own document, beside what is measured.
+// The calculator of Decide: sliders, and the speed by the length of a draft as a curve. It starts from the run that
+// Watch has, and stands in the page's own document, beside what is measured.
 
 import { h } from "../../../base/dom.js";
+import { niceTicks } from "../../../base/numbers.js";
 import { draftLane, isFinished } from "../../../base/store.js";
 import { explained } from "../../../base/symbols.js";
 import { provenance } from "../../../run/provenance.js";
@@ -11,7 +12,7 @@ import { basis, best, changed, curve, flips, headline, termsOf } from "./forecas
 
 const WIDE = 340;
 const HIGH = 190;
-const EDGE = { left: 20, right: 58, top: 22, bottom: 38 };
+const EDGE = { left: 40, right: 58, top: 30, bottom: 38 };
 const SLIDERS = [
   ["acceptance", "First token accepted, α", 0, 0.99, 0.01],
   ["draft", "Cost of a draft step, c", 0, 1, 0.01],
@@ -41,9 +42,12 @@ class Calculator {
     else if (!this.terms) this.say(NOTHING);
   }
 
-  say(words, rest = nothing) {
+  /** `whose`: the model that it is about, and the run that it is from. */
+  say(words, rest = nothing, whose = nothing) {
     render(
-      html`<p class="ds-calculator-headline" role="status">${words}</p>
+      html`<h2 class="ds-stage">${this.model ? `The model on Watch: ${this.model}` : "The model on Watch"}</h2>
+        ${whose}
+        <p class="ds-calculator-headline" role="status">${words}</p>
         ${rest}`,
       this.drawn,
     );
@@ -52,6 +56,8 @@ class Calculator {
   begin(terms, draft, source) {
     this.terms = terms;
     this.source = source;
+    this.model = modelOf(draft.start);
+    this.drafter = laneTitle(draft);
     this.ran = `${laneTitle(draft)} on Watch (${provenance(draft.start)})`;
     this.reset();
   }
@@ -75,14 +81,18 @@ class Calculator {
       </div>
       <p>${flips(terms, set)}</p>
       <details>
-        <summary class="ds-muted">What this rests on: ${this.source}</summary>
+        <summary class="ds-muted">What this rests on</summary>
         <p class="ds-muted">
           An estimate of the speed, beside plain decoding of as many answers, from the run of ${this.ran}.
           ${basis(terms)}
         </p>
       </details>
     `;
-    this.say(headline(points, terms), rest);
+    const whose = html`<p class="ds-muted">
+      An estimate for one reader with ${this.drafter}, from ${this.source}; nothing is run for it. Move a value to see
+      what it would change.
+    </p>`;
+    this.say(headline(points, terms), rest, whose);
   }
 
   /** What a reader has not moved keeps its value as it was measured, which the slider's step would round. */
@@ -99,6 +109,12 @@ class Calculator {
       <span aria-hidden="true">${Number(shown.toFixed(2))}</span>
     </div>`;
   }
+}
+
+/** Its name, without the folder that it was loaded from. */
+function modelOf({ models }) {
+  const target = models.find(({ role }) => role === "target");
+  return target ? target.name.split("/").pop() : "";
 }
 
 function sourceOf({ run, source }) {
@@ -119,12 +135,15 @@ function chart(points, terms) {
   const value = (point) => words(point.ratio.toFixed(2), x(point.level), y(point.ratio) - 12, "best");
   const dot = (point) =>
     svg`<circle cx=${x(point.level)} cy=${y(point.ratio)} r=${point === asRun ? 7 : 4} class=${point.ran ? nothing : "guessed"}></circle>`;
+  const level = (tick) =>
+    svg`<line class="level" x1=${x(0)} y1=${y(tick)} x2=${x(last)} y2=${y(tick)}></line>${words(Number(tick.toFixed(2)), x(0) - 10, y(tick) + 4, "end")}`;
   const unit = terms.chain ? "drafted tokens a round" : "depth of the drafts, in tokens";
   return html`<svg
     viewBox="0 0 ${WIDE} ${HIGH}"
     role="img"
     aria-label="${headline(points, terms)} ${spoken(points, unit)}"
   >
+    ${words("times plain decoding's tokens/s", EDGE.left - 32, 14, "side")} ${heights(least, most).map(level)}
     <line class="one" x1=${x(0)} y1=${y(1)} x2=${x(last)} y2=${y(1)}></line>
     ${words("1, plain", x(last) + 8, y(1) + 4, "side")}
     ${line(
@@ -134,9 +153,12 @@ function chart(points, terms) {
     ${line(points.slice(terms.kept.length), "guessed")} ${points.map(dot)} ${value(asRun)}
     ${top === asRun ? nothing : value(top)}
     ${points.map((point) => words(point.level, x(point.level), HIGH - EDGE.bottom + 18))}
-    ${words(unit, x(last / 2), HIGH - 4)}
+    ${words(points.length > terms.kept.length + 1 ? `${unit}; hollow: not run` : unit, x(last / 2), HIGH - 4)}
   </svg>`;
 }
+
+/** Round heights of the axis. */
+const heights = (least, most) => niceTicks(most, 5).filter((tick) => tick >= least);
 
 const spoken = (points, unit) =>
   `By ${unit}: ${points.map((point) => `${point.level}: ${point.ratio.toFixed(2)}${point.ran ? "" : " (not run)"}`).join(", ")}`;

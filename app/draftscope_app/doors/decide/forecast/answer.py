@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import plotly.graph_objects as go
-
 from draftscope.forecast.acceptance_priors import prior_row
 from draftscope.forecast.economics import ANSWERS, CONTEXTS, LOADS
 from draftscope.forecast.forecast import MOST, Forecast, Scenario, speedup_of
-from draftscope.trace.figure_style import OURS, PLAIN, dashed, empty_figure
 from draftscope_app.engine.plural import count
 
 LOAD = "concurrent requests"
@@ -60,36 +57,24 @@ def _stops(result: Forecast) -> str:
     return f"It does not stop paying within {most:,} concurrent requests, {why}."
 
 
-def verdict(result: Forecast) -> str:
-    """Turn it on or leave it off, where the whole interval says so."""
+def headline(result: Forecast) -> str:
+    """The answer, where the whole interval says so, without that interval."""
+    ratio = f"{result.speedup.middle:.1f} times as fast"
     if result.speedup.low > 1:
-        return f"It should pay: {result.speedup} times plain decoding."
-    if result.speedup.high < 1:
-        return f"It should not pay: {result.speedup} times plain decoding."
-    return f"Measure first: {result.speedup} times plain decoding, which may be a loss."
+        return f"Yes: about {ratio}"
+    return f"No: about {ratio}" if result.speedup.high < 1 else f"Perhaps: about {ratio}"
 
 
-def draw_curve(scenario: Scenario, axis: str = LOAD) -> go.Figure:
-    """The speedup along an axis of `AXES` with its 90% band, the line at 1, and the value that was asked for."""
+def interval(result: Forecast) -> str:
+    """What a reader may expect, and what follows where the interval holds both a gain and a loss."""
+    ends = f"between {result.speedup.low:.2f} and {result.speedup.high:.2f} in nine of ten cases like it"
+    return f"{ends}; measure before you decide" if result.speedup.low <= 1 <= result.speedup.high else ends
+
+
+def points(scenario: Scenario, axis: str = LOAD) -> list[tuple[int, float, float, float]]:
+    """The speedup along an axis of `AXES`: value, lower end, middle and upper end. The value that was asked for is
+    among them."""
     field, usual = AXES[axis]
-    wanted = getattr(scenario, field)
-    xs: list[Any] = sorted({*usual, wanted} - {0})
-    bands = [speedup_of(replace(scenario, **{field: x})) for x in xs]
-    figure = empty_figure(axis, "times plain decoding", 340, margin={"l": 56, "r": 12, "t": 12, "b": 48})
-    ends = [band.high for band in bands] + [band.low for band in reversed(bands)]
-    figure.add_trace(
-        go.Scatter(
-            x=[*xs, *reversed(xs)], y=ends, fill="toself", mode="none", fillcolor="#9B63C933", hoverinfo="skip"
-        )
-    )  # fmt: skip
-    figure.add_trace(
-        go.Scatter(
-            x=xs, y=[band.middle for band in bands], mode="lines+markers", line=dashed(0, OURS),
-            marker={"size": [12 if x == wanted else 6 for x in xs]},
-            customdata=[str(band) for band in bands], hovertemplate="%{x}: %{customdata}<extra></extra>",
-        )
-    )  # fmt: skip
-    figure.add_hline(y=1, line={"color": PLAIN, "width": 2})
-    figure.update_xaxes(type="log", tickvals=list(usual), ticktext=[f"{x:,}" for x in usual])
-    figure.update_yaxes(rangemode="tozero")
-    return figure
+    values: list[Any] = sorted({*usual, getattr(scenario, field)} - {0})
+    bands = [(x, speedup_of(replace(scenario, **{field: x}))) for x in values]
+    return [(x, band.low, band.middle, band.high) for x, band in bands]

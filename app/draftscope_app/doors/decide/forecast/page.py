@@ -1,26 +1,39 @@
-"""Decide, on other hardware: the forecast for a model, a drafter and a card that are not at hand. Loads no model."""
+"""Decide begins with it: would speculation pay for this model, on this card, with so many at once? Loads no model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from html import escape
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
-import gradio as gr
-
-from draftscope.base.errors import DraftscopeError
+from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.forecast.cluster.sizing import USUAL_ANSWER, cards_needed
 from draftscope.forecast.forecast import Forecast, Scenario, ask, dollars_per_million, forecast
 from draftscope.forecast.hardware_tables import read_table
-from draftscope_app.doors.decide.forecast.answer import AXES, LOAD, draw_curve, sentences, verdict
+from draftscope_app.doors.decide.forecast import answer
 from draftscope_app.doors.decide.forecast.traffic import traffic_sentences
-from draftscope_app.doors.decide.page import EVIDENCE
-from draftscope_app.page import notes
-from draftscope_app.page.shared import PRIVATE
-from draftscope_app.page.task import Core, TaskPage
+from draftscope_app.page.layout import ServerFunction
+from draftscope_app.page.task import TaskPage
 
-MAX_CARDS, MAX_TOKENS, MAX_REQUESTS = 64, 10_000_000, 4096
+LISTS = {"model": "models", "drafter": "drafters", "card": "cards", "engine": "engines"}  # field -> table of its names
+RANGES: Mapping[str, tuple[str, float, float]] = {  # field -> its words, the least and the most
+    "concurrency": ("requests at once", 1, 4096),
+    "tp": ("cards", 0, 64),
+    "context": ("tokens of context", 1, 10_000_000),
+    "answer": ("tokens of an answer", 0, 10_000_000),
+    "tau": ("tokens a round", 0, 64),
+    "price": ("price of a card", 0, 1e6),
+    "traffic": ("requests a second", 0, 1e6),
+}
+BROKEN = ("tau", "price", "traffic")  # numbers that need not be whole
+USUAL: Mapping[str, Any] = {
+    "model": "Llama-3-70B", "drafter": "eagle3", "card": "H100 SXM", "engine": "vLLM", "concurrency": 32, "tp": 0,
+    "context": 1024, "answer": 0, "tau": 0, "price": 0, "traffic": 0, "axis": answer.LOAD,
+}  # fmt: skip
+UNKNOWN = "Your prompts. Measure them below with a model that runs here, or race two servers."
 VALIDATED = (
     "Compared with the 533 of 681 published speedups that it can predict, its median error is 10.9% where the tokens a "
     "round are known and 20.2% where they are not (2026-11-27, on the half of the sources that no constant was fitted "
@@ -28,100 +41,89 @@ VALIDATED = (
 )
 
 
-@dataclass(frozen=True)
-class HardwareForm:
-    """The card, its fields by the names that `read` takes, and the places of the answer."""
-
-    card: gr.Accordion
-    fields: dict[str, gr.components.Component]
-    answer: gr.HTML
-    plot: gr.Plot
-
-    def attach(self) -> None:
-        """Forecasts when the card is opened, and at every change of a field."""
-        outputs: list[Any] = [self.answer, self.plot]
-        for change in (self.card.expand, *(field.change for field in self.fields.values())):  # type: ignore[attr-defined]
-            change(self._show, list(self.fields.values()), outputs, trigger_mode="always_last", **PRIVATE)
-
-    def _show(self, *values: Any) -> list[Any]:
-        return show(dict(zip(self.fields, values, strict=True)))
-
-
 class Page(TaskPage):
-    def lay_out(self, area: str) -> None:
-        if area == EVIDENCE:
-            self.form = hardware_form()
+    @classmethod
+    def hand_over(cls) -> dict[str, Any]:
+        """The lists, and the usual question with its answer, which therefore stands there at once."""
+        return {"forecast": offered()}
 
-    def attach(self, _: Core) -> None:
-        self.form.attach()
+    def functions(self) -> list[ServerFunction]:
+        async def forecasts(message: Any) -> dict[str, Any]:
+            return await asyncio.to_thread(answered, message)
+
+        return [forecasts]
 
 
-def show(values: dict[str, Any]) -> list[Any]:
-    """The answer and its curve, or why there is none."""
+@cache
+def offered() -> dict[str, Any]:
+    """What may be asked, and what is asked first."""
+    lists = {field: [row["name"] for row in read_table(table)] for field, table in LISTS.items()}
+    return {
+        "lists": lists | {"axis": list(answer.AXES)},
+        "ranges": {field: [least, most] for field, (_, least, most) in RANGES.items()},
+        "usual": dict(USUAL),
+        "answer": answered(USUAL),
+        "validated": VALIDATED,
+    }
+
+
+def answered(message: Any) -> dict[str, Any]:
+    """The answer to what a page asks, or the one sentence why there is none. Anybody can send any JSON."""
     try:
+        values = {**USUAL, **message} if isinstance(message, Mapping) else dict(USUAL)
         scenario, price = read(values)
         lines = _cards_for(scenario, values["traffic"]) if values["traffic"] else []
     except DraftscopeError as error:
-        return [notes.refused(str(error)), gr.update(visible=False)]
-    html = answer(scenario, forecast(scenario), price, lines)
-    return [html, gr.update(value=draw_curve(scenario, values["axis"]), visible=True)]
-
-
-def hardware_form() -> HardwareForm:
-    """A drawer among the evidence."""
-    with gr.Accordion(
-        "On other hardware: a forecast", open=False, elem_id="ds-hardware", elem_classes=["ds-card"]
-    ) as card:
-        with gr.Row():
-            widgets = fields()
-        html = notes.html(name="ds-hardware-answer")
-        plot = gr.Plot(show_label=False, visible=False)
-        notes.html(notes.muted(VALIDATED))
-    return HardwareForm(card, widgets, html, plot)
-
-
-def fields() -> dict[str, gr.components.Component]:
-    """By name, with what they say at first."""
-
-    def names(table: str) -> list[str]:
-        return [row["name"] for row in read_table(table)]
-
-    def number(label: str, value: float, most: float, precision: int = 0, least: float = 0) -> gr.Number:
-        return gr.Number(value, label=label, minimum=least, maximum=most, precision=precision)
-
+        return {"refused": str(error)}
+    result, axis = forecast(scenario), values["axis"]
+    field, usual = answer.AXES[axis]
     return {
-        "model": gr.Dropdown(names("models"), value="Llama-3-70B", label="Model"),
-        "drafter": gr.Dropdown(names("drafters"), value="eagle3", label="Drafter"),
-        "card": gr.Dropdown(names("cards"), value="H100 SXM", label="Card"),
-        "engine": gr.Dropdown(names("engines"), value="vLLM", label="Server"),
-        "tp": number("Cards (0: as many as it needs)", 0, MAX_CARDS),
-        "concurrency": number("Concurrent requests", 1, MAX_REQUESTS, least=1),
-        "context": number("Tokens of context", 1024, MAX_TOKENS, least=1),
-        "answer": number("Tokens of an answer (0: decoding only)", 0, MAX_TOKENS),
-        "tau": number("Tokens a round, tau (0: estimated)", 0, 64, precision=2),
-        "price": number("Price of a card, per hour (0: none)", 0, 1e6, precision=2),
-        "traffic": number("Requests a second (0: none)", 0, 1e6, precision=2),
-        "axis": gr.Dropdown(list(AXES), value=LOAD, label="Curve along"),
-    }  # fmt: skip
+        "headline": answer.headline(result),
+        "interval": answer.interval(result),
+        "facts": facts(scenario, result, price, lines),
+        "terms": terms(scenario, result),
+        "points": answer.points(scenario, axis),
+        "usual": list(usual),
+        "axis": axis,
+        "at": getattr(scenario, field),
+        "stops": result.stops_at.middle if result.stops_at and axis == answer.LOAD else None,
+        "cards": scenario.machine.cards,
+    }
 
 
-def read(values: dict[str, Any]) -> tuple[Scenario, float]:
+def read(values: Mapping[str, Any]) -> tuple[Scenario, float]:
     """The scenario and the price of a card for an hour; raises `DraftscopeError` for what cannot be asked.
 
     Names are those of the tables, so that no visitor reads a file of the server.
     """
-    for name, table in (("model", "models"), ("drafter", "drafters"), ("card", "cards"), ("engine", "engines")):
-        if values[name] not in {row["name"] for row in read_table(table)}:
-            raise DraftscopeError(f"'{values[name]}' is not in the list; choose a {name} from it.")
-    if values["axis"] not in AXES:
-        raise DraftscopeError(f"'{values['axis']}' is not in the list; choose an axis from it.")
-    numbers = {name: values[name] or 0 for name in ("tp", "concurrency", "context", "answer", "tau", "price")}
+    for name, table in LISTS.items():
+        if values[name] not in [row["name"] for row in read_table(table)]:
+            raise DraftscopeError(f"{_shown(values[name])} is not in the list; choose a {name} from it.")
+    if values["axis"] not in list(answer.AXES):
+        raise DraftscopeError(f"{_shown(values['axis'])} is not in the list; choose an axis from it.")
+    numbers = {name: _number(name, values[name]) for name in RANGES}
     scenario = ask(
         values["model"], values["drafter"], values["card"], engine=values["engine"], tp=int(numbers["tp"]) or None,
-        concurrency=max(1, int(numbers["concurrency"])), context=max(1, numbers["context"]),
-        answer=int(numbers["answer"]), tau=numbers["tau"] or None,
+        concurrency=int(numbers["concurrency"]), context=int(numbers["context"]), answer=int(numbers["answer"]),
+        tau=numbers["tau"] or None,
     )  # fmt: skip
     return scenario, numbers["price"]
+
+
+def _number(name: str, value: Any) -> float:
+    """Within its range; an empty field is as small as it may be."""
+    words, least, most = RANGES[name]
+    if value is None:
+        return least
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or not least <= value <= most or (name not in BROKEN and value != int(value)):
+        whole = "a number" if name in BROKEN else "a whole number"
+        raise DraftscopeError(f"{words}: {_shown(value)} is not {whole} from {least:,g} to {most:,.0f}.")
+    return float(value)
+
+
+def _shown(value: Any) -> str:
+    return f"'{quoted(str(value))}'"
 
 
 def _cards_for(scenario: Scenario, per_second: float) -> list[str]:
@@ -130,14 +132,23 @@ def _cards_for(scenario: Scenario, per_second: float) -> list[str]:
     return traffic_sentences(scenario, cards_needed(scenario, per_second))
 
 
-def answer(scenario: Scenario, result: Forecast, price: float, more: Sequence[str] = ()) -> str:
-    """The verdict, its reasons, what a million tokens cost, and `more` lines, as HTML."""
-    lines = sentences(scenario, result)
+def facts(scenario: Scenario, result: Forecast, price: float, more: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Where the answer ends, what a million tokens cost, `more` sentences, what it rests on; a word before each."""
+    _, gain, _, _, stops, known = answer.sentences(scenario, result)
+    said = [("Where it ends", stops), ("A round", gain)]
     if price:
         plain, drafted = (
             dollars_per_million(rate, scenario.machine.cards, price)
             for rate in (result.plain_tokens_s, result.tokens_s.middle)
         )
-        lines.append(f"A million tokens cost {plain:,.2f} plain and {drafted:,.2f} with {scenario.drafting.kind.name}.")
-    items = "".join(f"<li>{escape(line)}</li>" for line in (*lines, *more))
-    return f'<p role="status"><b>{escape(verdict(result))}</b> A forecast, not run.</p><ul>{items}</ul>'
+        kind = scenario.drafting.kind.name
+        said.append(("Price", f"A million tokens cost {plain:,.2f} plain and {drafted:,.2f} with {kind}."))
+    if more:
+        said.append(("Your traffic", " ".join(more)))
+    return [*said, ("It rests on", known), ("Not known", UNKNOWN)]
+
+
+def terms(scenario: Scenario, result: Forecast) -> list[tuple[str, str]]:
+    """What was asked, and the terms of the sum."""
+    question, _, times, rates, _, _ = answer.sentences(scenario, result)
+    return [("Asked", question), ("Times", times), ("Tokens", rates)]

@@ -14,6 +14,10 @@ class Audits {
     this.about = "An audit asks whether a server's texts still follow its target's distribution.";
   }
 
+  get answered() {
+    return this.all.size > 0;
+  }
+
   get running() {
     return [...this.all.values()].some(({ answer }) => answer.state !== "done");
   }

@@ -17,6 +17,10 @@ class Inside {
     this.about = "Inside shows the rounds of a vLLM that records them.";
   }
 
+  get answered() {
+    return Boolean(this.shown);
+  }
+
   button(_, name, busy) {
     return smallButton("Inside", () => this.look(name), busy, `Inside ${name}`);
   }

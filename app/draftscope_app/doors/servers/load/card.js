@@ -37,6 +37,10 @@ class LoadTest {
     this.about = "A load test sends many such requests at once.";
   }
 
+  get answered() {
+    return Boolean(this.loaded);
+  }
+
   get running() {
     return Boolean(this.loaded?.answer) && this.loaded.answer.state !== "done";
   }

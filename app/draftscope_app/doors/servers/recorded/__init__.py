@@ -1,0 +1,1 @@
+"""A recorded race of servers and their recorded audits, to see what the door shows before a server is there."""
