@@ -31,7 +31,7 @@ def test_it_says_what_the_log_knows_and_what_it_does_not(rounds: Cli, log: Path)
     ran = rounds(log)
     assert ran.code == ExitCode.OK
     assert "This is vLLM's log." in ran.out and "5.36" in ran.out and "87.8%" in ran.out
-    assert "This log does not say how long it took and any single round." in ran.out
+    assert "This log does not say how long it took or any single round." in ran.out
 
 
 def test_a_log_without_positions_shows_none(rounds: Cli, tmp_path: Path) -> None:

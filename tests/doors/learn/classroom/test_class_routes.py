@@ -12,6 +12,7 @@ import pytest
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope_app.doors.learn.classroom import bells, pages, routes
+from draftscope_app.doors.learn.classroom.deck import shipped
 from draftscope_app.doors.learn.classroom.drafting import LIKELY, OTHERS
 from draftscope_app.doors.learn.classroom.lessons import recorded
 from tests.doors.learn.classroom.test_drafting import PROMPT, decoder
@@ -52,13 +53,13 @@ def test_a_phone_follows_answers_and_comes_back_where_the_class_is(address: str)
             assert (await anext(heard))["phase"] == "lobby"
             await asyncio.to_thread(turn, address, room, "next")
             assert (await anext(heard))["phase"] == "ask"
-            sent = {"phone": phone, "question": 0, "option": 4}
+            sent = {"phone": phone, "question": 0, "option": shipped().questions[0].truth}
             assert (await client.post(f"{base}/answer", json=sent)).status_code == 204
             await heard.aclose()
             await asyncio.to_thread(turn, address, room, "next")
             assert (await client.post(f"{base}/join", json={"phone": phone})).json() == {"phone": phone}
             again = await anext(states(client, f"{base}/events?phone={phone}"))
-            assert (again["phase"], again["yours"], again["right"]) == ("reveal", 4, 1)
+            assert (again["phase"], again["yours"], again["right"]) == ("reveal", shipped().questions[0].truth, 1)
 
     asyncio.run(one_question())
     assert turn(address, room, "end").json()["scores"]["best"] == 1

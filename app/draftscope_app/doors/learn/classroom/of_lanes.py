@@ -14,8 +14,8 @@ from draftscope_app.doors.learn.classroom.questions import Question, Spec, bars_
 PLACES = 4  # that a question about the longest gap offers
 STANDS_OUT = 1.5  # of the median: a wait that a reader notices
 TWICE = 2.0
+WIDTHS = 6  # that a question about rows offers at most
 NEITHER = "neither of them"
-TREES = ("shape", "tree_nodes")  # what says how large a tree is
 Lanes = dict[str, Lane]
 
 
@@ -32,7 +32,7 @@ def faster(spec: Spec, lanes: Lanes) -> Question:
         context=compared[0].context(0),
         options=tuple(names),
         truth=first,
-        said=_why_faster(compared, names, first) if spec.per == "second" else _why_more(compared, names, first),
+        said=_why_faster(compared, names, first) if spec.per == "second" else _why_more(compared, names),
         bars=bars_of(names, amounts, [f"{amount:.{digits}f} tokens/{'s' if spec.per == 'second' else 'pass'}"
                                       for amount in amounts]),
     )  # fmt: skip
@@ -42,7 +42,7 @@ def _why_faster(compared: Sequence[Lane], names: Sequence[str], first: int) -> s
     """Tokens a round against what a round costs, where one of the lanes is plain; else only tokens a round."""
     plain = next((lane for lane in compared if lane.start.drafter == "plain"), None)
     if plain is None:
-        return _why_more(compared, names, first)
+        return _why_more(compared, names)
     drafting = [n for n, lane in enumerate(compared) if lane is not plain]
     best = first if first in drafting else max(drafting, key=lambda n: _per_second(compared[n]))
     tau, cost = _per_pass(compared[best]), _round_ms(compared[best]) / _round_ms(plain)
@@ -53,15 +53,10 @@ def _why_faster(compared: Sequence[Lane], names: Sequence[str], first: int) -> s
     )
 
 
-def _why_more(compared: Sequence[Lane], names: Sequence[str], first: int) -> str:
-    """How many passes each lane needed, and what a tree has that a chain lacks, or the other way round."""
+def _why_more(compared: Sequence[Lane], names: Sequence[str]) -> str:
+    """How many passes each lane needed for its text."""
     passes = "; ".join(f"{name}: {len(lane.arrivals)} passes" for name, lane in zip(names, compared, strict=True))
-    so = (
-        "A tree goes on where a chain ends: another guess for the same place may be right"
-        if compared[first].start.sized_by in TREES
-        else "A chain reaches further, where most guesses are right"
-    )
-    return f"{_begun(passes)}. {so}."
+    return f"{_begun(passes)}. Alternatives help where a first guess falls, a longer row where it holds."
 
 
 def _begun(words: str) -> str:
@@ -94,7 +89,8 @@ def rows(spec: Spec, lane: Lane) -> Iterator[Callable[[], Question]]:
 
 
 def _rows(spec: Spec, lane: Lane, costs: VerifyCosts) -> Question:
-    measured = [(width, v) for width, v in zip(costs.widths, costs.v, strict=True) if width & (width - 1) == 0]
+    every = list(zip(costs.widths, costs.v, strict=True))
+    measured = every[:: 1 + (len(every) - 1) // WIDTHS]
     ms = [v * _round_ms(lane) for _, v in measured]
     below = [n for n, (_, v) in enumerate(measured) if v < TWICE]
     options = [f"{width} token{'s' if width > 1 else ''}" for width, _ in measured]

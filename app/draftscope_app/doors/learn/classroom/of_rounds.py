@@ -17,7 +17,7 @@ from draftscope_app.doors.learn.classroom.lanes import (
 )
 from draftscope_app.doors.learn.classroom.questions import Bar, Question, Spec, bars_of, probability
 
-CLEAR_U = 0.15  # between u and its threshold, so that a bar shows which is larger
+CLEAR = 0.15  # of a probability, and between u and its threshold: so much can be seen
 Maker = Callable[[], Question]
 
 
@@ -96,7 +96,7 @@ def kept(spec: Spec, lane: Lane) -> Iterator[Maker]:
                 continue
             if 0.1 < judged.threshold < 0.95:
                 before = "".join(raw.raw for raw in round_.nodes[: node.depth - 1])
-                clear = is_word(node.raw) and abs(judged.uniform - judged.threshold) > CLEAR_U
+                clear = is_word(node.raw) and judged.q > CLEAR and abs(judged.uniform - judged.threshold) > CLEAR
                 found.append((clear, partial(_verdict, spec, lane, number, round_, judged, before, node.raw)))
     yield from (maker for clear, maker in found if clear or not spec.words)
 

@@ -1,34 +1,29 @@
 // Two pictures that only lessons show, folded from the run like everything else: forwards by rows, and when tokens
 // arrive.
 
-import { counted, formatMs, median } from "../../../base/format.js";
+import { counted, formatFigure, formatMs, median } from "../../../base/format.js";
 import { draftLane, plainLane } from "../../../base/store.js";
 import { foldedTable } from "../../../draw/tables.js";
 import { html, svg } from "../../../vendor/lit-html.js";
 
-/** Rows of a forward -> {n, ms}: how many of the run's forwards had so many, and their median time. */
-export function byRows(store) {
-  const times = new Map();
-  for (const round of store.lanes.flatMap((lane) => lane.rounds)) {
-    if (!times.has(round.width)) times.set(round.width, []);
-    times.get(round.width).push(round.timings.verify);
-  }
-  return new Map([...times].sort(([a], [b]) => a - b).map(([rows, all]) => [rows, { n: all.length, ms: median(all) }]));
+/** [{rows, v, ms}]: a forward of the target over so many rows, as this machine was measured, beside one over one row. */
+export function byRows(lane) {
+  const one = median(lane.rounds.map((round) => round.timings.verify));
+  const { widths, v } = lane.verify;
+  return widths.map((rows, i) => ({ rows, v: v[i], ms: v[i] * one }));
 }
 
-/** A bar for each number of rows that at least two forwards had. */
-export function rowBars(store) {
-  const seen = [...byRows(store)].filter(([, { n }]) => n > 1);
-  const most = Math.max(...seen.map(([, { ms }]) => ms));
-  const bar = ([rows, { n, ms }]) =>
+/** A bar for each number of rows. */
+export function rowBars(lane) {
+  const all = byRows(lane);
+  const most = all[all.length - 1].v;
+  const bar = ({ rows, v, ms }) =>
     html`<div role="row">
       <span role="rowheader">${counted(rows, "row")}</span>
-      <div role="cell" aria-hidden="true"><i style="width: ${(100 * ms) / most}%"></i></div>
-      <span role="cell">${`${formatMs(ms)}, median of ${n}`}</span>
+      <div role="cell" aria-hidden="true"><i style="width: ${(100 * v) / most}%"></i></div>
+      <span role="cell">${`${formatMs(ms)}, ${formatFigure(v)}×`}</span>
     </div>`;
-  return html`<div class="rowbars" role="table" aria-label="A target forward by its rows, median">
-    ${seen.map(bar)}
-  </div>`;
+  return html`<div class="rowbars" role="table" aria-label="A target forward by its rows">${all.map(bar)}</div>`;
 }
 
 /** When each token of a lane reaches the reader: as its round ends, or `paced`, spread until the next round ends. */

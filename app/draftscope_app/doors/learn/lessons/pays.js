@@ -1,24 +1,21 @@
-// Where drafting pays and where it does not: the same lanes on two texts, and the same text with the costs of a larger
-// pair, side by side, from one recording.
+// Where drafting pays and where it does not: the same lanes on two texts, and the same text with other models, side by
+// side, from one recording.
 
 import { formatFigure, formatMs, formatProb, shorten } from "../../../base/format.js";
 import { costsOf } from "../../../base/numbers.js";
 import { draftLane, draftTotals, plainLane, speculates } from "../../../base/store.js";
 import { scrollable, table } from "../../../draw/tables.js";
-import { emulatedOf, laneTitle } from "../../../run/titles.js";
+import { laneTitle } from "../../../run/titles.js";
 import { html } from "../../../vendor/lit-html.js";
 
-/** What a race was of: its prompt, its target, and the costs that its target was given. */
-const raceOf = ({ start }) => JSON.stringify([start.prompt, start.models[0].name, start.models[0].emulates || ""]);
+/** What a race was of: its prompt, its target, and how the target's weights are held. */
+const raceOf = ({ start }) => JSON.stringify([start.prompt, start.models[0].name, start.models[0].weights]);
 
 /** The store once for each race in it, with that race's lanes alone. */
 export function textsOf(store) {
   const races = [...new Set(store.lanes.map(raceOf))];
   return races.map((race) => ({ ...store, lanes: store.lanes.filter((lane) => raceOf(lane) === race) }));
 }
-
-/** The real model whose costs a race's target was given; empty where its costs are its own. */
-export const targetOf = ({ lanes }) => lanes[0].start.models[0].emulates || "";
 
 /** A text by the beginning of its prompt. */
 export const textName = ({ lanes }) => `“${shorten(lanes[0].start.prompt.split(/\s+/).join(" "), 34)}”`;
@@ -35,9 +32,6 @@ export const paysOf = (races) =>
 const HEADS = ["lane", "accepted / drafted", "tokens per round", "plain round", "c", "× plain"];
 const COSTS =
   "c: median draft step / median plain round. × plain: tokens per millisecond of whole lanes, without reading the prompt, recorded in one race for each row's text and target.";
-const EMULATION =
-  "With an emulated size, each forward also reads and multiplies weights of the named model's size. Nothing is done with the result, so the tokens are this pair's own.";
-
 /** A table of the drafting lanes of these races; `first` names a race in its first column. */
 export function paysPicture(races, [heading, nameOf] = ["text", textName]) {
   const cells =
@@ -62,13 +56,17 @@ export function paysPicture(races, [heading, nameOf] = ["text", textName]) {
   </div>`;
 }
 
-/** The lanes of `large`, a race with emulated sizes, beside the same drafters' lanes of the race `small` without it. */
-export function largePicture(small, large) {
-  const drafters = large.lanes.map((lane) => lane.start.drafter);
-  const same = { ...small, lanes: small.lanes.filter((lane) => drafters.includes(lane.start.drafter)) };
-  const nameOf = (race) => emulatedOf({ start: draftLane(race).start }) || "this pair as it is";
-  return html`<div>
-    ${paysPicture([same, large], ["costs of", nameOf])}
-    <p class="sum">${EMULATION}</p>
-  </div>`;
+/** The models of a race's drafting lane, and how the target's weights are held. */
+export function modelsOf(race) {
+  const { models } = draftLane(race).start;
+  return [models.map(({ name }) => name).join(" + "), models[0].weights].filter(Boolean).join(", ");
+}
+
+/** These races side by side, each by its models; of a race only the lanes of `drafters`. */
+export function modelsPicture(races, drafters) {
+  const kept = races.map((race) => ({
+    ...race,
+    lanes: race.lanes.filter(({ start }) => drafters.includes(start.drafter)),
+  }));
+  return paysPicture(kept, ["models", modelsOf]);
 }

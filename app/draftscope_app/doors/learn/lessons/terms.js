@@ -7,7 +7,6 @@ import { html } from "../../../vendor/lit-html.js";
 const TERMS = {
   target: "the large model; its distribution p is what the output must follow",
   draft: "the small, fast model, or anything else that proposes tokens; its distribution is q",
-  oracle: "a drafter that knows the coming tokens; it shows the limit of the hardware, not what a model can predict",
   forward: "one pass through all layers of a model",
   rows: "the tokens that one forward processes in parallel; each gets a distribution of its next token",
   round: "one draft, one target forward that verifies it, and the tokens accepted",
@@ -25,8 +24,6 @@ const TERMS = {
   burst: "tokens of a server that arrive together: what one of its rounds wrote, as far as that is seen from here",
   "teacher forcing": "the target reads a finished text and gives the probability of each of its tokens",
   audit: "a test of whether a server's texts still follow its target's distribution",
-  "emulated size":
-    "random weights that are read and multiplied beside a model's own, at a real model's size, without an effect on its tokens",
   ITL: "",
   ICL: "",
   TTFT: "",

@@ -17,6 +17,7 @@ from draftscope.log.summary import RoundsSummary, summarize
 from draftscope.log.table import refuse_ending, write_rounds
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.doors.servers.rounds.shown import POSITIONS, by_position, counted, said_of, unknown
 
 FILE = "a log of rounds, a server's log, /metrics page or answers, a trace, or specspecs' folder"
 TO = "write the rounds to a file that ends in .jsonl (a log of rounds), .csv or .parquet"
@@ -51,58 +52,13 @@ def rounds(file: File, to: To = None, profile: Profile = None, json: options.Jso
 
 
 def _print(log: RoundsRead, summary: RoundsSummary) -> None:
-    said = "; ".join(f"{name} {value}" for name, value in log.facts if name != "created")
-    terminal.say(f"This is {log.source}{f': {said}' if said else ''}.")
+    terminal.say(said_of(log))
     print()
     terminal.show(terminal.Table(("", "value"), counted(summary), frozenset({1})))
     if summary.positions:
-        head = ("position", "kept", "of all rounds", "where all before were kept")
         print()
-        terminal.show(terminal.Table(head, by_position(summary), frozenset(range(4)), "Acceptance by position"))
+        terminal.show(terminal.Table(POSITIONS, by_position(summary), frozenset(range(4)), "Acceptance by position"))
     if summary.unknown:
-        print(f"\nThis log does not say {_list(summary.unknown)}.")
+        print(f"\n{unknown(summary)}")
     for note in log.notes:
         terminal.print_note(note)
-
-
-def counted(summary: RoundsSummary) -> list[tuple[str, str]]:
-    """A row for each number that the log knows."""
-    lengths = None if summary.lengths is None else " to ".join(dict.fromkeys(map("{:.2f}".format, summary.lengths)))
-    rows = {
-        "requests": number(summary.requests),
-        "rounds with a draft": number(summary.rounds),
-        "drafted tokens": number(summary.drafted),
-        "kept": number(summary.accepted),
-        "tokens written": number(summary.emitted),
-        "tokens a round, with the target's own": decimals(summary.tokens_per_round),
-        "the same, each request alike": decimals(summary.tokens_per_round_by_request),
-        "tokens a round, as the engine says": lengths,
-        "kept of the drafted tokens": share(summary.acceptance_rate),
-        "seconds of all rounds": decimals(summary.seconds),
-        "tokens/s, one round after the other": decimals(summary.tokens_per_s),
-    }
-    return [(name, value) for name, value in rows.items() if value is not None]
-
-
-def by_position(summary: RoundsSummary) -> list[tuple[str, str, str, str]]:
-    """A row for each place of a draft."""
-    return [
-        (str(each.position), number(each.kept) or "", share(each.share) or "", share(each.conditional) or "-")
-        for each in summary.positions or ()
-    ]
-
-
-def number(value: float | None) -> str | None:
-    return None if value is None else f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
-
-
-def decimals(value: float | None) -> str | None:
-    return None if value is None else f"{value:,.2f}"
-
-
-def share(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1%}"
-
-
-def _list(words: tuple[str, ...]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]

@@ -5,13 +5,16 @@ import { draftLane } from "../../../../base/store.js";
 import { overlap } from "../../../../draw/bars.js";
 import { atChild, equals, token, verifiedChildren } from "../telling.js";
 
-const isWord = ({ node }) => /^\s?[A-Za-z]+$/.test(node.raw); // nobody sees a space
+const isWord = ({ node }) => /^\s?[A-Za-z]{2,}$/.test(node.raw); // nobody sees a space, or learns from one letter
+
+const LIKELY = 0.05; // a guess that the draft means
 
 const open = ({ child }) => child.threshold > 0.15 && child.threshold < 0.85;
 
 function cases(lane) {
   const children = verifiedChildren(lane);
-  const all = [...children.filter(isWord), ...children];
+  const words = children.filter(isWord);
+  const all = [...words.filter(({ child }) => child.q > LIKELY), ...words, ...children];
   return {
     passed: all.find((c) => open(c) && c.child.passed),
     failed: all.find((c) => open(c) && !c.child.passed),
@@ -93,6 +96,6 @@ export const lesson = {
   },
   attempt: {
     words: "Run with the token rule, press Hide the result, and predict each round.",
-    controls: { drafter: "draft", gamma: 3, rule: "token", temperature: 1 },
+    controls: { drafter: "eagle3", gamma: 3, rule: "token", temperature: 1 },
   },
 };

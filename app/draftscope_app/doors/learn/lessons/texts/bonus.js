@@ -4,8 +4,15 @@ import { counted } from "../../../../base/format.js";
 import { draftLane, slotRaw } from "../../../../base/store.js";
 import { atStage, code, equals, token } from "../telling.js";
 
-const wholeChain = (lane) =>
-  lane.rounds.find((r) => r.last.kind === "bonus" && !r.cut && r.nodes.length === r.depth && r.depth > 1);
+/** A round that kept its whole chain: the likeliest one of words, where there is one. */
+function wholeChain(lane) {
+  const whole = lane.rounds.filter(
+    (r) => r.last.kind === "bonus" && !r.cut && r.nodes.length === r.depth && r.depth > 1,
+  );
+  const least = (round) => Math.min(...round.nodes.map(({ p }) => p));
+  const words = whole.filter(({ nodes }) => nodes.every(({ raw }) => /^\s?[A-Za-z]+$/.test(raw)));
+  return words.sort((a, b) => least(b) - least(a))[0] || whole[0];
+}
 
 function steps(store) {
   const lane = draftLane(store);
@@ -65,6 +72,6 @@ export const lesson = {
     "The row before it: it gives the [[correction]]. The rows after it read a token that is not in the text, so they are discarded. Either way, every round ends with one token of the target's own.",
   attempt: {
     words: "Draft more tokens per round and see how rarely the bonus token is reached.",
-    controls: { drafter: "draft", gamma: 10, rule: "token", temperature: 1 },
+    controls: { drafter: "eagle3", gamma: 10, rule: "token", temperature: 1 },
   },
 };

@@ -44,6 +44,6 @@ export const lesson = {
   },
   attempt: {
     words: "Draft more tokens per round: rounds take longer, and so do the waits between them.",
-    controls: { drafter: "draft", gamma: 10, temperature: 0 },
+    controls: { drafter: "eagle3", gamma: 10, temperature: 0 },
   },
 };

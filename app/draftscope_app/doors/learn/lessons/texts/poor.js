@@ -10,7 +10,8 @@ function worst(lane) {
   const failed = verifiedChildren(lane).filter(
     (c) => !c.child.passed && c.child.q !== undefined && c.decision.distributions[0].q,
   );
-  return failed.sort((a, b) => b.child.q - b.child.p - (a.child.q - a.child.p))[0];
+  const words = failed.filter(({ node }) => /^\s?[A-Za-z]+$/.test(node.raw));
+  return (words.length ? words : failed).sort((a, b) => b.child.q - b.child.p - (a.child.q - a.child.p))[0];
 }
 
 function steps(store) {
@@ -23,7 +24,7 @@ function steps(store) {
       show: "strip",
       act: atEnd,
       say: [
-        `A poor [[draft]]: ${accepted} of ${drafted} draft tokens were accepted.`,
+        `A poor [[draft]], the target's own first layers: ${accepted} of ${drafted} draft tokens were accepted.`,
         costs ? ` The run was ${times(costs.measured)} as fast as plain decoding.` : "",
       ],
     },

@@ -19,7 +19,7 @@ function steps(store) {
       show: "tree scale",
       act: at("draft"),
       say: [
-        "One [[round]]. The [[draft]] model proposes ",
+        "One [[round]]. The [[draft]], here a [[head]] over the target's own states, proposes ",
         listed(round.nodes.map((n) => n.raw)),
         ` with ${counted(forwards.length, "forward")}, ${formatMs(sum(forwards))} in total. None of it is verified yet.`,
       ],

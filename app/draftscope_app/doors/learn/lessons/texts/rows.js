@@ -1,32 +1,36 @@
 // Lesson: what a forward costs, and what it costs with more rows.
 
 import { counted, formatMs } from "../../../../base/format.js";
-import { compareTokens, plainLane } from "../../../../base/store.js";
+import { plainLane } from "../../../../base/store.js";
 import { byRows, rowBars } from "../figures.js";
-import { atEnd, times } from "../telling.js";
+import { atEnd, listed, times } from "../telling.js";
+
+const SHOWN = 6; // tokens of the text's beginning
 
 function steps(store) {
   const plain = plainLane(store);
-  const rows = byRows(store);
-  const most = rows.has(8) ? 8 : Math.max(...rows.keys());
-  const others = store.lanes.filter((lane) => lane !== plain);
-  const same = others.every((lane) => compareTokens(lane, plain).equal === compareTokens(lane, plain).over);
-  const [one, many] = [rows.get(1).ms, rows.get(most).ms];
+  const rows = byRows(plain);
+  const [one, most] = [rows[0], rows[rows.length - 1]];
+  const { tokens, start, end } = plain.prefill;
   return [
     {
-      show: "strip",
+      show: "lanes strip",
       act: atEnd,
-      say: `Plain decoding produces one token per [[forward]] of the [[target]]: ${counted(plain.rounds.length, "forward")} for ${counted(plain.tokens.length, "token")}, ${formatMs(one)} each.`,
+      say: [
+        "A language model writes one token at a time, a word or a piece of one. This answer begins with ",
+        listed(plain.tokens.slice(0, SHOWN).map(({ raw }) => raw)),
+        ".",
+      ],
     },
     {
       show: "strip",
       act: atEnd,
-      say: `The other lanes got their drafts from an [[oracle]], so one forward could verify several [[rows]] at once. They needed ${others.map((lane) => lane.rounds.length).join(", ")} forwards for ${same ? "exactly the same text" : "a text of that length"}.`,
+      say: `Every token takes a whole [[forward]] of the [[target]], through all of its weights: ${counted(plain.rounds.length, "forward")} for ${counted(plain.tokens.length, "token")}, ${formatMs(one.ms)} each. The next one cannot begin before its token is known.`,
     },
     {
       show: "none",
-      figure: rowBars,
-      say: `What does a forward over more rows cost? With ${most} rows it took ${times(many / one)} as long as with one. Weights are read once and kernels are launched once, however many rows share them.`,
+      figure: () => rowBars(plain),
+      say: `Reading is another matter: the ${counted(tokens, "token")} of the prompt were all known, and took ${formatMs(end - start)} together. How much does a forward over several [[rows]] cost? With ${most.rows} rows it took ${times(most.v)} as long as with one. Weights are read once and kernels are launched once, however many rows share them.`,
     },
   ];
 }
@@ -36,12 +40,12 @@ export const lesson = {
   about: "what a pass of the large model costs, and what more tokens at once add",
   trace: "rows",
   steps,
-  last: { show: "none", figure: rowBars },
-  question: () => "Why not draft as many tokens as the target can process at once?",
+  last: { show: "none", figure: (store) => rowBars(plainLane(store)) },
+  question: () => "A pass could read several tokens of the answer at once, if they were known. Who could know them?",
   answer: () =>
-    "Every row costs time, accepted or not, and something has to draft it. An oracle is always right. A real draft makes a mistake sooner or later, and everything after its first mistake is discarded.",
+    "Nobody for certain, but they can be guessed: by a smaller model, or by a copy of what the text has said before. One pass then checks all guesses. Those that are right are written at once, and everything after the first wrong one is discarded.",
   attempt: {
-    words: "An oracle that is right less often: lower its α and see which draft lengths still pay.",
-    controls: { drafter: "oracle", gamma: 7, oracle_alpha: 0.7, temperature: 0 },
+    words: "Choose a drafter, press Run, and count how many tokens one pass writes.",
+    controls: { drafter: "eagle3", gamma: 4, temperature: 0 },
   },
 };

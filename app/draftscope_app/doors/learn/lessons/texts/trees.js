@@ -61,6 +61,6 @@ export const lesson = {
   },
   attempt: {
     words: "Change the shape, for example to 4, 1 or 1, 1, 1, 1, and compare tokens per round.",
-    controls: { drafter: "sampled-tree", shape: "2, 1, 1", temperature: 1 },
+    controls: { drafter: "eagle3-sampled-tree", shape: "2, 1, 1", temperature: 1 },
   },
 };

@@ -1,12 +1,12 @@
-// Lesson: costly drafts, what a large target changes, short answers and full batches.
+// Lesson: costly drafts, stored weights, what a large target changes, short answers and full batches.
 
 import { counted, formatFigure, formatMs, formatProb, median } from "../../../../base/format.js";
 import { batchPicture, belowWords, byBatch, byLength, forwardsAt, lengthPicture } from "../sweep.js";
 import { laneTitle } from "../../../../run/titles.js";
 import { costsOf } from "../../../../base/numbers.js";
 import { draftLane, plainLane, temperatureOf } from "../../../../base/store.js";
-import { largePicture, paysOf, paysPicture, targetOf, textsOf } from "../pays.js";
-import { times } from "../telling.js";
+import { modelsPicture, paysOf, paysPicture, textsOf } from "../pays.js";
+import { drafting, times } from "../telling.js";
 
 /** What drafted rows cost at the smallest and at the largest batch. */
 function rowWords(sweep, batches) {
@@ -15,7 +15,7 @@ function rowWords(sweep, batches) {
     batch,
     ...forwardsAt(sweep, batch, gamma),
   }));
-  const ratio = ({ plain, drafting }) => drafting.ms / plain.ms;
+  const ratio = (at) => at.drafting.ms / at.plain.ms;
   const words = (at) =>
     `at batch ${at.batch} a forward over ${counted(at.drafting.rows, "row")} took ${times(ratio(at))} as long as plain's over ${at.plain.rows}`;
   const so =
@@ -46,48 +46,68 @@ function paysWords(races) {
   return `Best here: ${words(sorted[0])}. Worst: ${words(sorted[sorted.length - 1])}.`;
 }
 
-/** The first race, and the same with the costs of a large pair; null where that was not recorded. */
-function pairOfRaces(races) {
-  const small = races.find((race) => !targetOf(race));
-  const large = races.find((race) => targetOf(race));
-  return small && large ? { small, large } : null;
+const targetOf = ({ lanes }) => lanes[0].start.models[0];
+
+/** A race's drafting lane by this drafter, with what it cost and gained; null where too little was decoded. */
+function gained(race, drafter) {
+  const lane = race && drafting(race, drafter);
+  const costs = lane && costsOf(lane, plainLane(race));
+  return costs ? { race, lane, costs, target: targetOf(race) } : null;
 }
 
-/** Why the larger pair's speedup is another, or is not. */
-function sizeWords(before, after) {
-  const about = (a, b, most) => Math.max(a / b, b / a) < most;
-  if (about(before.measured, after.measured, 1.1) && about(before.c, after.c, 1.5))
-    return " The speedup is about the same: not the size of the target decides, but what a draft forward costs beside its forward.";
-  if (after.measured > before.measured && after.c < before.c)
-    return " The larger target gains more because a draft forward is a smaller part of its round.";
-  return "";
+const pays = ({ costs }) =>
+  costs.measured > 1
+    ? `ran ${times(costs.measured)} as fast as plain decoding`
+    : `reached ${times(costs.measured)} its speed`;
+
+/** Which of two gains more, and what of their rounds says why. */
+function sizeWords(small, large) {
+  if (Math.max(small.measured / large.measured, large.measured / small.measured) < 1.05)
+    return "Both gain about as much.";
+  const more = large.measured > small.measured;
+  const why = [
+    large.c < small.c === more && `a draft forward is a ${more ? "smaller" : "larger"} part of a plain round`,
+    large.tau > small.tau === more && `a round writes ${more ? "more" : "fewer"} tokens`,
+  ].filter(Boolean);
+  const words = why.length ? ` because ${why.join(" and ")}` : "";
+  return `The larger target gains ${more ? "more" : "less"}${words}.`;
 }
 
-/** What a larger target changes: the same tokens and drafts, other costs. */
-function largeStep(races) {
-  const pair = pairOfRaces(races);
-  if (!pair) return null;
-  const [before, after] = [pair.small, pair.large].map((race) => {
-    const lane = draftLane(race);
-    return { lane, plain: plainLane(race), costs: costsOf(lane, plainLane(race)) };
-  });
-  if (!before.costs || !after.costs) return null;
-  const [target, draft] = after.lane.start.models.map((model) => model.emulates);
-  const pays = ({ costs }) =>
-    costs.measured > 1
-      ? `ran ${times(costs.measured)} as fast as plain decoding`
-      : `reached ${times(costs.measured)} its speed`;
+/** The same kind of drafter, a small model, for a small target and for a large one, on the same text. */
+function largeStep(races, own) {
+  const alone = own.find((race) => drafting(race, "draft"));
+  const other = races.find((race) => alone && targetOf(race).name !== targetOf(alone).name);
+  const [small, large] = [gained(alone, "draft"), gained(other, "draft")];
+  if (!small || !large) return null;
+  const size = large.target.parameters / small.target.parameters;
   return {
     show: "none",
-    figure: () => largePicture(pair.small, pair.large),
-    say: `Would a larger target gain more? Here the same two models race on the first text twice: as they are, and with an [[emulated size]], which gives the target the costs of ${target} and the draft those of ${draft}. Tokens and drafts are the same, and so is the share that was accepted. A plain round takes ${formatMs(after.costs.one)} instead of ${formatMs(before.costs.one)}, and a draft forward ${formatProb(after.costs.c)} of it instead of ${formatProb(before.costs.c)}. As they are, the chain ${pays(before)}; with the large pair's costs it ${pays(after)}.${sizeWords(before.costs, after.costs)}`,
+    figure: () => modelsPicture([alone, other], ["plain", "draft"]),
+    say: `Would a larger target gain more? Here a draft model drafts for ${small.target.name}, and another one for ${large.target.name}, which has ${times(size)} as many parameters, on the same text. A plain round takes ${formatMs(small.costs.one)} and ${formatMs(large.costs.one)}, a draft forward ${formatProb(small.costs.c)} and ${formatProb(large.costs.c)} of it. The small pair ${pays(small)}; the large one ${pays(large)}. ${sizeWords(small.costs, large.costs)}`,
+  };
+}
+
+/** The same target with its weights as the file stores them: plain decoding is faster, so there is less to gain. */
+function storedStep(races, first) {
+  const stored = races.find(
+    (race) => targetOf(race).name === targetOf(first).name && targetOf(race).weights !== targetOf(first).weights,
+  );
+  const [wide, narrow] = [gained(first, "eagle3"), gained(stored, "eagle3")];
+  if (!wide || !narrow) return null;
+  const guesses = ({ lane }) => counted(lane.start.settings.gamma, "guess", "guesses");
+  return {
+    show: "none",
+    figure: () => modelsPicture([first, stored], ["plain", "eagle3"]),
+    say: `A faster baseline leaves less to gain. The same model and text with its ${narrow.target.weights}: a plain round takes ${formatMs(narrow.costs.one)} instead of ${formatMs(wide.costs.one)}, and a forward of the head ${formatProb(narrow.costs.c)} of it instead of ${formatProb(wide.costs.c)}. With ${guesses(narrow)} a round the head ${pays(narrow)}; with the wide weights and ${guesses(wide)} it ${pays(wide)}.`,
   };
 }
 
 function steps(whole) {
   const races = textsOf(whole);
-  const small = races.filter((race) => !targetOf(race));
-  const [store] = small;
+  const [store] = races;
+  const same = (race) => ["name", "weights"].every((what) => targetOf(race)[what] === targetOf(store)[what]);
+  const own = races.filter(same);
+  const small = own.filter((race) => drafting(race, "early-exit"));
   const lengths = byLength(store);
   const series = byBatch(store.sweep);
   const [first, last] = [lengths[0], lengths[lengths.length - 1]];
@@ -97,7 +117,8 @@ function steps(whole) {
       figure: () => paysPicture(small),
       say: `The same target on two texts, with a cheap draft and with a costly one. Drafting pays where the draft is cheap and often accepted; with a costly draft or an unpredictable text it does not. ${paysWords(small)}`,
     },
-    largeStep(races),
+    storedStep(races, store),
+    largeStep(races, own),
     {
       show: "none",
       figure: () => lengthPicture(store),
@@ -121,7 +142,7 @@ function steps(whole) {
 
 export const lesson = {
   title: "When it does not pay",
-  about: "costly drafts, larger models, short answers, full batches",
+  about: "costly drafts, stored weights, larger models, short answers, full batches",
   trace: "when",
   steps,
   last: { show: "none", figure: batchPicture },
@@ -136,6 +157,6 @@ export const lesson = {
   },
   attempt: {
     words: "Ask for eight tokens and draft as many: how much of the speedup is left?",
-    controls: { drafter: "draft", gamma: 8, temperature: 0, max_new_tokens: 8 },
+    controls: { drafter: "eagle3", gamma: 8, temperature: 0, max_new_tokens: 8 },
   },
 };

@@ -1,0 +1,85 @@
+// The log of an engine that a visitor chooses, or drops here: what it says about its rounds, and what it does not.
+
+import { callServer, say } from "../../../base/host.js";
+import { smallButton } from "../../../base/templates.js";
+import { scrollable, table } from "../../../draw/tables.js";
+import { html, nothing } from "../../../vendor/lit-html.js";
+
+const WHAT =
+  "A log of rounds (draftscope.log), a log or a /metrics page of vLLM or SGLang, or answers of vLLM, SGLang, llama.cpp or AIPerf in JSON. It is read here and not kept.";
+const MOST = 400_000; // characters that are sent; a page takes a little more
+const READ = 32 * 2 ** 20; // bytes of a file that are looked at
+const SAYS = /accept|draft|spec_|timings|meta_info/;
+
+class RoundsView {
+  constructor({ request }) {
+    this.repaint = request;
+    this.shown = null; // what the log says, with the name of its file
+  }
+
+  /** In the list of servers, which need not have one. */
+  invitation() {
+    return html`<section
+      class="audit"
+      aria-label="The log of an engine"
+      @dragover=${(event) => event.preventDefault()}
+      @drop=${(event) => this.drop(event)}
+    >
+      <header class="card-head wrap">
+        <h2>The log of an engine</h2>
+        <div class="controls">
+          ${smallButton("Choose a log", () => this.choose())}
+          ${this.shown ? smallButton("Close", () => this.set(null)) : nothing}
+        </div>
+      </header>
+      <p class="sum">${WHAT}</p>
+      ${this.shown ? shownTemplate(this.shown) : nothing}
+    </section>`;
+  }
+
+  choose() {
+    const input = document.createElement("input");
+    input.type = "file";
+    input.addEventListener("change", () => this.open(input.files[0]));
+    input.click();
+  }
+
+  drop(event) {
+    event.preventDefault();
+    this.open(event.dataTransfer.files[0]);
+  }
+
+  async open(file) {
+    if (!file) return;
+    const { text, cut } = fitting(await file.slice(0, READ).text(), file.size > READ);
+    const reply = await callServer("logged_rounds", { name: file.name, text });
+    if (!reply) return;
+    if (reply.note) say(reply.note);
+    else this.set({ ...reply, name: file.name, cut });
+  }
+
+  set(shown) {
+    this.shown = shown;
+    this.repaint();
+  }
+}
+
+/** The text, or of a long one the lines that can say something, from the first on; `cut` where some are left out. */
+function fitting(text, cut) {
+  if (text.length <= MOST) return { text, cut };
+  const lines = text.split("\n").filter((line) => SAYS.test(line) && line.length < MOST);
+  let length = 0;
+  const kept = lines.filter((line) => (length += line.length + 1) <= MOST);
+  return { text: kept.join("\n"), cut: cut || kept.length < lines.length };
+}
+
+const CUT = "The file is too long for a page: this is of its beginning. “draftscope rounds FILE” reads it all.";
+
+const shownTemplate = ({ name, said, rows, heads, positions, unknown, notes, cut }) => html`
+  <p class="verdict">${name}</p>
+  <p class="sum">${said} ${unknown} ${notes.join(" ")} ${cut ? CUT : ""}</p>
+  ${scrollable("Rounds of the log", table(["of the log", "value"], rows))}
+  ${positions.length ? scrollable("Acceptance by position", table(heads, positions)) : nothing}
+`;
+
+export const card = { area: "servers", door: "servers", make: (page) => new RoundsView(page) };
