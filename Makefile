@@ -14,9 +14,10 @@ MODULES_NEEDED = test -e $(MODULES)/.ready || { echo "No $@ check: npm could not
 
 .PHONY: run test test-all test-core test-decide test-servers test-learn test-changed lint types javascript style house programs format bench attack gpu space-test servers-test interop inside lock clean
 
-# Opens on SmolLM2, which it downloads once; on the embedded pair where it cannot, or with TARGET=embedded.
+# Opens on SmolLM2, which it downloads once; on the embedded pair where it cannot, or with TARGET=embedded. Compiled modules
+# are kept, whatever the environment says: the next start needs them.
 run: $(READY)
-	$(BIN)/draftscope serve $(if $(TARGET),--target $(TARGET))
+	PYTHONDONTWRITEBYTECODE= $(BIN)/draftscope serve $(if $(TARGET),--target $(TARGET))
 
 # Three workers for two cores, because those with a browser often wait for it; a thread each: threads of two that wait
 # for each other take longer than both in turn. Compiled modules are kept, whatever the environment says: every process

@@ -46,7 +46,7 @@ def test_a_link_becomes_a_square_of_dots() -> None:
     assert qr_rows("") == []
 
 
-OF_THE_HEAD = ("eagle3-sampled-tree", "hybrid")  # drafters of the head that comes with SmolLM2
+OF_THE_HEAD = ("eagle3", "hybrid")  # drafters of the head that comes with SmolLM2
 
 
 def test_every_setting_has_a_name_that_people_read() -> None:
@@ -56,11 +56,11 @@ def test_every_setting_has_a_name_that_people_read() -> None:
     assert set(labels) == set(controls.names()) - {"prompt", "drafter"}
 
 
-@pytest.mark.parametrize(("chat", "tree", "chain"), [(False, "sampled-tree", "draft"), (True, *OF_THE_HEAD)])
-def test_the_page_opens_on_a_sampled_tree_and_offers_the_chain(chat: bool, tree: str, chain: str) -> None:
+@pytest.mark.parametrize(("chat", "opens", "chain"), [(False, "sampled-tree", "draft"), (True, *OF_THE_HEAD)])
+def test_the_page_opens_on_a_letter_or_a_sampled_tree_and_offers_the_chain(chat: bool, opens: str, chain: str) -> None:
     first = opening_settings.settings(chat=chat)
-    assert first["drafter"] == tree
-    assert first["temperature"] > 0
+    assert first["drafter"] == opens
+    assert (first["temperature"] == 0) == chat
     assert first["rule"] == "token"
     assert opening_settings.settings("eagle3").get("temperature") is None  # a drafter that somebody asked for
     fast = opening_settings.examples(chat)["Chain, for speed"]

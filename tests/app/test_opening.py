@@ -187,7 +187,7 @@ def test_where_a_drafter_cannot_run_a_similar_one_stands_in() -> None:
     assert message["instead"] == {"draft": "eagle3", "sampled-tree": OF_THE_HEAD[1]} and message["chat"] is True
 
 
-@pytest.mark.parametrize(("chat", "chosen"), [(True, "eagle3-sampled-tree"), (False, "sampled-tree")])
+@pytest.mark.parametrize(("chat", "chosen"), [(True, "eagle3"), (False, "sampled-tree")])
 def test_the_drafter_follows_the_models_that_were_loaded(chat: bool, chosen: str) -> None:
     """A page that expects SmolLM2 is served by the embedded pair where that cannot be had."""
     every = tuple(choice(name, True) for name in ("draft", "sampled-tree", *OF_THE_HEAD))

@@ -57,6 +57,7 @@ def test_nothing_lies_on_an_open_menu_and_no_number_is_cut(visit: Any) -> None:
     assert page.page.evaluate(NUMBERS_CUT) == [0, 0]
     page.menu("models")
     assert page.page.evaluate(UNDER) == []
+    page.page.get_by_role("button", name="Another model").click()
     high = "e => [e.placeholder, 'x'].map((text) => { e.value = text; return e.scrollHeight; })"
     written, one_line = page.page.locator("#ds-target textarea, #ds-target input").evaluate(high)
     assert written == one_line

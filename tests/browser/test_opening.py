@@ -1,4 +1,5 @@
-"""What the page opens with, on the shipped run alone: a sampled tree whose nodes say how they were verified."""
+"""What the page opens with, on the shipped runs alone: a letter at temperature 0, and the same sampled, whose nodes say
+how they were verified."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from draftscope.trace import files
 from draftscope.trace import html as player
 from draftscope.trace.events import SCHEMA_VERSION, AnyEvent, ModelInfo, Round, RunEnd, RunStart
 from draftscope_app.page import opening_settings
-from tests.programs.record_first import record
+from tests.programs.record_first import main
 from tests.support.alone import Alone
 from tests.support.served import FIRST
 
@@ -25,7 +26,8 @@ JUDGED = r"(p/q|P/Q) [\d.<>]+, u [\d.<>]+"
 
 @pytest.fixture(scope="module")
 def events() -> list[AnyEvent]:
-    return list(files.read(assets() / "traces" / "first.jsonl.gz").events)
+    """The second picture: what is drawn at random stands on its nodes."""
+    return list(files.read(assets() / "traces" / "sampled.jsonl.gz").events)
 
 
 @pytest.fixture(scope="module")
@@ -43,23 +45,43 @@ def box(page: Alone, selector: str) -> dict[str, float]:
     return dict(page.element.locator(selector).first.bounding_box())
 
 
-def test_the_shipped_run_is_a_tree_sampled_above_zero(events: list[AnyEvent]) -> None:
-    starts = {event.lane: event for event in events if isinstance(event, RunStart)}
-    settings = starts["speculative"].settings
-    assert settings["drafter"] == opening_settings.CHAT_TREE["drafter"]
-    assert ", ".join(map(str, settings["shape"])) == opening_settings.CHAT_TREE["shape"]
-    assert settings["temperature"] > 0
-    assert {model.name for model in starts["speculative"].models} == {
-        "SmolLM2-135M-Instruct",
-        "llama-smollm2-135m-eagle3",
-    }
-    assert all(start.schema_version == SCHEMA_VERSION for start in starts.values())
+@pytest.mark.parametrize(
+    ("name", "set_to"), [("first", opening_settings.CHAT_FIRST), ("sampled", opening_settings.CHAT_SAMPLED)]
+)
+def test_the_shipped_runs_are_those_that_the_page_opens_with(name: str, set_to: dict[str, Any]) -> None:
+    """And of the models as a server loads them, in everyday words; at temperature 0 both texts are the same."""
+    run = files.read(assets() / "traces" / f"{name}.jsonl.gz").events
+    start = next(event for event in run if isinstance(event, RunStart) and event.lane == "speculative")
+    assert {event.run for event in run} == {name}
+    assert {key: start.settings[key] for key in ("drafter", "gamma", "temperature", "max_new_tokens")} | {
+        "prompt": start.prompt
+    } == {key: value for key, value in set_to.items() if key != "seed"}
+    assert start.models[0].weights.endswith("read as they are stored")
+    assert start.schema_version == SCHEMA_VERSION
+    written = {event.lane: event.token_ids for event in run if isinstance(event, RunEnd)}
+    assert (written["plain"] == written["speculative"]) == (set_to["temperature"] == 0)
+
+
+def test_the_first_picture_is_of_everyday_words_and_says_that_both_texts_are_the_same(
+    browser: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.html"
+    path.write_text(player.page(list(files.read(assets() / "traces" / "first.jsonl.gz").events)), encoding="utf-8")
+    opened = Alone(browser, path, viewport={"width": 1440, "height": 900})
+    opened.ask("e => e.transport.toEnd()")
+    opened.painted()
+    assert opened.text("h2:visible").endswith(", the same text.")
+    assert opened.text(".badge.equal") == "equal: 64 of 64"
+    shown = opened.ask("e => e.cursor.round.nodes.map((node) => node.raw).concat(e.cursor.round.last.raw)")
+    assert len(shown) >= 3 and all(re.fullmatch(r"\s?[A-Za-z]{2,}", word) for word in shown)
+    opened.close()
 
 
 @pytest.mark.slow
 def test_the_run_that_tests_of_the_page_open_on_is_still_that(long_winded: tuple[Path, Path], tmp_path: Path) -> None:
     """What a recording made now would be: the same models, settings and kinds of events."""
-    record(now := tmp_path / FIRST.name, *map(str, long_winded), tokens=24)
+    main(tmp_path, *map(str, long_winded), tokens=24)
+    now = tmp_path / FIRST.name
     assert outline(FIRST) == outline(now), f"copy {now} to {FIRST}"
 
 

@@ -35,6 +35,7 @@ def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load(page: Any, target: str, draft: str = "") -> None:
+    page.page.get_by_role("button", name="Another model").click()
     page.fill("target", target)
     page.fill("draft", draft)
     page.page.get_by_role("button", name="Load these models").click()
@@ -87,8 +88,8 @@ def test_a_known_model_is_one_click_away_where_there_is_least_room(visit: Any) -
     page.ready()
     page.page.focus("[data-opens=ds-models]")
     page.page.keyboard.press("Enter")
+    page.page.get_by_role("button", name="SmolLM2-135M-Instruct · with").click()
     page.page.wait_for_selector("#ds-target", state="visible")
-    page.page.get_by_role("button", name="SmolLM2-135M-Instruct").click()
     page.page.wait_for_function(
         "() => document.querySelector('#ds-target textarea, #ds-target input').value === 'smollm2'"
     )

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.browsers import violations
+
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
@@ -30,16 +32,23 @@ def test_keys_work_right_after_run_and_a_link_leads_past_the_controls(visit: Any
     assert page.ask("e => e.cursor.at.round") == 1
 
 
-def test_drafters_that_cannot_run_are_folded_away_with_the_reason_and_an_example_sets_the_controls(visit: Any) -> None:
+def test_drafters_stand_in_groups_with_a_line_each_and_an_example_sets_the_controls(visit: Any) -> None:
     page = visit()
     page.ready()
-    page.more()
-    summary = page.page.locator("#ds-unable summary")
-    summary.wait_for()
-    assert summary.inner_text().endswith("drafters cannot run here: why")
-    assert page.page.locator("#ds-unable li").first.is_hidden()
-    summary.click()
-    assert ": " in page.page.locator("#ds-unable li").first.inner_text()
+    page.page.click("#ds-choose button")
+    menu = page.page.locator("#ds-drafters")
+    assert menu.locator("h3").all_inner_texts() == [
+        "A trained head",
+        "A draft model",
+        "Copies of the text",
+        "Other ways",
+    ]
+    assert "a small model guesses" in menu.get_by_role("button", name="Draft model, chain").inner_text()
+    assert "not here: no medusa head is loaded" in menu.locator(".ds-lacks", has_text="Medusa").first.inner_text()
+    assert violations(page.page) == []
+    menu.get_by_role("button", name="N-gram").click()
+    page.page.wait_for_function("() => document.querySelector('#ds-drafter input').value.startsWith('N-gram')")
+    assert menu.is_hidden()
     page.page.click("#ds-drafter input")
     offered = page.page.locator("ul[role=listbox] li").all_inner_texts()
     assert len(offered) > 3

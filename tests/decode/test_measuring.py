@@ -16,6 +16,7 @@ import draftscope
 import draftscope_app
 from draftscope.advise.question import Asked, Question
 from draftscope.base import steps as steps_module
+from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps, last
 from draftscope.decode import calibrate
 from draftscope.decode.engine import DecodingEngine
@@ -27,6 +28,7 @@ from draftscope.measure.check import checked
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.field import Field, request_of
 from draftscope.servers.server_race import Race, RaceLane, RacePrompt
+from draftscope.trace.events import RunStart
 from draftscope_app.doors.decide.advise.job import AdviseJob
 from draftscope_app.doors.decide.check.job import CheckJob
 from draftscope_app.doors.decide.compare.job import CompareJob
@@ -98,6 +100,12 @@ def length(engine: DecodingEngine, drafter: str) -> Iterator[Any]:
     return steps_of(engine, RunJob(id="r", prompt="abc", lanes={"speculative": settings, "other": settings}))
 
 
+def later(engine: DecodingEngine, drafter: str) -> Iterator[Any]:
+    """What a run has presumed is measured after it."""
+    list(bandit(engine, drafter))
+    return engine.measuring_presumed()
+
+
 def compared(engine: DecodingEngine, drafter: str) -> Iterator[Any]:
     lanes = {"speculative": Settings.of(drafter=drafter, max_new_tokens=4)}
     return steps_of(engine, CompareJob(id="r", prompt="abc", lanes=lanes, repeats=1))
@@ -127,7 +135,7 @@ def benched(engine: DecodingEngine, drafter: str) -> Iterator[Any]:
 
 @pytest.mark.usefixtures("little_calibrated")
 @pytest.mark.parametrize("drafter", CHOOSES)
-@pytest.mark.parametrize("work", [run, bandit, length, compared, checking, advised, raced, benched])
+@pytest.mark.parametrize("work", [later, compared, checking, advised, raced, benched])
 def test_no_step_of_any_work_measures_more_than_one_thing(
     pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, work: Callable[..., Iterator[Any]], drafter: str
 ) -> None:
@@ -141,6 +149,29 @@ def test_no_step_of_any_work_measures_more_than_one_thing(
         timed.clear()
     assert total > 10 and most == 1
     assert drained == []
+
+
+@pytest.mark.usefixtures("little_calibrated")
+@pytest.mark.parametrize(
+    ("work", "drafter"), [*((run, name) for name in CHOOSES), (bandit, "hybrid"), (length, "draft")]
+)
+def test_a_run_decodes_at_once_and_says_by_which_costs(
+    pair: DecodingEngine, work: Callable[..., Iterator[Any]], drafter: str
+) -> None:
+    """Its first step was more than a minute of measuring."""
+    engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
+    for words in ("not measured here yet", "measured here on 2"):
+        said = list(work(engine, drafter))
+        start = next(event for event in said if isinstance(event, RunStart))
+        assert start.costs is not None and start.costs.startswith(words)
+        assert not any(isinstance(event, Progress) for event in said)
+        last(engine.measuring_presumed())
+    assert list(engine.measuring_presumed()) == []
+
+
+def test_a_drafter_that_chooses_nothing_by_cost_says_nothing_of_costs(pair: DecodingEngine) -> None:
+    start = next(event for event in run(pair, "ngram") if isinstance(event, RunStart))
+    assert start.costs is None
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:

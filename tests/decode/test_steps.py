@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,17 +81,11 @@ def test_what_sequoia_chooses_by_is_measured_in_steps(pair: DecodingEngine) -> N
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer)
     pulse, most = engine.target.pulse, 0  # most forwards in one step
     settings = Settings.of(drafter="sequoia", temperature=1.0, max_new_tokens=4)
-    events, heard = list[str](), list[Progress]()
+    heard = list[Progress]()
     first = before = pulse.forwards
-    for event in steps_of(engine, RunJob(id="r1", prompt="abc", lanes={"speculative": settings})):
+    for event in engine.opening("abc", settings):
         most, before = max(most, pulse.forwards - before), pulse.forwards
-        if isinstance(event, Progress):
-            heard.append(event)
-        elif event is not None:
-            events.append(json.loads(event.model_dump_json())["kind"])
-        if events[-1:] == ["run_end"]:
-            break
-    assert events[0] == "run_start" and events[-1] == "run_end"
+        heard.append(event)
     assert len(heard) > 50  # moments at which another visitor could have had a turn
     assert most < (before - first) / 10
     assert last(engine.calibrated()) is engine.calibration
@@ -104,8 +96,7 @@ def test_who_stops_a_run_that_measures_waits_for_no_end(pair: DecodingEngine, mo
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer)
     settings = Settings.of(drafter="sequoia", temperature=1.0, max_new_tokens=4)
     asked = iter([False] * 5 + [True] * 9)
-    steps = steps_of(engine, RunJob(id="r1", prompt="abc", lanes={"speculative": settings}))
-    heard = list(stoppable(steps, lambda: next(asked)))
+    heard = list(stoppable(engine.opening("abc", settings), lambda: next(asked)))
     assert len(heard) == 5 and all(isinstance(each, Progress) for each in heard)
     assert all(one._running is None for one in engine._calibrating.values())
 
@@ -125,16 +116,15 @@ def test_a_tokenizer_that_panics_in_a_run_ends_that_run_with_a_sentence(
 
 
 @pytest.mark.usefixtures("little_calibrated")
-@pytest.mark.parametrize("kind", [RunJob, partial(CompareJob, repeats=1)], ids=["run", "compare"])
-def test_what_is_measured_before_a_run_is_said_with_its_share_and_the_time_left(
-    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, kind: Callable[..., RunJob | CompareJob]
+def test_what_is_measured_before_a_comparison_is_said_with_its_share_and_the_time_left(
+    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page said "starting" for 20 s while the costs of a round were measured, which `hybrid` chooses by."""
     monkeypatch.setattr(progress, "MIN_SECONDS", 0.0)
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
     lanes = {"speculative": Settings.of(drafter="hybrid", max_new_tokens=8)}
     told = []
-    for job in (kind(id="r1", prompt="abc", lanes=lanes), kind(id="r2", prompt="abc", lanes=lanes)):
+    for job in (CompareJob(id=name, prompt="abc", lanes=lanes, repeats=1) for name in ("r1", "r2")):
         work, update = Work(engine, job), None
         answer = Answer(stand_in(), job)
         said: list[str] = []

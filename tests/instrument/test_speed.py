@@ -68,7 +68,10 @@ def test_one_ratio_is_said_that_of_whole_runs_once_there_are_three() -> None:
         lane("draft", WORDS, 4, 20, seconds=[0.21, 0.216, 0.22]),
     )
     headline, basis = said(run)
-    assert headline == "40 tokens in 10 passes of the large model; plain decoding needed 40; 1.90 times as fast."
+    assert (
+        headline
+        == "40 tokens in 10 passes of the large model; plain decoding needed 40; 1.90 times as fast, the same text."
+    )
     assert basis == "185 against 97.6 tokens/s, reading the prompt included: median of 3 whole runs [1.90, 1.91]"
     assert "Noise" not in basis
 
@@ -77,7 +80,7 @@ def test_one_ratio_is_said_that_of_whole_runs_once_there_are_three() -> None:
 def test_whole_runs_are_being_measured_until_there_are_three(seconds: list[float] | None, words: str) -> None:
     run = store(lane("plain", WORDS, 1, 10, seconds=seconds), lane("draft", WORDS, 4, 20, seconds=seconds))
     headline, basis = said(run, "running")
-    assert headline.endswith("; 2.00 times as fast.")
+    assert headline.endswith("; 2.00 times as fast, the same text.")
     assert "200 against 100 tokens/s in this race" in basis
     assert f"whole runs: measuring… {words}" in basis
     assert "median" not in basis

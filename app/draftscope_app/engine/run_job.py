@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 class RunJob(Job):
     """A race of the lanes, then whole solo runs of each. A fork has one lane, and its events the name of the run
-    that it leaves."""
+    that it leaves. It never waits for costs to be measured: the worker measures them when nothing else is to do."""
 
     is_run: ClassVar[bool] = True
     keeps_last: ClassVar[bool] = False
@@ -34,12 +34,13 @@ class RunJob(Job):
         run, lanes = (self.fork_point and self.fork_point.run) or self.id, self.lanes
         runs = []
         for name, settings in lanes.items():
-            opening = engine.opening(self.prompt, settings, run=run, lane=name, fork_point=self.fork_point)
+            leaves = self.fork_point
+            opening = engine.opening(self.prompt, settings, run=run, lane=name, fork_point=leaves, at_once=True)
             runs.append((yield from opening))
         whole = yield from race(runs)
         if self.fork_point is None:
             yield from parted(engine, self.prompt, lanes, dict(zip(lanes, runs, strict=True)), run)
         if self.solo_repeats and whole:
             yield "solo"
-            yield from solo_runs(engine, self.prompt, lanes, run, self.solo_repeats)
+            yield from solo_runs(engine, self.prompt, lanes, run, self.solo_repeats, at_once=True)
             yield from verify_costs(engine, lanes, run)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError, memory_ran_out
 from draftscope.base.load_settings import LoadSettings
+from draftscope.base.progress import Progress
+from draftscope.base.steps import Steps
 from draftscope_app.engine import jobs
 from draftscope_app.engine.beats import Beats
 from draftscope_app.engine.free_memory import Trimmer
@@ -78,6 +80,7 @@ class _Worker:
         self._latest: _Running | None = None  # whose turn it was
         self._trimmer = Trimmer()
         self._engine: DecodingEngine | None = None
+        self._idle: Steps[Progress, None] | None = None  # measures when nothing else is to do
         self._status = EngineStatus()  # of the engine that is loaded
         self._threads = 1  # of its forwards
         self._load(load)
@@ -112,6 +115,7 @@ class _Worker:
             self._not_loaded(f"The models could not be loaded ({type(error).__name__}: {error}).")
             return
         self._engine, self._threads, self._status = engine, torch.get_num_threads(), status
+        self._idle = None
         self._pipe.send(status)
 
     def _not_loaded(self, sentence: str) -> None:
@@ -127,11 +131,24 @@ class _Worker:
     def serve(self) -> None:
         while True:
             running = self._turns.next(self._running.values())
-            self._read_commands(0.0 if running is not None else 30.0 if self._running else None)
+            rests = self._rests(running is None)
+            self._read_commands(0.0 if running is not None or not rests else 30.0 if self._running else None)
             self._end_forgotten()
             if running is not None and running.job.id in self._running:
                 self._note_turns(running)
                 self._advance(running)
+
+    def _rests(self, idle: bool) -> bool:
+        """Where no run goes on: one more step of measuring what runs have presumed. True once nothing is left of it."""
+        if not idle or self._engine is None:
+            return True
+        self._idle = self._idle or self._engine.measuring_presumed()
+        try:
+            next(self._idle)
+        except (StopIteration, DraftscopeError):
+            self._idle = None
+            return True
+        return False
 
     def close(self) -> None:
         """Ends what goes on: a command that runs in a process of its own would outlive this one."""

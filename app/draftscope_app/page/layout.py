@@ -17,15 +17,14 @@ from draftscope_app.page.runs import own_models
 
 ServerFunction = Callable[..., Awaitable[Any]]
 
-EVENTS = ("fork", "set", "resume")  # what the core's cards ask for; the answers come as deltas
+EVENTS = ("fork", "set", "resume", "picture")  # what the core's cards ask for; the answers come as deltas
 MESSAGES = "messages"  # the area of hidden components that pass messages on to the instrument
 TITLE = (
     '<a class="ds-skip" href="#ds-instrument">Skip to the run</a><h1>Draftscope</h1><nav aria-label="Doors">{}</nav>'
 )
 DOOR = '<a href="?door={0}" data-door="{0}">{1}</a>'  # an address of the page (host/doors.js)
-OPENS = '<button type="button" class="ds-opens" aria-expanded="false" aria-controls="{0}" data-opens="{0}">{1}</button>'
-PILL = OPENS.format("ds-models", '<i aria-hidden="true"></i><span class="ds-loaded">no model yet</span>')
-SHARE = OPENS.format("ds-share", "Share")
+PILL = notes.OPENS.format("ds-models", '<i aria-hidden="true"></i><span class="ds-loaded">no model yet</span>')
+SHARE = notes.OPENS.format("ds-share", "Share")
 ENGINE = '<p class="ds-engine" role="status"></p>'
 RECEIVE = "Draftscope.receive(props.value); watch('value', () => Draftscope.receive(props.value));"
 CONNECT = "Draftscope.connect({{ events: {events}, trigger, server }});"

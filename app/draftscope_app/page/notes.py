@@ -8,6 +8,8 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
+OPENS = '<button type="button" class="ds-opens" aria-expanded="false" aria-controls="{0}" data-opens="{0}">{1}</button>'
+
 
 def html(value: str | None = None, name: str | None = None, js: str | None = None, **more: Any) -> gr.HTML:
     """Markup in the page's own style; `name` is its id, `js` is run when it is there."""

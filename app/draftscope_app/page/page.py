@@ -12,7 +12,6 @@ from pathlib import Path
 
 import gradio as gr
 
-from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
@@ -25,6 +24,7 @@ from draftscope_app.page.listeners import browser_controls
 from draftscope_app.page.listeners.engine_status import EngineListeners
 from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.listeners.save_and_load import FileListeners
+from draftscope_app.page.runs import recorded
 from draftscope_app.page.runs.feed import recording
 from draftscope_app.page.shared import Shared
 from draftscope_app.page.task import Core, TaskPage
@@ -78,7 +78,7 @@ def build(
 
 def first_run() -> tuple[AnyEvent, ...]:
     """The shipped recorded run, if there is one that can be read."""
-    path = assets() / "traces" / "first.jsonl.gz"
+    path = recorded.PICTURES / f"first{recorded.SUFFIX}"
     try:
         return files.read(path).events if path.exists() else ()
     except DraftscopeError:

@@ -14,7 +14,7 @@ from draftscope_app.page import bundle, notes, opening_settings
 from draftscope_app.page.controls import FIRST_READS, Controls, general, is_read, label_of, names, options
 
 FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has sent its list
-UNABLE = "<details hidden><summary></summary><ul></ul></details>"  # drafters that cannot run here, and why (page.js)
+DRAFTERS = '<div class="ds-list"></div>'  # filled by host/drafters.js
 ROW = ("temperature", "max_new_tokens")  # settings that stand beside prompt and drafter
 MAX_STEPS = 1000  # of a slider; a number with more is typed in
 
@@ -36,6 +36,9 @@ def panel(values: Controls, max_tokens: int) -> tuple[dict[str, gr.components.Co
     with gr.Row(elem_id="ds-kinds"):
         kinds = {kind: gr.Button(kind, size="sm") for kind in bundle.presets()}
     drafter = gr.Dropdown(first, value=values["drafter"], label="Drafter", elem_id="ds-drafter")
+    notes.html(name="ds-choose", html_template=notes.OPENS.format("ds-drafters", "Which?"))
+    with gr.Column(elem_id="ds-drafters", elem_classes=["ds-menu"]):
+        notes.html(html_template=DRAFTERS)
     widgets: dict[str, gr.components.Component] = {"prompt": prompt, "drafter": drafter}
     for name in ROW:
         widgets[name] = _widget(name, fields[name], values, max_tokens)
@@ -44,7 +47,6 @@ def panel(values: Controls, max_tokens: int) -> tuple[dict[str, gr.components.Co
             examples = {name: gr.Button(name, size="sm") for name in opening_settings.examples()}
         for name in sorted((name for name in fields if name not in ROW), key=lambda n: _control(fields[n]).advanced):
             widgets[name] = _widget(name, fields[name], values, max_tokens)
-        notes.html(name="ds-unable", html_template=UNABLE)
     return {name: widgets[name] for name in names()}, {
         "run": run, "stop": stop, "step": step, "kinds": kinds, "examples": examples,
     }  # fmt: skip

@@ -30,7 +30,7 @@ from draftscope_app.engine.opening_models import is_chat
 from draftscope_app.engine.process import uninterrupted
 from draftscope_app.engine.site import Site
 from draftscope_app.engine.visitors import Visitors
-from draftscope_app.serve import bodies, connections, health, heartbeats, hosts, logged_errors, refusals
+from draftscope_app.serve import bodies, connections, health, heartbeats, hosts, logged_errors, quick, refusals
 from draftscope_app.serve.network import EVERYWHERE, local_address, network_address
 from draftscope_app.serve.uploads import BoundedUploads, Uploads, note_parts
 
@@ -82,7 +82,8 @@ def serve(
         admission = Admission(engine, environment.limits)
         uploads.open()
         try:  # without a running loop Gradio makes four and never closes them
-            demo = asyncio.run(_launch(admission, environment, host, port, drafter, open_browser, opens))
+            with quick.without_collecting():
+                demo = asyncio.run(_launch(admission, environment, host, port, drafter, open_browser, opens))
         except BaseException as error:  # nothing may be left behind
             engine.close()
             uploads.close()
@@ -112,6 +113,7 @@ async def _launch(
     open_browser: bool,
     opens: Opens | None,
 ) -> gr.Blocks:
+    quick.import_without_stubs()
     import gradio
 
     from draftscope_app.page import page, theme
@@ -131,11 +133,12 @@ async def _launch(
     ]
     visitors = Visitors(max_bytes=environment.max_kept_mb * 2**20)
     page_doors = doors.page_doors()
-    demo = page.build(admission, visitors, site, drafter, page_doors)
-    with demo:
-        gradio.events.api(decode_endpoint.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
+    with quick.without_apps():
+        demo = page.build(admission, visitors, site, drafter, page_doors)
+        with demo:
+            gradio.events.api(decode_endpoint.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
+        demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
     routes = [*health.routes(admission), *heartbeats.routes(visitors), *doors.routes(site, admission)]
-    demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
     _poll_less(demo)
     logged_errors.keep_texts_out()
     connections.bound()

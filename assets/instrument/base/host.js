@@ -59,9 +59,9 @@ export const requestLesson = async (name) => receive(await callServer("lesson", 
 
 export const pressStop = () => document.querySelector("#ds-stop").click();
 
-/** One sentence for the reader; beside it a `link` as selectable text, an `offer` {text, act} as a button, and a
+/** One sentence for the reader; beside it a `link` as selectable text, `offers` ({text, act} each) as buttons, and a
  *  `code` for cameras. */
-export function say(text, link, offer, code) {
+export function say(text, link, offers, code) {
   const instrument = document.querySelector("draftscope-instrument");
-  if (instrument && instrument.say) instrument.say(text, link, offer, code);
+  if (instrument && instrument.say) instrument.say(text, link, offers, code);
 }

@@ -194,9 +194,10 @@ export function compareTokens(a, b) {
 
 const cancelled = (lane) => lane.end.reason === "cancelled" || lane.end.reason === "error";
 
-const draftsWords = (round) => Number(round.nodes.some((node) => /\p{L}{2}/u.test(node.raw)));
+/** The share of its nodes that are words. */
+const draftsWords = ({ nodes }) => nodes.filter(({ raw }) => /\p{L}{2}/u.test(raw)).length / nodes.length;
 
-/** The round to look at first: of those with an acceptance and a rejection one that drafts words, then that with the
+/** The round to look at first: of those with an acceptance and a rejection those that draft the most words, then that with the
  * most tokens accepted; else any with a draft, else the first. */
 export function defaultRound(lane) {
   const whole = lane.rounds.filter((r) => !r.cut);

@@ -9,7 +9,7 @@ import { askHost, hostCan, say } from "../base/host.js";
 import { LOSSY, RULE_WORDS } from "../base/rules.js";
 import { openSlots } from "../base/stages.js";
 import { decisionAt, isArgmax, isInside, nodeOf, slotRaw } from "../base/store.js";
-import { explained } from "../base/symbols.js";
+import { explainedWords } from "../base/symbols.js";
 import { cardHead, quoted, quotedList, smallButton } from "../base/templates.js";
 import { draftPicture, overlapLine, probabilityPicture } from "../draw/bars.js";
 import { html, keyed, nothing, render } from "../vendor/lit-html.js";
@@ -44,7 +44,7 @@ export class DecisionView {
     const badge = html`<span class="badge caveat" ?hidden=${!lossy}>lossy</span>`;
     const beside = [badge, at ? ruleButton(round, at.lane) : nothing];
     const view = html`
-      ${cardHead(shownTitle, explained(words), beside)} ${at ? this.tabs(at) : NO_TABS}
+      ${cardHead(shownTitle, explainedWords(words), beside)} ${at ? this.tabs(at) : NO_TABS}
       <div class="decision-body" tabindex="0" role="group" aria-label=${title}>${keyed(decided, form)}</div>
       ${at ? this.below : nothing}
     `;

@@ -7,6 +7,7 @@ import { h } from "../base/dom.js";
 import { formatProb, shorten, visible } from "../base/format.js";
 import { askHost, hostCan } from "../base/host.js";
 import { decisionAt, isInside, temperatureOf } from "../base/store.js";
+import { explainedWords } from "../base/symbols.js";
 import { smallButton } from "../base/templates.js";
 import { html, keyed, nothing, render } from "../vendor/lit-html.js";
 
@@ -36,7 +37,7 @@ export class ForkBar {
         ${smallButton("New seed", () => this.ask(null), barred)}
         ${this.forced(offered(round, slot), `${lane.start?.run}/${lane.name}/${round.index}/${slot}`, reason)}
       </div>
-      <p class="note">${reason || (greedy ? GREEDY : SAMPLED)}</p>
+      <p class="note">${explainedWords(reason || (greedy ? GREEDY : SAMPLED))}</p>
     `;
     render(view, this.root);
   }

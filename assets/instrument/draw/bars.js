@@ -5,7 +5,7 @@
 
 import { FATES } from "../base/fates.js";
 import { formatProb, shorten, visible } from "../base/format.js";
-import { explained } from "../base/symbols.js";
+import { explained, explainedWords } from "../base/symbols.js";
 import { html, nothing } from "../vendor/lit-html.js";
 
 const ROWS = { fewest: 1, most: 6 };
@@ -90,7 +90,7 @@ const barTable = (rows, marks, both, letter) =>
     ${rows.map((row) => barRow(row, marks.get(row.id), both, letter))}
   </div>`;
 
-const key = (look, words) => html`<span class="key"><i class="swatch ${look}"></i>${explained(words)}</span>`;
+const key = (look, words) => html`<span class="key"><i class="swatch ${look}"></i>${explainedWords(words)}</span>`;
 
 /** Bars of p and q and what they mean, overlaid if wanted. `marks`: token id -> [class, words]. Beneath so many `lines`
  *  they are fewer. */

@@ -6,7 +6,7 @@ import { given } from "../base/given.js";
 
 /** What stands on the core's own door. */
 const WATCH =
-  "A small model guesses the next few words; the large model checks all guesses in one pass. What it rejects it replaces, so the text stays its own.";
+  "A large model writes one token (about a word) a pass. A small one guesses the next few, and the large one checks them all in a single pass.";
 
 /** The sentence of a door. */
 export const aimOf = (name) => (name === "watch" ? WATCH : given.doors[name]);
@@ -89,7 +89,7 @@ function pressed(event) {
   }
   const opener = at?.closest("[data-opens]");
   const open = opener && opener.getAttribute("aria-expanded") !== "true";
-  if (!at?.closest(".ds-menu") || at.closest("#ds-share button")) closeMenus();
+  if (!at?.closest(".ds-menu") || at.closest("#ds-share button, #ds-drafters button")) closeMenus();
   if (open) setMenu(opener, true);
 }
 

@@ -1,4 +1,4 @@
-// A file that is dropped anywhere on the page is opened as by Share, Load run.
+// A file that is dropped anywhere on the page, or was made in it, is opened as by Share, Load run.
 
 /** Of the page around the instrument; a teacher's link hides it, and a file of its own has none. */
 const loader = () =>
@@ -13,11 +13,16 @@ export function openDropped() {
 }
 
 function drop(event) {
-  const input = brings(event);
-  if (!input) return;
+  if (!brings(event)) return;
   event.preventDefault();
   const [file] = event.dataTransfer.files;
-  if (!file) return;
+  if (file) openFile(file);
+}
+
+/** Nothing happens where the page loads no runs. */
+export function openFile(file) {
+  const input = loader();
+  if (!input) return;
   const one = new DataTransfer();
   one.items.add(file);
   input.files = one.files;

@@ -30,12 +30,14 @@ import { Cards } from "./cards.js";
 import { Cursor } from "./cursor.js";
 import { RunLog } from "./deltas.js";
 import { doorNow, onDoor, openDoor } from "./doors.js";
+import { giveDrafters } from "./drafters.js";
 import { keyLine, pressKey } from "./keys.js";
 import { Lead } from "./lead.js";
 import { Message } from "./message.js";
-import { settingsArrived, showEngine, showUnable } from "./page.js";
+import { settingsArrived, showEngine } from "./page.js";
 import { showTaught, teaching } from "./teach.js";
-import { Opening } from "./opening.js";
+import { Opening, PICTURES } from "./opening.js";
+import { carriesRun, openCarried, Runs } from "./runs.js";
 import { Scenes } from "./scenes.js";
 import { sheets, themeCss } from "./styles.js";
 import { findRun } from "./tab.js";
@@ -58,6 +60,7 @@ export class Instrument extends HTMLElement {
     this.transport = new Transport(this.request, () => this.cursor.followClock());
     this.cursor = new Cursor(this.transport, () => this.moved());
     this.log = new RunLog(fetchRest);
+    this.runs = new Runs();
     this.store = newStore();
     this.lanes = [];
     this.makeViews();
@@ -150,7 +153,7 @@ export class Instrument extends HTMLElement {
       this.cards.in("top").map(({ view }) => view.root),
       this.lead.top,
       this.boxes.map(({ root }) => root),
-      this.lead.empty,
+      this.lead.nothing,
       this.shown,
     );
   }
@@ -259,8 +262,8 @@ export class Instrument extends HTMLElement {
     this.placed = setTimeout(() => setInAddress(place), 300);
   }
 
-  say(text, link, offer, code) {
-    this.message.say(text, link, offer, code);
+  say(text, link, offers, code) {
+    this.message.say(text, link, offers, code);
   }
 
   // Events in.
@@ -286,13 +289,14 @@ export class Instrument extends HTMLElement {
       showTaught();
       setTimeout(() => this.refit()); // the controls know them by then
     }
-    if (delta.unable) showUnable(delta.unable);
+    if (delta.drafters) giveDrafters(delta.drafters);
     if (delta.engine !== undefined) showEngine(delta.engine);
     if (delta.arrived) {
       this.arrived = true; // the controls hold the settings of the address
       settingsArrived();
       this.cards.tell("arrived");
-      findRun();
+      if (carriesRun()) openCarried(() => this.say("The run in this link cannot be read; ask for it as a file."));
+      else findRun();
     }
     const over = this.cards.all.some(({ hears }) => hears && delta[hears]?.state === "done");
     if (over && this.message.text.textContent === this.resumed) this.message.hide();
@@ -315,8 +319,7 @@ export class Instrument extends HTMLElement {
 
   receiveRun(delta) {
     const opensPage = delta.source === "recorded" && !this.arrived; // later ones were loaded by the reader
-    const another = teaching() || (namesRun() && !fromAddress("scene")); // a scene's form needs a run beside it
-    if (opensPage && another) return; // what the link names is run here
+    if (opensPage && (teaching() || namesRun() || carriesRun())) return; // what the link names is run or opened here
     if (this.log.begins(delta.run)) {
       const paced = Boolean(delta.paced) && !delta.whole;
       this.waiting = { run: delta.run, source: delta.source || "live", paced };
@@ -353,10 +356,14 @@ export class Instrument extends HTMLElement {
     const store = this.pageStore || this.store;
     const forks = store.over && events.some((event) => event.kind === "run_start");
     if (forks && !this.pageStore) this.transport.toEnd(); // a fork is shown as it comes
+    this.runs.hear(events);
     for (const event of events) fold(store, event);
     if (this.sought && !this.pageStore && isFinished(store)) this.seek();
-    else if (events.length && store.run === "first") this.open();
-    if (delta.state === "done" && delta.run === this.shownRun) store.over = true;
+    else if (events.length && PICTURES.includes(store.run)) this.open();
+    if (delta.state === "done" && delta.run === this.shownRun) {
+      store.over = true;
+      this.runs.over(store);
+    }
     if (this.pageStore) return; // a lesson is shown; the run waits behind it
     const broken = events.some((event) => event.kind === "run_end" && !ENDS.includes(event.reason));
     if (broken && !this.transport.frozen) this.transport.toEnd();
@@ -381,6 +388,7 @@ export class Instrument extends HTMLElement {
     if (this.pageStore) this.guest.close();
     this.pageStore = null;
     this.shownRun = run;
+    this.runs.begin();
     this.awaiting = false;
     this.stepped = !paced;
     this.message.hide();
@@ -390,6 +398,7 @@ export class Instrument extends HTMLElement {
   /** A lesson is shown: the run waits behind it. */
   beginHidden() {
     this.pageStore = Object.assign(newStore(), { source: this.waiting.source });
+    this.runs.begin();
     this.shownRun = this.waiting.run;
     this.waiting = null;
   }
@@ -443,8 +452,9 @@ export class Instrument extends HTMLElement {
     const any = store.lanes.length > 0;
     const door = doorNow();
     const here = this.scenes.at || door === "watch" || this.guest || servesHere(door, store);
-    this.lead.empty.hidden = any || !here;
+    this.lead.nothing.hidden = any || !here;
     this.shown.hidden = !any || !here;
+    this.lead.placeForm(!any);
     this.showParts();
     for (const box of this.boxes) this.paintBox(box, door);
     const state = this.awaiting && !LATER.includes(this.state) ? "starting" : this.state;
@@ -459,6 +469,7 @@ export class Instrument extends HTMLElement {
     const selection = cursor.at;
     const known = cursor.known();
     this.strip.paint(store, cursor.shown, selection, known, cursor.partial, this.colours);
+    this.strip.offer(this.runs.kept, (run) => this.runs.back(run));
     const served = ofServers(store) && !isInside(selection?.lane);
     this.pair.hidden = served;
     if (!served) this.paintRound(selection, known);

@@ -5,10 +5,12 @@ import { aimOf, doorNow } from "./doors.js";
 import { settingsChanged } from "./page.js";
 import { given } from "../base/given.js";
 import { draftLane, isFinished, speculates } from "../base/store.js";
+import { explainedWords } from "../base/symbols.js";
 import { textLegend } from "../run/lanes.js";
 import { demoWords, provenance } from "../run/provenance.js";
 import { basisWords, sentence } from "../run/sentence.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
+import { PICTURES } from "./opening.js";
 import { teaching } from "./teach.js";
 
 /** A teacher's link leaves nothing but Run. */
@@ -17,7 +19,7 @@ function nothingYet() {
   return `Nothing has run yet. Press Run.${teaching() ? "" : " Share, Load run opens a saved one."}`;
 }
 
-const CHOSEN = "The run that the page opens with was chosen because it gains";
+const CHOSEN = "The prompt of this run was chosen because drafting gains on it";
 const DOING = {
   starting: "starting",
   running: "decoding",
@@ -30,6 +32,8 @@ export class Lead {
   constructor(below, ...tools) {
     this.what = h("span.what");
     this.empty = h("p.empty");
+    this.nothing = h("div.nothing", this.empty);
+    this.below = below;
     this.aim = h("p.aim");
     this.sentence = h("h2", { "aria-live": "off" });
     this.facts = h("span.facts");
@@ -45,6 +49,12 @@ export class Lead {
   place(phone, main) {
     const home = phone ? main : this.top;
     if (this.tools.parentNode !== home) home.append(this.tools);
+  }
+
+  /** The form that runs in scenes stands below the headline, or where nothing has run below that sentence. */
+  placeForm(empty) {
+    const home = empty ? this.nothing : this.foot;
+    if (this.below.parentNode !== home) home.append(this.below);
   }
 
   /** In words, where the pictures' numbers come from. */
@@ -63,13 +73,13 @@ export class Lead {
     this.badge = badgeWords(recorded, state);
     this.what.title = start ? provenance(start) : "";
     this.root.classList.toggle("stale", Boolean(awaiting));
-    render(aimOf(doorNow()), this.aim);
-    render(this.what.title, this.what);
+    render(explainedWords(aimOf(doorNow())), this.aim);
+    render(explainedWords(this.what.title), this.what);
     render(doing ? `${doing}${waits ? "" : " …"}` : nothingYet(), this.empty);
     const facts = html`
       <span
         class="badge ${recorded ? "recorded" : ""}"
-        title=${store.run === "first" ? CHOSEN : nothing}
+        title=${PICTURES.includes(store.run) ? CHOSEN : nothing}
         ?hidden=${!lead}
         >${this.badge}</span
       >

@@ -7,24 +7,23 @@ export class Message {
   constructor() {
     this.text = h("p");
     this.field = h("input", { readonly: true, "aria-label": "Link to this page with its settings", hidden: true });
-    this.offer = button("", () => this.act(), { hidden: true });
+    this.offers = h("span.controls");
     this.code = h("div.code", { hidden: true });
     const close = button("Close", () => this.hide());
-    this.box = h("div.message", { hidden: true }, this.text, this.field, this.offer, this.code, close);
+    this.box = h("div.message", { hidden: true }, this.text, this.field, this.offers, this.code, close);
     this.root = h("div.messages", { role: "status" }, this.box);
   }
 
-  /** Beside it a `link` as selectable text, an `offer` {text, act} as a button, and a `code` (rows of 0 and 1) of the
-   *  link for cameras. */
-  say(text, link, offer, code = []) {
-    this.root.classList.toggle("in-place", Boolean(link || offer || code.length)); // too large to lie over the run
+  /** Beside it a `link` as selectable text, `offers` ({text, act} each) as buttons, and a `code` (rows of 0 and 1) of
+   *  the link for cameras. */
+  say(text, link, offers = [], code = []) {
+    this.root.classList.toggle("in-place", Boolean(link || offers.length || code.length)); // too large to lie over the run
     this.code.hidden = !code.length;
     render(code.length ? drawnCode(code) : nothing, this.code);
     setText(this.text, text || "");
     this.box.hidden = !text;
-    this.offer.hidden = !offer;
-    this.act = offer ? offer.act : null;
-    setText(this.offer, offer ? offer.text : "");
+    this.offers.hidden = !offers.length;
+    this.offers.replaceChildren(...offers.map((offer) => button(offer.text, offer.act)));
     this.field.hidden = !link;
     this.field.value = link || "";
     if (link) this.field.select();

@@ -3,6 +3,7 @@
 
 import { h } from "../base/dom.js";
 import { counted, formatMs } from "../base/format.js";
+import { askHost, hostCan } from "../base/host.js";
 import { keep, recall } from "../base/kept.js";
 import { STAGES } from "../base/stages.js";
 import { draftLane, meanRound, plainLane, defaultRound } from "../base/store.js";
@@ -10,6 +11,10 @@ import { smallButton } from "../base/templates.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
 
 const STEP_MS = 2500;
+
+/** The recorded runs that the page opens with, by name: at temperature 0, and sampled. */
+export const PICTURES = ["first", "sampled"];
+const NEXT = { first: ["sampled", "The same, sampled"], sampled: ["first", "The same at temperature 0"] };
 
 /** The round that tells it: the one to look at first, where a token was accepted; else null. */
 function openingRound(lane) {
@@ -51,7 +56,8 @@ export class Opening {
     this.root.hidden = !this.round;
     this.host.transport.guide = null;
     if (!this.round) return;
-    if (recall("opening", () => true) || this.host.transport.quiet.matches) this.still();
+    if (this.host.store.run !== "first") this.settle();
+    else if (recall("opening", () => true) || this.host.transport.quiet.matches) this.still();
     else this.start();
   }
 
@@ -63,6 +69,17 @@ export class Opening {
     this.host.transport.guide = this;
     this.host.cursor.select(this.lane, this.round.index);
     this.show(0);
+  }
+
+  /** The second picture stands still. */
+  settle() {
+    this.still();
+    this.host.transport.toEnd();
+  }
+
+  /** Asks for the other picture; the controls follow. */
+  turn() {
+    askHost("picture", { run: NEXT[this.host.store.run][0] });
   }
 
   show(at) {
@@ -122,11 +139,15 @@ export class Opening {
         <b>${what}</b> <span class="note">${much}</span>
       </li>`;
     };
+    const next = NEXT[this.host.store.run];
     const view = html`
       <ol class=${away ? "away" : nothing}>
         ${openingWords(round, plainLane(this.host.store)).map(step)}
       </ol>
-      <div class="controls">${smallButton("Play the opening", () => this.start(), playing)}</div>
+      <div class="controls">
+        ${smallButton("Play the opening", () => this.start(), playing)}
+        ${next && hostCan("picture") ? smallButton(next[1], () => this.turn()) : nothing}
+      </div>
     `;
     this.root.classList.toggle("playing", playing);
     render(view, this.root);

@@ -4,13 +4,13 @@
 import { given } from "../base/given.js";
 import { fromAddress, keptInAddress, leavePlace, writeAddress } from "../base/address.js";
 import { copied } from "../base/copied.js";
-import { h, setText } from "../base/dom.js";
-import { counted } from "../base/format.js";
+import { setText } from "../base/dom.js";
 import { callServer, say } from "../base/host.js";
 import { giveStandIns } from "../base/models.js";
 import { saveFile } from "../draw/pictures.js";
 import { fitPrompt } from "./composer.js";
 import { showDoor } from "./doors.js";
+import { showDrafters } from "./drafters.js";
 import { showTaught, teacherQuery } from "./teach.js";
 import { isRead } from "./visible.js";
 
@@ -24,6 +24,7 @@ const instrument = () => document.querySelector("draftscope-instrument");
 export function holdPresses() {
   document.addEventListener("click", holdPress, true);
   document.addEventListener("click", stopPicture, true);
+  document.addEventListener("click", openDrafters, true);
   document.addEventListener("click", skipToRun);
 }
 
@@ -50,6 +51,12 @@ function stopPicture(event) {
   if (!instrument()?.freeze()) return;
   event.stopImmediatePropagation();
   event.preventDefault();
+}
+
+/** The list of drafters is drawn when it is opened, with what this page has measured by then. */
+function openDrafters({ target }) {
+  if (!(target instanceof Element) || !target.closest("[data-opens=ds-drafters]")) return;
+  showDrafters((name) => instrument()?.runs.gain(name), drafter);
 }
 
 /** The host has set the controls; the page lays them out before the waiting press goes on. */
@@ -79,15 +86,6 @@ export function showEngine(sentence) {
   while (/\([^()]*\)/.test(short)) short = short.replace(/ ?\([^()]*\)/, "");
   setText(names, loaded ? short : sentence);
   names.parentElement.classList.toggle("ds-ready", Boolean(loaded));
-}
-
-/** Drafters that cannot run with these models, folded away below the list of those that can: [title, why]. */
-export function showUnable(unable) {
-  const place = document.querySelector("#ds-unable details");
-  if (!place) return;
-  place.hidden = !unable.length;
-  setText(place.querySelector("summary"), `${counted(unable.length, "drafter")} cannot run here: why`);
-  place.querySelector("ul").replaceChildren(...unable.map(([title, why]) => h("li", `${title}: ${why}`)));
 }
 
 let uses = {}; // drafter -> the options it reads, once the engine has said
@@ -173,24 +171,31 @@ export function settingsChanged(start, drafterUnknown) {
 }
 
 export async function copyLink(query, space, prompt) {
+  const taught = teacherQuery(query);
+  const teaches = query === taught;
+  const { part, too } = teaches ? { part: "", too: 0 } : await instrument().runs.part();
   const left =
     prompt && prompt.length > LONGEST / 3 && !query.includes("prompt=")
       ? " This prompt is too long for a link and is left out."
       : "";
   const local = isOwnMachine() && !space;
   const here = local && given.network ? given.network : location.origin + location.pathname;
-  const link = (space ? `https://huggingface.co/spaces/${space}` : here) + query;
+  const link = (space ? `https://huggingface.co/spaces/${space}` : here) + query + part;
   const reach = !local ? "" : given.network ? REACH.network : REACH.local;
-  const taught = teacherQuery(query);
-  const offer =
-    query === taught
-      ? null
-      : { text: "Copy a teacher's link: settings fixed, controls hidden", act: () => copyLink(taught, space, prompt) };
-  const said = (await copied(link))
-    ? "Link copied. It carries the prompt and the settings, not the run: whoever opens it presses Run."
-    : "This page cannot use the clipboard; copy the link here.";
-  say(said + reach + left, link, offer, local && !given.network ? [] : await callServer("qr", link));
+  const offers = teaches
+    ? []
+    : [{ text: "Copy a teacher's link: settings fixed, controls hidden", act: () => copyLink(taught, space, prompt) }];
+  if (too) offers.unshift({ text: "Save the run as a file to send beside it", act: () => save("trace") });
+  const said = (await copied(link)) ? "Link copied." : "This page cannot use the clipboard; copy the link here.";
+  const code = local && !given.network ? [] : await callServer("qr", part ? link.slice(0, -part.length) : link);
+  say(`${said} ${carried(part, too)}${reach}${left}`, link, offers, code);
 }
+
+/** What a link carries. */
+const carried = (part, too) =>
+  part
+    ? "It carries the prompt, the settings and this run itself: whoever opens it sees the run. A code for cameras carries the settings alone."
+    : `It carries the prompt and the settings, not the run${too ? `, which is too long for a link (${too} characters)` : ""}: whoever opens it presses Run.`;
 
 const REACH = {
   network: " It has this computer's address on your network, so that others there can open it.",
@@ -210,8 +215,8 @@ export async function save(kind) {
   }
   saveFile(new Blob([Uint8Array.from(atob(file.data), (c) => c.charCodeAt(0))]), file.name);
   if (kind !== "trace") return;
-  const offer = { text: "Save as a page that plays offline", act: () => save("page") };
-  say("The run is saved as a trace; open it again with Share, Load run.", "", offer);
+  const offers = [{ text: "Save as a page that plays offline", act: () => save("page") }];
+  say("The run is saved as a trace; open it again with Share, Load run.", "", offers);
 }
 
 /** What stands below the composer's row. */

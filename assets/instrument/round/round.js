@@ -5,7 +5,7 @@ import { CUT_WORDS, FATES } from "../base/fates.js";
 import { formatProb } from "../base/format.js";
 import { isChain } from "../base/numbers.js";
 import { STAGES } from "../base/stages.js";
-import { explained } from "../base/symbols.js";
+import { explained, explainedWords } from "../base/symbols.js";
 import { cardHead } from "../base/templates.js";
 import { table, tableRow } from "../draw/tables.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
@@ -142,7 +142,8 @@ export class RoundView {
     );
     const key = (fate) =>
       html`<span class="key"
-        ><span class="glyph ${fate}" aria-hidden="true">${FATES[fate].glyph}</span> ${FATES[fate].word}</span
+        ><span class="glyph ${fate}" aria-hidden="true">${FATES[fate].glyph}</span>
+        ${explainedWords(FATES[fate].word)}</span
       >`;
     return html`
       ${present.map(key)}

@@ -31,7 +31,7 @@ export function itemsOf(lane, round, known) {
       parent: null,
       depth: 0,
       slot: -1,
-      note: root.prompt ? "prompt" : "committed",
+      note: root.prompt ? "prompt" : "written",
     },
   ];
   const byKey = new Map([[-1, items[0]]]); // parents come before children; anything else hangs from the root

@@ -9,6 +9,7 @@ import { FATES } from "../base/fates.js";
 import { formatFigure, formatProb } from "../base/format.js";
 import { say } from "../base/host.js";
 import { isServer, referenceLane, speculates, stateAt } from "../base/store.js";
+import { explainedWords } from "../base/symbols.js";
 import { html, render } from "../vendor/lit-html.js";
 import { footText, readShare, servedText } from "./foot.js";
 import { Heartbeat } from "./heartbeat.js";
@@ -200,6 +201,6 @@ export const textLegend = () =>
     (fate) =>
       html`<span class="key"
         ><span class="glyph ${fate}" aria-hidden="true">${FATES[fate].glyph}</span>
-        <span class="under ${fate}">${FATES[fate].word}</span></span
+        <span class="under ${fate}">${explainedWords(FATES[fate].word)}</span></span
       >`,
   );

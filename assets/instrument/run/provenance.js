@@ -22,7 +22,8 @@ export function provenance(start) {
   const cpu = /^cpu$/i.test(start.device) ? `CPU, ${counted(start.threads, "thread")}` : start.device;
   const left = start.not_applied ? [`not applied, of its generation_config: ${start.not_applied}`] : [];
   const said = [`${cpu}, ${start.dtype}`, samplingWords(start.settings || {}), `seed ${start.seed}`];
-  return [...models, ...said, ...left].join(" · ");
+  const costs = start.costs ? [`costs that it chose by: ${start.costs}`] : [];
+  return [...models, ...said, ...costs, ...left].join(" · ");
 }
 
 /** Servers of other programs: what was asked of them, and what their times are. */

@@ -41,7 +41,16 @@ export function sentence(store, now, whole) {
   if (!whole) return `${did}; plain decoding has ${other.tokens}.`;
   const same = other.tokens === state.tokens && !partingOf(draft, plain);
   const words = same ? `plain decoding needed ${other.rounds}` : plainWords(store, other);
-  return `${did}; ${words}${faster(store)}.${end}`;
+  return `${did}; ${words}${faster(store)}${alike(store, same)}.${end}`;
+}
+
+/** What the two texts have to do with each other, once both are whole: `same` where they have as many tokens, none of
+ *  which differs. */
+function alike(store, same) {
+  const [draft, plain] = [draftLane(store), plainLane(store)];
+  if (!draft.start?.exact || !bothEnded(draft, plain)) return "";
+  if (temperatureOf(draft) > 0) return "; both texts are fair draws";
+  return same ? ", the same text" : "";
 }
 
 /** Plain decoding's text where it has another length or other tokens: both are counted. */
@@ -56,11 +65,11 @@ function plainWords(store, other) {
 function faster(store) {
   const [draft, plain] = [draftLane(store), plainLane(store)];
   const { ratio } = speedup(draft, plain, raceClock(store));
-  const ended = [draft, plain].every(
-    (lane) => lane.end && lane.end.reason !== "cancelled" && lane.end.reason !== "error",
-  );
-  return ended && Number.isFinite(ratio) ? `; ${ratio.toFixed(2)} times as fast` : "";
+  return bothEnded(draft, plain) && Number.isFinite(ratio) ? `; ${ratio.toFixed(2)} times as fast` : "";
 }
+
+const bothEnded = (...lanes) =>
+  lanes.every((lane) => lane.end && lane.end.reason !== "cancelled" && lane.end.reason !== "error");
 
 /** What that speed rests on, in a line. */
 export function basisWords(store, now, whole, soloState) {

@@ -13,7 +13,7 @@ import { isFinished, isServer, meanRound, roundsAt, speculates } from "../base/s
 import { choice, smallButton } from "../base/templates.js";
 import { SPEEDS, speedName } from "../base/transport.js";
 import { sized, wrapped } from "../draw/canvas.js";
-import { html, render } from "../vendor/lit-html.js";
+import { html, nothing, render } from "../vendor/lit-html.js";
 import { RoundTable } from "./table.js";
 import { laneTitle } from "./titles.js";
 
@@ -47,8 +47,9 @@ export class StripView {
     });
     this.table = new RoundTable(select);
     this.line = h("p.readout-line", this.readout); // what the pointer is at
+    this.earlier = h("span.earlier");
     const head = h("header.card-head", h("h3.unseen", "When tokens arrived"));
-    this.foot = h("div.strip-foot.card-foot", this.line, this.table.root, this.controls);
+    this.foot = h("div.strip-foot.card-foot", this.line, this.table.root, this.earlier, this.controls);
     this.root = h("section.card.strip", head, this.frame, this.scrub, this.foot);
     this.listen();
   }
@@ -64,6 +65,12 @@ export class StripView {
       this.hover = null;
       this.say();
     });
+  }
+
+  /** The runs to go back to, each {run, words}; `back` is called with the one that was chosen. */
+  offer(kept, back) {
+    const options = [["", `Runs so far (${kept.length})`], ...kept.map(({ run, words }) => [run, words])];
+    render(kept.length ? choice("Go back to a run of this page", options, "", back) : nothing, this.earlier);
   }
 
   paint(store, now, selection, known, hiding, colours) {

@@ -77,6 +77,11 @@ class Together(Generic[Item, Found]):
         self._waiting = 0
         self._results: list[Found] = []
 
+    @property
+    def result(self) -> Found | None:
+        """What was measured, once it is."""
+        return self._results[0] if self._results else None
+
     def steps(self) -> Steps[Item, Found]:
         """One who waits."""
         self._waiting += 1

@@ -21,6 +21,7 @@ from draftscope.base import costs
 from draftscope.base.cores import Company, OtherCores
 from draftscope.base.costs import PLAIN, Calibration, Drafting, Machine, MeasuredFor, Verify, VerifyCurve
 from draftscope.base.machine import own_version
+from draftscope.base.presumed_costs import ROWS_AS_LONG
 from draftscope.base.progress import Pace, Watcher, unseen
 from draftscope.base.steps import Steps, mapped
 from draftscope.decode.availability import availabilities
@@ -46,7 +47,7 @@ CONTEXT = 256
 GAMMAS = (1, 3, 5, 8)
 REPEATS = 9
 LOW, BESIDE = 0.2, 0.15  # the quantile that counts, and how far from it the spread is taken for its error
-ROWS_AS_LONG, STEPS_AS_LONG = 12, 6  # rows, and draft steps, that take as long as a forward of one row: to foresee
+STEPS_AS_LONG = 6  # draft steps that take as long as a forward of one row: to foresee
 QUICK = 17  # the widest forward of a curve that is measured while somebody waits
 TOGETHER = {1: 24, 16: 8}  # batch size -> rounds in which drafting is measured
 LONGEST = 1.0  # seconds after which no more rounds are measured
@@ -67,10 +68,8 @@ def calibration_of(
     loaded later, are added to it. It is saved unless there are doubts about it. With `one_text` that of batches of one
     is enough, which takes a fraction of the time.
     """
-    calibration = None if again else costs.load_saved(measured_for(pair))
-    if calibration is None and one_text:
-        calibration = costs.load_saved(measured_for(pair, one_text))
-    missing = [name for name in drafting_of(pair, names) if calibration is None or name not in calibration.drafting]
+    calibration = None if again else _saved(pair, one_text)
+    missing = _missing(pair, calibration, names)
     if calibration is None:
         calibration = yield from measure(pair, watch, missing, one_text)
     elif missing:
@@ -83,10 +82,20 @@ def calibration_of(
     return calibration
 
 
-def known_costs(pair: LoadedPair, names: Sequence[str] = ()) -> Calibration | None:
+def known_costs(pair: LoadedPair, names: Sequence[str] = (), one_text: bool = False) -> Calibration | None:
     """The saved calibration, if it has the costs of the drafters `names`, or of all of this pair."""
+    calibration = _saved(pair, one_text)
+    return None if _missing(pair, calibration, names) else calibration
+
+
+def _saved(pair: LoadedPair, one_text: bool) -> Calibration | None:
     saved = costs.load_saved(measured_for(pair))
-    return saved if saved and all(name in saved.drafting for name in drafting_of(pair, names)) else None
+    return costs.load_saved(measured_for(pair, one_text)) if saved is None and one_text else saved
+
+
+def _missing(pair: LoadedPair, calibration: Calibration | None, names: Sequence[str]) -> list[str]:
+    """The drafters, of `names` or of all of this pair, whose costs it lacks."""
+    return [name for name in drafting_of(pair, names) if calibration is None or name not in calibration.drafting]
 
 
 def foreseen_s(pair: LoadedPair, forward_s: float, names: Sequence[str] = ()) -> float:

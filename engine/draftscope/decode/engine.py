@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 from draftscope import drafters
 from draftscope.base.costs import Calibration, VerifyCurve
 from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.base.presumed_costs import ACCEPTED, PresumedCosts
 from draftscope.base.progress import Progress, Watcher, unseen, with_progress
 from draftscope.base.steps import Steps, Together, last
 from draftscope.decode import availability
@@ -24,6 +25,7 @@ from draftscope.decode.fork import ForkPoint
 from draftscope.decode.lane import Lane
 from draftscope.decode.open_session import MeasuredPair, open_session
 from draftscope.decode.pair import LoadedPair, NamedHead
+from draftscope.decode.presumed import presumed
 from draftscope.decode.prompt import AnyPrompt, listed_prompts, prompt_text, read_prompt
 from draftscope.decode.rank_acceptance import by_rank
 from draftscope.decode.recorder import Recorder
@@ -71,8 +73,9 @@ class DecodingEngine(LoadedPair):
         self._calibrating: dict[object, Together[Progress, Calibration]] = {}  # by what it is of
         self._curve = Together(lambda: quick_curve(self))
         self._rates: dict[tuple[str, Sampling], Together[Progress, tuple[float, ...]]] = {}  # acceptance by rank
-        self._trees: dict[tuple[str, Sampling, int, int], Counts] = {}
+        self._trees: dict[tuple[str, Sampling, int, int, bool], Counts] = {}  # the last: of presumed costs
         self._tree: Counts | None = None  # instead of the best one
+        self._presumed: list[Lane] = []  # chose by costs that were not measured here yet
 
     @overload
     def decode(  # type: ignore[overload-overlap]
@@ -171,14 +174,16 @@ class DecodingEngine(LoadedPair):
         lane: str = "run",
         record: bool = True,
         fork_point: ForkPoint | None = None,
+        at_once: bool = False,
     ) -> Steps[Progress, Run]:
         """A run that has not begun. With a `fork_point` it continues after the prompt and exactly those tokens.
 
-        What its drafter chooses by is measured first, if it was not before; each step says how far that is. Raises
-        `DraftscopeError` for everything that can be wrong with the prompt, the settings and the fork point.
+        What its drafter chooses by is measured first, if it was not before; each step says how far that is. `at_once`
+        it is presumed instead (`presumed.py`), and measured by `measuring_presumed`. Raises `DraftscopeError` for
+        everything that can be wrong with the prompt, the settings and the fork point.
         """
         chosen = Lane.of(self, settings)
-        return (yield from self._opening(chosen, prompt, run, lane, record, fork_point))
+        return (yield from self._opening(chosen, prompt, run, lane, record, fork_point, at_once))
 
     def _opening(
         self,
@@ -188,13 +193,15 @@ class DecodingEngine(LoadedPair):
         lane: str = "run",
         record: bool = True,
         fork_point: ForkPoint | None = None,
+        at_once: bool = False,
     ) -> Steps[Progress, Run]:
         availability.refuse_unavailable(self, chosen.info)
         given = [] if fork_point is None else fork_point.tokens_for(self.target.vocabulary, self.eos)
         encoded = self._encoded(prompt, chosen, given)
-        session = yield from self._opening_batch(chosen, [encoded.tokens], (0,))
+        measured = yield from self.measuring(chosen, at_once=at_once)
+        session = open_session(self, chosen, [encoded.tokens], Streams(chosen.settings.seed, (0,)), True, measured)
         session.transcripts[0].follow(given)
-        start = run_start(self, chosen, encoded, run, lane)
+        start = run_start(self, chosen, encoded, run, lane).model_copy(update={"costs": measured.words})
         if fork_point is not None:
             start = start.model_copy(update={"fork": fork_point.event(self.pieces)})
         return Run(session, start, Recorder(start, self.pieces) if record else None)
@@ -245,15 +252,35 @@ class DecodingEngine(LoadedPair):
         measured = yield from self.measuring(lane, len(prompts))
         return open_session(self, lane, prompts, Streams(lane.settings.seed, sequences), ends, measured)
 
-    def measuring(self, lane: Lane, batch: int = 1) -> Steps[Progress, MeasuredPair]:
-        """What the lane's drafter chooses by, measured now if it was not before. Each step says how far it is."""
+    def measuring(self, lane: Lane, batch: int = 1, at_once: bool = False) -> Steps[Progress, MeasuredPair]:
+        """What the lane's drafter chooses by, measured now if it was not before. Each step says how far it is. With
+        `at_once` it is presumed where it was not measured."""
         info, settings = lane.info, lane.settings
-        calibration = tree = None
+        costs = tree = None
         if info.chooses_cost(settings):
-            calibration = yield from self.calibrated(info.costed(settings), batch == 1)
+            costs = yield from self._costs(info.costed(settings), batch == 1, at_once)
         if info.chooses_shape(settings):
-            tree = yield from self._best_tree(lane)
-        return MeasuredPair(calibration, tree)
+            tree_costs = yield from self._costs((info.costs_like,), True, at_once)
+            costs = costs or tree_costs
+            tree = yield from self._best_tree(lane, tree_costs)
+        if isinstance(costs, PresumedCosts) and lane not in self._presumed:
+            self._presumed.append(lane)
+        return MeasuredPair(costs, tree)
+
+    def measuring_presumed(self) -> Steps[Progress, None]:
+        """Measures what runs have presumed, for the next ones. Ends at once where there is nothing."""
+        while self._presumed:
+            yield from self.measuring(self._presumed[0])
+            del self._presumed[0]
+
+    def _costs(
+        self, names: tuple[str, ...], one_text: bool, at_once: bool
+    ) -> Steps[Progress, Calibration | PresumedCosts]:
+        """What rounds of the drafters `names` cost."""
+        if not at_once or "calibration" in self.__dict__:
+            return (yield from self.calibrated(names, one_text))
+        measured = self._calibrating.get((names, one_text))
+        return (measured.result if measured else None) or known_costs(self, names, one_text) or presumed(self)
 
     def encode(self, prompt: AnyPrompt, max_new_tokens: int = 1, chat: Chat = CHAT) -> list[int]:
         """The prompt's tokens, special ones included, by default in the model's chat template if it has one.
@@ -319,21 +346,24 @@ class DecodingEngine(LoadedPair):
     ) -> None:
         self.close()
 
-    def _best_tree(self, lane: Lane) -> Steps[Progress, Counts]:
+    def _best_tree(self, lane: Lane, costs: Calibration | PresumedCosts) -> Steps[Progress, Counts]:
         """Sequoia's tree for this drafter, pair and machine, within the limits of its settings."""
         if self._tree is not None:
             return self._tree
-        key = lane.info.name, lane.sampling
-        measuring = partial(by_rank, self, lane.settings)
-        rates = yield from self._rates.setdefault(key, Together(lambda: with_progress(measuring, RANKS))).steps()
+        is_presumed = isinstance(costs, PresumedCosts)
+        rates = ACCEPTED if is_presumed else (yield from self._rates_of(lane))
         size = lane.settings.options(TreeSizeOptions)
-        limits = *key, size.tree_nodes, size.tree_depth
+        limits = lane.info.name, lane.sampling, size.tree_nodes, size.tree_depth, is_presumed
         if limits not in self._trees:
-            like = lane.info.costs_like
-            calibration = yield from self.calibrated((like,), True)
-            cost = partial(calibration.tree_cost, like)
+            cost = partial(costs.tree_cost, lane.info.costs_like)
             self._trees[limits] = best_tree(rates, size.tree_nodes, size.tree_depth, cost)
         return self._trees[limits]
+
+    def _rates_of(self, lane: Lane) -> Steps[Progress, tuple[float, ...]]:
+        """How often the lane's drafter is right, by rank; measured once."""
+        measuring = partial(by_rank, self, lane.settings)
+        together = Together(lambda: with_progress(measuring, RANKS))
+        return (yield from self._rates.setdefault((lane.info.name, lane.sampling), together).steps())
 
 
 @contextmanager

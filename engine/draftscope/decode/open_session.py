@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from draftscope.base.costs import Calibration
+from draftscope.base.presumed_costs import PresumedCosts
 from draftscope.base.text import Ending
 from draftscope.decode.lane import Lane
 from draftscope.decode.pair import LoadedPair
@@ -18,9 +19,9 @@ from draftscope.verify.uniforms import Streams
 @dataclass(frozen=True)
 class MeasuredPair:
     """What was measured of a pair for a drafter that chooses by it: what rounds cost, and the tree with the most tokens
-    for its cost. None where the drafter does not choose by it."""
+    for its cost. None where the drafter does not choose by it. Costs may be presumed."""
 
-    calibration: Calibration | None = None
+    calibration: Calibration | PresumedCosts | None = None
     tree: Counts | None = None
 
     def cost(self, like: str, gamma: int, batch: int, context: int) -> float:
@@ -28,6 +29,14 @@ class MeasuredPair:
         if self.calibration is None:
             raise RuntimeError("what rounds cost was not measured before this session, so nothing can choose by it")
         return self.calibration.round_cost(like, gamma, batch, context)
+
+    @property
+    def words(self) -> str | None:
+        """Where the costs come from that the drafter chooses by."""
+        costs = self.calibration
+        if costs is None:
+            return None
+        return costs.words if isinstance(costs, PresumedCosts) else f"measured here on {costs.created[:10]}"
 
     def counts(self) -> Counts:
         """Of the best tree."""

@@ -50,14 +50,15 @@ def solo_runs(
     lanes: Mapping[str, Settings],
     run: str = "run",
     repeats: int = 3,
+    at_once: bool = False,
 ) -> Iterator[SoloRuns | None]:
     """Unrecorded whole runs of each lane alone, in the order A B A B. Yields a lane's times so far after each run, and
-    None after each round."""
+    None after each round. `at_once` as in `DecodingEngine.opening`."""
     seconds: dict[str, list[float]] = {lane: [] for lane in lanes}
     others: dict[str, list[float]] = {lane: [] for lane in lanes}
     for _ in range(repeats):
         for lane, settings in lanes.items():
-            opening = engine.opening(prompt, settings, run=run, lane=lane, record=False)
+            opening = engine.opening(prompt, settings, run=run, lane=lane, record=False, at_once=at_once)
             solo = yield from mapped_to(opening, None)
             cores = OtherCores()
             for _ in solo.steps():

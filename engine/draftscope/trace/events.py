@@ -247,6 +247,7 @@ class RunStart(Event):
     settings: Annotated[
         dict[str, int | float | str | bool | Listed[int] | Listed[float] | Listed[str] | None], BeforeValidator(_few)
     ]
+    costs: str | None = None  # where the costs come from that the drafter chose by, if it chose by any
     not_applied: str | None = None  # settings of the target's generation_config that transformers' generate applies
     prompt: str
     rendered: str = ""  # the prompt in the model's chat template, if that was used

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import gradio as gr
@@ -11,7 +12,7 @@ import gradio as gr
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.engine.answers import watch
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus, new_id
-from draftscope_app.page import opening_settings
+from draftscope_app.page import drafter_lines, opening_settings
 from draftscope_app.page.controls import from_query, names
 from draftscope_app.page.layout import Widgets
 from draftscope_app.page.panel import first_choices
@@ -20,8 +21,10 @@ from draftscope_app.page.runs import own_models
 from draftscope_app.page.runs.feed import note
 from draftscope_app.page.shared import PRIVATE, Shared
 
-# Of the page's opening: for a text, and for a chat.
-TREES = (opening_settings.TREE["drafter"], opening_settings.CHAT_TREE["drafter"])
+OPENS = (
+    opening_settings.TREE["drafter"],
+    opening_settings.CHAT_FIRST["drafter"],
+)  # of the page's opening: for a text, for a chat
 
 
 class EngineListeners:
@@ -87,10 +90,10 @@ class EngineListeners:
         if not known:
             return gr.update(choices=first_choices(drafter), value=drafter)
         default, chat = self.shared.defaults["drafter"], self.engine.status.chat
-        usual = TREES[chat] if default == TREES[not chat] else default
+        usual = OPENS[chat] if default == OPENS[not chat] else default
         is_linked = drafter != default and drafter in {d.name for d in known}
         chosen = drafter if is_linked else able(usual, known)
-        choices = [(d.title, d.name) for d in known if d.available or d.name == chosen]
+        choices = [(d.title, d.name) for d in drafter_lines.lines(known) if not d.lacks or d.name == chosen]
         return gr.update(choices=choices, value=chosen)
 
 
@@ -112,7 +115,10 @@ def engine_message(status: EngineStatus) -> str:
         more["able"] = [d.name for d in status.drafters if d.available]
         more["instead"] = {d.name: able(d.name, status.drafters) for d in status.drafters if not d.available}
         more["chat"] = status.chat
-        more["unable"] = [[d.title, d.why_not] for d in status.drafters if not d.available]
+        more["drafters"] = {
+            "of": drafter_lines.OF,
+            "lines": [asdict(line) for line in drafter_lines.lines(status.drafters)],
+        }
     if status.phase == "failed":
         more["note"] = status.sentence
     return json.dumps({"seq": new_id(), **more})

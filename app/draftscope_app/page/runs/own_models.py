@@ -1,4 +1,4 @@
-"""Other models that a visitor loads: a small form, what it asks the engine for, and the progress of loading."""
+"""Other models that a visitor loads: known pairs, a form for others, what they ask the engine for, and the progress."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from dataclasses import dataclass, replace
 
 import gradio as gr
 
+from draftscope.base.assets import cache_folder
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
+from draftscope.drafters.catalog import DRAFT_MODEL, PAIRS, THROUGH_TEXT
+from draftscope.models.files import hub
 from draftscope.models.loading.embedded import PAIR
-from draftscope.models.loading.known import KNOWN
+from draftscope.models.loading.known import KNOWN, KnownModel
 from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.answers import Engine, watch
 from draftscope_app.engine.jobs import EngineStatus
 from draftscope_app.page import notes
 
 HEAD = "To plug in a trained head, start with: draftscope serve --target MODEL --drafter eagle3:HEAD"
+OPEN = "document.querySelector('#ds-other-models').classList.add('ds-open')"
 PERIOD_S = 1.0  # between two sentences that count the seconds
 MAX_NAME = 500  # characters of a hub id, a folder or a revision
 
@@ -37,25 +41,63 @@ class Form:
         return [self.target, self.draft, self.revision]
 
 
+@dataclass(frozen=True)
+class Offer:
+    """A pair to choose from the list: the names to load, and what its line says."""
+
+    target: str
+    draft: str
+    title: str
+    about: str
+
+
+def offers() -> list[Offer]:
+    """The pairs that a page can load by name, those on this machine first."""
+    here = [Offer(PAIR, "", "The embedded pair", "comes with the project")]
+    away: list[Offer] = []
+    for model in KNOWN:
+        is_here = _is_here(model)
+        size = "on this machine" if is_here else f"{model.wheel.size / 1e6:.0f} MB to download"
+        about = f"with its EAGLE-3 head and draft model, {size}"
+        (here if is_here else away).append(Offer(model.name, "", model.title, about))
+    for pair in PAIRS:
+        if pair.kind not in (DRAFT_MODEL, THROUGH_TEXT):
+            continue  # heads are named on the command line
+        is_cached = all(hub.cached(name, None) is not None for name in (pair.target, pair.drafter))
+        licence = ", a licence to accept first" if pair.gated else ""
+        size = "on this machine" if is_cached else f"to download{licence}"
+        about = f"drafts: {_short(pair.drafter)}, {pair.gb:.0f} GB {size}"
+        (here if is_cached else away).append(Offer(pair.target, pair.drafter, _short(pair.target), about))
+    return here + away
+
+
+def _is_here(model: KnownModel) -> bool:
+    """As `sources.is_here`, which imports torch: a page's process never does."""
+    kept = (cache_folder() / "models").glob(f"{model.wheel.sha256[:8]}*")
+    return any(kept) or hub.cached(model.repository, None) is not None
+
+
+def _short(name: str) -> str:
+    return name.split("/")[-1]
+
+
 def form() -> Form:
-    """Where the models are named. A button for each known one writes its name into the field."""
+    """The list of known pairs, a press on which writes their names into the fields; these stand behind a button."""
+    with gr.Column(elem_id="ds-pairs"):
+        chosen = [(offer, gr.Button(f"{offer.title} · {offer.about}", size="sm")) for offer in offers()]
+    other = gr.Button("Another model", size="sm", elem_id="ds-another")
+    other.click(None, None, None, js=f"() => {{ {OPEN}; }}")
     with gr.Column(elem_id="ds-other-models"):
-        target = gr.Textbox(
-            label="Target",
-            placeholder="hub id, folder, GGUF file; empty: embedded",
-            elem_id="ds-target",
-        )
-        with gr.Row(elem_id="ds-known"):
-            for model in KNOWN:
-                choose = gr.Button(model.title, size="sm")
-                choose.click(None, None, target, js=f"() => {json.dumps(model.name)}")
         built = Form(
-            target,
+            gr.Textbox(label="Target", placeholder="hub id, folder, GGUF file; empty: embedded", elem_id="ds-target"),
             gr.Textbox(label="Draft model", placeholder="hub id or folder; empty: none", elem_id="ds-draft"),
             gr.Textbox(label="Revision of the target", placeholder="empty: the default", elem_id="ds-revision"),
             gr.Button("Load these models", size="sm", elem_id="ds-load-models"),
         )
         notes.html(notes.muted(HEAD))
+    for offer, button in chosen:
+        names = json.dumps([offer.target, offer.draft, ""])
+        button.click(None, None, built.fields, js=f"() => {{ {OPEN}; return {names}; }}")
     return built
 
 

@@ -20,9 +20,8 @@ class Lane(Result):
 
     def context(self, number: int) -> str:
         """The end of the text before the round with this index."""
-        begun = (
-            f"{self.start.prompt} → " if self.start.rendered else self.start.prompt
-        )  # a question, or the text itself
+        answers = number > 0 and self.start.rendered  # a question; else the text itself goes on
+        begun = f"{self.start.prompt} → " if answers else self.start.prompt
         text = begun + "".join(r.text_delta for r in self.arrivals[:number])
         words = " ".join(text.split())
         return words if len(words) <= CONTEXT else "… " + words[-CONTEXT:].split(" ", 1)[-1]

@@ -9,11 +9,12 @@ from itertools import pairwise
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import TargetProbs, VerifyCosts
 from draftscope_app.doors.learn.classroom.lanes import Lane, readable
-from draftscope_app.doors.learn.classroom.questions import OPTIONS_MOST, Question, Spec, bars_of
+from draftscope_app.doors.learn.classroom.questions import Question, Spec, bars_of
 
 PLACES = 4  # that a question about the longest gap offers
 STANDS_OUT = 1.5  # of the median: a wait that a reader notices
 TWICE = 2.0
+WIDTHS = 6  # that a question about rows offers at most
 NEITHER = "neither of them"
 Lanes = dict[str, Lane]
 
@@ -88,7 +89,8 @@ def rows(spec: Spec, lane: Lane) -> Iterator[Callable[[], Question]]:
 
 
 def _rows(spec: Spec, lane: Lane, costs: VerifyCosts) -> Question:
-    measured = list(zip(costs.widths, costs.v, strict=True))[:OPTIONS_MOST]
+    every = list(zip(costs.widths, costs.v, strict=True))
+    measured = every[:: 1 + (len(every) - 1) // WIDTHS]
     ms = [v * _round_ms(lane) for _, v in measured]
     below = [n for n, (_, v) in enumerate(measured) if v < TWICE]
     options = [f"{width} token{'s' if width > 1 else ''}" for width, _ in measured]
