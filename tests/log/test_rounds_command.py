@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from draftscope.log import RoundLog
 from draftscope.log.read import read
 from draftscope_app.cli.exit_codes import ExitCode
 from tests.log.test_readers import LLAMA_CPP, VLLM
@@ -88,3 +89,22 @@ def test_what_is_no_log_is_one_sentence(rounds: Cli, tmp_path: Path, content: by
 
 def test_a_file_that_is_not_there_is_one_sentence(rounds: Cli, tmp_path: Path) -> None:
     assert rounds(tmp_path / "none").err.count("\n") == 1
+
+
+def test_acceptance_over_time_is_printed(rounds: Cli, tmp_path: Path) -> None:
+    with RoundLog(tmp_path / "rounds.jsonl") as log:
+        for number in range(100):
+            kept = 4 if number % 5 == 0 else 0
+            log.round(drafted=4, accepted=kept, ms=14.0, draft_ms=4.0, position=10 + number)
+    said = rounds(tmp_path / "rounds.jsonl").out
+    assert "Acceptance over time" in said and "40 to" not in said.split("Acceptance over time")[0]
+    assert "After a kept guess 60 of 80 are kept, after a refused one 19 of 79: guesses are not independent." in said
+    assert "Drafts of 4 tokens write 1.80 tokens a round; by the mean acceptance it would be 1.94." in said
+    assert "pays best by the rounds" in said and "Alarm" not in said
+
+
+def test_an_alarm_is_said(rounds: Cli, tmp_path: Path) -> None:
+    with RoundLog(tmp_path / "rounds.jsonl") as log:
+        for _ in range(100):
+            log.round(drafted=4, accepted=0)
+    assert "Alarm: near nothing is kept" in rounds(tmp_path / "rounds.jsonl").out

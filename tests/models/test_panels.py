@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import torch
 
 pytest.importorskip("numba")
 
+from draftscope.models.files.gguf_tensor import StoredTensor
 from draftscope.models.native.available import programs
 from draftscope.models.native.decoders import FORMATS
 from draftscope.models.native.panels import in_panels
@@ -91,6 +94,23 @@ def test_a_panel_has_the_bytes_of_its_rows_and_forgets_what_it_read(kind: str) -
     assert panels.numel() == data.numel() and len(panels) == OUTPUTS // 16 and forgotten
     if kind not in ("Q5_0", "Q5_1", "Q8_0"):
         assert panels[1].flatten().bincount(minlength=256).equal(data[16:32].flatten().bincount(minlength=256))
+
+
+def resident() -> int:
+    """Bytes of this process that lie in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
+def test_what_was_read_of_a_file_does_not_stay_in_memory_beside_its_panels(tmp_path: Path) -> None:
+    data = np.tile(blocks("Q4_1", 16, COLUMNS), (8192, 1))
+    (tmp_path / "a").write_bytes(data.tobytes())
+    tensor = StoredTensor(tmp_path / "a", "Q4_1", (len(data), COLUMNS), 0, data.nbytes)
+    in_panels("Q4_1", torch.from_numpy(data[:16]))  # compiles
+    before = resident()
+    mapped, forget = tensor.mapped()
+    panels = in_panels("Q4_1", mapped, forget)
+    assert panels.nbytes == data.nbytes and resident() - before < 1.3 * data.nbytes
 
 
 @multiplies

@@ -113,7 +113,7 @@ def verify_chain(p_rows, q_rows, draft, top_p, rng):
         if len(output) > GAMMA + 1:
             raise FailedError(f"it returns {len(output)} tokens for {GAMMA} drafted ones; one more can be")
         vocabulary, drafted = draft[0], draft[1:]
-        tokens = tuple(token(each, vocabulary) for each in output)
+        tokens = tuple(token(item, vocabulary) for item in output)
         same = [one == other for one, other in zip(tokens, drafted, strict=False)]
         return tokens, [*same, False].index(False)
 

@@ -65,9 +65,9 @@ def commit(text, tokens, eos, limit):
         "only one of several ends of text": "models have several tokens that end a text",
     }
 
-    def judge(self, asked: Asked, chance: random.Random) -> Verdict:
+    def judge(self, ask: Asked, chance: random.Random) -> Verdict:
         calls = _calls(chance)
-        answers = [value(result, 0) for result in asked("commit", [(call, None) for call in calls])]
+        answers = [value(result, 0) for result in ask("commit", [(call, None) for call in calls])]
         for answer in answers:
             if not isinstance(answer, tuple) or len(answer) != 2 or answer[1] not in ("true", "false"):
                 raise FailedError(f"it returns {answer!r:.60}, not (text, ended)")

@@ -53,9 +53,9 @@ class LawExercise(Exercise):
     def emitted(self, output: Output, draft: Tokens) -> tuple[Tokens, int]:
         """The tokens of one call, and how many drafted ones were kept. Raises `FailedError` for another shape."""
 
-    def judge(self, asked: Asked, chance: random.Random) -> Verdict:
+    def judge(self, ask: Asked, chance: random.Random) -> Verdict:
         function, cases = self.functions[0], self.cases(chance)
-        came = [self._law(case, lambda arguments: self._asked(asked, function, arguments)) for case in cases]
+        came = [self._law(case, lambda arguments: self._asked(ask, function, arguments)) for case in cases]
         right = [self.by(RIGHT, case) for case in cases]
         for case, law_of, exact in zip(cases, came, right, strict=True):
             sentence = different(case, law_of) or fewer(law_of, exact)
@@ -68,15 +68,15 @@ class LawExercise(Exercise):
         """What one of the own rules writes."""
         return self._law(case, lambda arguments: own_law(self.rules[rule], arguments, self.cells))
 
-    def _asked(self, asked: Asked, function: str, arguments: Sequence[Any]) -> Law:
-        return law(lambda numbers: asked(function, [(arguments, drawn) for drawn in numbers]), self.dims, self.cells)
+    def _asked(self, ask: Asked, function: str, arguments: Sequence[Any]) -> Law:
+        return law(lambda numbers: ask(function, [(arguments, drawn) for drawn in numbers]), self.dims, self.cells)
 
     def _law(self, case: Case, law_of: Callable[[Sequence[Any]], Law]) -> Emitted:
-        found: Emitted = defaultdict(Fraction)
+        outcome: Emitted = defaultdict(Fraction)
         for situation in case.situations:
             for output, share in law_of(situation.arguments).items():
-                found[self.emitted(output, situation.draft)] += situation.weight * share
-        return dict(found)
+                outcome[self.emitted(output, situation.draft)] += situation.weight * share
+        return dict(outcome)
 
     def _same(self, name: str, cases: Sequence[Case], came: Sequence[Emitted]) -> bool:
         return all(self.by(name, case) == law_of for case, law_of in zip(cases, came, strict=True))
@@ -93,9 +93,9 @@ def different(case: Case, came: Emitted) -> str:
         for (tokens, _), share in came.items():
             if tokens[: len(prefix)] == prefix[: len(tokens)] and len(tokens) >= len(prefix):
                 mass += share
-                for token, also in enumerate(target):
+                for token, chance_there in enumerate(target):
                     ends = len(tokens) == len(prefix)
-                    following[token] += share * (also if ends else int(tokens[len(prefix)] == token))
+                    following[token] += share * (chance_there if ends else int(tokens[len(prefix)] == token))
         law_there = tuple(share / mass for share in following) if mass else target
         if law_there != target:
             after = f"after {', '.join(map(str, prefix))} " if prefix else ""

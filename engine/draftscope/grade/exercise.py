@@ -36,7 +36,7 @@ class Exercise(ABC):
     mistakes: ClassVar[Mapping[str, str]]  # the usual ones: name -> what it is, for teachers
 
     @abstractmethod
-    def judge(self, asked: Asked, chance: random.Random) -> Verdict:
+    def judge(self, ask: Asked, chance: random.Random) -> Verdict:
         """What is right or wrong; `chance` chooses among equivalent tasks. Raises `FailedError` with a verdict."""
 
 

@@ -48,13 +48,13 @@ def grade(path: Path, wanted: Sequence[str] = (), student: str = "") -> Graded:
     functions = [function for exercise in exercises for function in exercise.functions]
     try:
         with StudentProcess(source, path.name, functions) as process:
-            there = [each for each in exercises if wanted or set(each.functions) & set(process.functions)]
+            there = [item for item in exercises if wanted or set(item.functions) & set(process.functions)]
             held = tuple(process.held)
     except BrokenError as error:
-        return Graded(tuple(Verdict(each.name, False, str(error)) for each in exercises if wanted or error), ())
+        return Graded(tuple(Verdict(item.name, False, str(error)) for item in exercises if wanted or error), ())
     if not there:
         raise DraftscopeError(f"'{path}' has none of the functions {', '.join(functions)}; --starter DIR writes files.")
-    return Graded(tuple(_judged(each, source, path.name, student) for each in there), held)
+    return Graded(tuple(_judged(item, source, path.name, student) for item in there), held)
 
 
 def find(name: str) -> Exercise:

@@ -70,7 +70,7 @@ def frozen(returned: Any) -> Output:
 def own_law(function: Callable[..., Any], arguments: Sequence[Any], cells: int) -> Law:
     """The same of a function of this program, whose thresholds are known to be multiples of 1 / `cells`: random numbers
     are tried as far as it asks for them."""
-    found: dict[Output, Fraction] = defaultdict(Fraction)
+    outcome: dict[Output, Fraction] = defaultdict(Fraction)
     begun: list[tuple[float, ...]] = [()]
     while begun:
         drawn = begun.pop()
@@ -79,8 +79,8 @@ def own_law(function: Callable[..., Any], arguments: Sequence[Any], cells: int) 
         except StopIteration:
             begun += [(*drawn, (cell + 0.5) / cells) for cell in range(cells)]
             continue
-        found[output] += Fraction(1, cells ** len(drawn))
-    return dict(found)
+        outcome[output] += Fraction(1, cells ** len(drawn))
+    return dict(outcome)
 
 
 def thawed(returned: Any) -> Any:

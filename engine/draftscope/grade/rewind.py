@@ -51,21 +51,21 @@ def rewind_state(states, accepted):
         "the whole draft dropped": "kept tokens are lost as well",
     }
 
-    def judge(self, asked: Asked, chance: random.Random) -> Verdict:
+    def judge(self, ask: Asked, chance: random.Random) -> Verdict:
         rounds = [(text, gamma, kept) for text in (1, 4) for gamma in (1, 2, 4) for kept in range(gamma + 1)]
         caches = [
             ([f"row {chance.randrange(1000)}" for _ in range(text + gamma)], gamma, kept)
             for text, gamma, kept in rounds
         ]
         states = [([f"state {chance.randrange(1000)}" for _ in range(gamma + 1)], kept) for _, gamma, kept in rounds]
-        verdict = _judged(self.name, asked, "rewind", caches, RULES)
-        return verdict if not verdict.right else _judged(self.name, asked, "rewind_state", states, STATES)
+        verdict = _judged(self.name, ask, "rewind", caches, RULES)
+        return verdict if not verdict.right else _judged(self.name, ask, "rewind_state", states, STATES)
 
 
 def _judged(
-    name: str, asked: Asked, function: str, calls: Sequence[tuple[Any, ...]], rules: Mapping[str, Callable[..., Any]]
+    name: str, ask: Asked, function: str, calls: Sequence[tuple[Any, ...]], rules: Mapping[str, Callable[..., Any]]
 ) -> Verdict:
-    answers = [value(result, 0) for result in asked(function, [(call, None) for call in calls])]
+    answers = [value(result, 0) for result in ask(function, [(call, None) for call in calls])]
     if answers and answers[0] is None:
         raise FailedError(f"{function} returns nothing: return what stays")
     wanted = [_frozen(rules["right"](*call)) for call in calls]

@@ -140,16 +140,16 @@ class RoundsRead:
 
 def tally(rounds: Sequence[LoggedRound]) -> Tally:
     """Rounds together. A round that drafted nothing counts for the tokens and the time, not for acceptance."""
-    drafts = [each for each in rounds if each.drafted]
-    deepest = range(max((each.levels for each in drafts), default=0))
-    times = [each.ms for each in rounds]
+    drafts = [item for item in rounds if item.drafted]
+    deepest = range(max((item.levels for item in drafts), default=0))
+    times = [item.ms for item in rounds]
     return Tally(
         rounds=len(drafts),
-        drafted=sum(each.drafted for each in drafts),
-        accepted=sum(each.accepted for each in drafts),
-        emitted=sum(each.added for each in rounds),
-        kept=tuple(sum(each.accepted > place for each in drafts) for place in deepest),
-        reached=tuple(sum(each.levels > place and each.accepted >= place for each in drafts) for place in deepest),
+        drafted=sum(item.drafted for item in drafts),
+        accepted=sum(item.accepted for item in drafts),
+        emitted=sum(item.added for item in rounds),
+        kept=tuple(sum(item.accepted > place for item in drafts) for place in deepest),
+        reached=tuple(sum(item.levels > place and item.accepted >= place for item in drafts) for place in deepest),
         ms=None if None in times or not times else sum(time for time in times if time is not None),
     )
 

@@ -28,7 +28,7 @@ def profile(log: RoundsRead, summary: RoundsSummary) -> dict[str, Any]:
             f"A profile needs acceptance by position, which {log.source} does not have; give another."
         )
     facts = dict(log.facts)
-    marginal = [round(each.share, 6) for each in summary.positions]
+    marginal = [round(item.share, 6) for item in summary.positions]
     conditional = [kept / before if before else 0.0 for before, kept in pairwise([1.0, *marginal])]
     length, method = round(summary.tokens_per_round, 6), facts.get("drafter")
     by_request = summary.tokens_per_round_by_request

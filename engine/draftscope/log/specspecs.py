@@ -55,8 +55,8 @@ def _rows(file: Path, columns: tuple[str, ...], most: int) -> list[Mapping[str, 
             size = sum(groups.row_group(number).total_byte_size for number in range(groups.num_row_groups))
             if groups.num_rows > most or size > MAX_BYTES:
                 raise DraftscopeError(f"'{file.name}' has {groups.num_rows:,} rounds, too many to read; give fewer.")
-            found: list[Mapping[str, Any]] = opened.read(columns=list(columns)).to_pylist()
-            return found
+            outcome: list[Mapping[str, Any]] = opened.read(columns=list(columns)).to_pylist()
+            return outcome
     except ArrowException as error:
         raise DraftscopeError(f"'{file.name}' is no parquet file ({quoted(str(error))}); check it.") from None
 

@@ -66,7 +66,7 @@ def summarize(log: RoundsRead) -> RoundsSummary:
     whole = reduce(add, (*log.tallies, *([tally(log.rounds)] if log.rounds else ())))
     whole = log.tallies[0] if len(log.tallies) == 1 and not log.rounds else whole
     by_request = _by_request(log)
-    said = [each.length for each in log.tallies if each.length is not None]
+    said = [item.length for item in log.tallies if item.length is not None]
     return RoundsSummary(
         rounds=whole.rounds,
         drafted=whole.drafted,
@@ -93,12 +93,12 @@ def _per_round(whole: Tally) -> float | None:
 def _by_request(log: RoundsRead) -> list[float | None]:
     """Tokens a round of each request; empty where it is not known which rounds are of one request."""
     texts: dict[str, list[LoggedRound]] = {}
-    for each in log.rounds:
-        texts.setdefault(each.request, []).append(each)
+    for item in log.rounds:
+        texts.setdefault(item.request, []).append(item)
     if set(texts) == {""}:
         return []
-    requests = [_per_round(tally(rounds)) for rounds in texts.values() if any(each.drafted for each in rounds)]
-    return requests + [_per_round(each) for each in log.tallies if each.of.startswith(("answer", "a request"))]
+    requests = [_per_round(tally(rounds)) for rounds in texts.values() if any(item.drafted for item in rounds)]
+    return requests + [_per_round(item) for item in log.tallies if item.of.startswith(("answer", "a request"))]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -134,8 +134,8 @@ def _unknown(log: RoundsRead, whole: Tally) -> list[str]:
 
 def _lacking(rounds: Sequence[LoggedRound], name: str) -> str | None:
     """In which rounds a field is not known: empty for all of them. None if it is known in every one that has it."""
-    having = [each for each in rounds if each.drafted or name not in ("draft", "p", "q", "u")]
-    lacking = sum(getattr(each, name) is None for each in having)
+    having = [item for item in rounds if item.drafted or name not in ("draft", "p", "q", "u")]
+    lacking = sum(getattr(item, name) is None for item in having)
     return None if not lacking else "" if lacking == len(having) else " (in some rounds)"
 
 

@@ -25,12 +25,12 @@ def write_rounds(log: RoundsRead, path: Path) -> None:
     if path.suffix != LOG:
         import pandas as pd
 
-        rows = [each.model_dump() for each in log.rounds]
+        rows = [item.model_dump() for item in log.rounds]
         tables.write(pd.DataFrame(rows, columns=list(LoggedRound.model_fields)), path)
         return
     with one_sentence(f"'{path}' cannot be written", "choose another file"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         with RoundLog(path, **{name: value for name, value in log.facts if name != "created"}) as made:
-            for each in log.rounds:
-                made.round(**each.model_dump(exclude_none=True, exclude={"round"}))
+            for item in log.rounds:
+                made.round(**item.model_dump(exclude_none=True, exclude={"round"}))

@@ -20,8 +20,8 @@ def read_trace(path: Path) -> RoundsRead:
     every = tuple(_rounds(recording.events))
     if not every:
         raise DraftscopeError(UNRECORDED)
-    drafting = {each.request for each in every if each.drafted}
-    rounds = tuple(each for each in every if each.request in drafting) or every
+    drafting = {item.request for item in every if item.drafted}
+    rounds = tuple(item for item in every if item.request in drafting) or every
     starts = {_request(event): event for event in recording.events if isinstance(event, RunStart)}
     start = starts.get(rounds[0].request) or next(iter(starts.values()))
     facts = (("engine", f"Draftscope {start.draftscope}"), ("drafter", start.title or start.drafter))

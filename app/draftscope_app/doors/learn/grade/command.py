@@ -55,33 +55,33 @@ def grade(
             return ExitCode.OK
     if file is None:
         raise DraftscopeError("A grade needs a FILE.py; 'draftscope grade --starter DIR' writes files to begin with.")
-    found = graded(file, exercise or (), student)
+    outcome = graded(file, exercise or (), student)
     if json:
-        print(codec.dumps(report(found)))
+        print(codec.dumps(report(outcome)))
     else:
-        _print(found)
-    return ExitCode.OK if found.right else ExitCode.FAILED
+        _print(outcome)
+    return ExitCode.OK if outcome.right else ExitCode.FAILED
 
 
-def report(found: Graded) -> dict[str, object]:
+def report(outcome: Graded) -> dict[str, object]:
     """What `--json` prints."""
     return {
-        "right": found.right,
-        "exercises": [asdict(verdict) for verdict in found.verdicts],
-        "held_back": held_words(found.held),
+        "right": outcome.right,
+        "exercises": [asdict(verdict) for verdict in outcome.verdicts],
+        "held_back": held_words(outcome.held),
     }
 
 
-def _print(found: Graded) -> None:
-    for verdict in found.verdicts:
+def _print(outcome: Graded) -> None:
+    for verdict in outcome.verdicts:
         terminal.say(f"{verdict.exercise}: {'right' if verdict.right else 'wrong'}. {verdict.sentence}")
         if verdict.mistake:
             terminal.say(f"  This is the mistake '{verdict.mistake}': {about(verdict)}.")
-    print(f"{sum(verdict.right for verdict in found.verdicts)} of {len(found.verdicts)} right.")
-    if found.held and "filter" not in found.held:
-        terminal.print_note(held_words(found.held))
+    print(f"{sum(verdict.right for verdict in outcome.verdicts)} of {len(outcome.verdicts)} right.")
+    if outcome.held and "filter" not in outcome.held:
+        terminal.print_note(held_words(outcome.held))
 
 
 def about(verdict: Verdict) -> str:
     """What the named mistake is."""
-    return next(each for each in EXERCISES if each.name == verdict.exercise).mistakes[verdict.mistake]
+    return next(item for item in EXERCISES if item.name == verdict.exercise).mistakes[verdict.mistake]

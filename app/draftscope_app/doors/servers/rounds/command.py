@@ -17,6 +17,7 @@ from draftscope.log.summary import RoundsSummary, summarize
 from draftscope.log.table import refuse_ending, write_rounds
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
+from draftscope_app.doors.servers.rounds import over_time
 from draftscope_app.doors.servers.rounds.shown import POSITIONS, by_position, counted, said_of, unknown
 
 FILE = "a log of rounds, a server's log, /metrics page or answers, a trace, or specspecs' folder"
@@ -58,6 +59,7 @@ def _print(log: RoundsRead, summary: RoundsSummary) -> None:
     if summary.positions:
         print()
         terminal.show(terminal.Table(POSITIONS, by_position(summary), frozenset(range(4)), "Acceptance by position"))
+    over_time.show(log)
     if summary.unknown:
         print(f"\n{unknown(summary)}")
     for note in log.notes:

@@ -30,8 +30,8 @@ def counted(summary: RoundsSummary) -> list[tuple[str, str]]:
 def by_position(summary: RoundsSummary) -> list[tuple[str, str, str, str]]:
     """A row for each place of a draft."""
     return [
-        (str(each.position), number(each.kept) or "", share(each.share) or "", share(each.conditional) or "-")
-        for each in summary.positions or ()
+        (str(item.position), number(item.kept) or "", share(item.share) or "", share(item.conditional) or "-")
+        for item in summary.positions or ()
     ]
 
 

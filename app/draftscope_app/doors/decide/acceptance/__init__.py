@@ -1,0 +1,1 @@
+"""Acceptance over time, of the run on Watch."""
