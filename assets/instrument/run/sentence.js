@@ -49,7 +49,7 @@ export function sentence(store, now, whole) {
 function alike(store, same) {
   const [draft, plain] = [draftLane(store), plainLane(store)];
   if (!draft.start?.exact || !bothEnded(draft, plain)) return "";
-  if (temperatureOf(draft) > 0) return "; both texts are fair draws";
+  if (temperatureOf(draft) > 0) return "; both are fair draws";
   return same ? ", the same text" : "";
 }
 
