@@ -215,6 +215,40 @@ def test_the_first_layers_alone_run_natively_too(model: Model) -> None:
     torch.testing.assert_close(actual, expected, atol=0.05, rtol=0.02)
 
 
+@pytest.mark.parametrize(
+    ("shape", "more", "count"),
+    [
+        ("llama", {"num_hidden_layers": 6}, 2),
+        ("gemma3", {"num_hidden_layers": 6, "layer_types": 3 * MIXED[:1] + MIXED}, 5),  # the first that has no window
+    ],
+)
+def test_a_probe_runs_only_the_first_layers_with_every_kind(
+    shape: str, more: dict[str, Any], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of both forwards that are compared; all of them are most of the time in which a large model is loaded."""
+    network, run, compiled = llama(shape=shape, **more), set(), set()
+    for number, layer in enumerate(network.model.layers):
+        layer.register_forward_hook(lambda *_, number=number: run.add(number))
+    call = NativeDecoder.__call__
+
+    def counted(decoder: NativeDecoder, *given: Any, **named: Any) -> Any:
+        compiled.add(len(decoder.decoder.layers))
+        return call(decoder, *given, **named)
+
+    monkeypatch.setattr(NativeDecoder, "__call__", counted)
+    model = probed(network, shape)
+    assert model.trees and model.layers == 6
+    assert run == set(range(count)) and compiled == {count}
+
+
+def test_a_wrong_mask_shows_in_the_first_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = modeling.attention_mask
+    monkeypatch.setattr(
+        modeling, "attention_mask", lambda table, reach, _, additive: original(table, reach, None, additive)
+    )
+    assert not probed(llama(num_hidden_layers=6), "llama").trees
+
+
 def test_logits_are_float32_sums(model: Model) -> None:
     """The output product is not rounded to 8 bits, which would make ties of tokens that differ."""
     logits = model.forward(model.cache(1, 8), torch.tensor([[3]]), torch.zeros((1, 1), dtype=torch.long))

@@ -28,7 +28,9 @@ def lessons_page(path: Path, own: list[AnyEvent], told: Mapping[str, str]) -> Pa
     cards = {mount: folder for door in doors for mount, folder in door.cards.items()}
     metrics = {entry.name: entry.meaning for entry in GLOSSARY}
     sentences = {door.name: door.sentence for door in doors}
-    script = partial(html.script, cards, lessonNames=list(told), metrics=metrics, doors=sentences)
+    handed = {name: value for door in doors for task in door.tasks for name, value in task.hand_over().items()}
+    values = handed | {"lessonNames": list(told), "metrics": metrics, "doors": sentences}
+    script = partial(html.script, cards, **values)
     with mock.patch.object(html, "script", script):
         page = html.page(own)
     path.write_text(page.replace("</body>", HOST.replace("RUNS", json.dumps(packed)) + "</body>"), encoding="utf-8")

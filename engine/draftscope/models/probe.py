@@ -4,8 +4,10 @@ Rounding alone makes a difference too, in some models a large one, so where 16 b
 in fp32, and the rest is compared with the rounding that this model was measured to have.
 
 A model that ignores the mask, counts positions by slot (ALiBi) or keeps a recurrent state gives other logits, so no
-list of architectures is needed. What a short probe cannot detect, sliding windows longer than the probe, is read from
-the configuration (`masks.reaches`) and tested for each architecture.
+list of architectures is needed. Of a compiled forward, which computes all layers of a kind alike, only the first layers
+run: a probe of all of them would be most of the time in which a large model is loaded. What a short probe cannot
+detect, sliding windows longer than the probe, is read from the configuration (`masks.reaches`) and tested for each
+architecture.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from draftscope.models.cache.state import StateCache
 from draftscope.models.counter import Capabilities
 from draftscope.models.files.pretrained import quiet
 from draftscope.models.forward.layers_with_state import Hybrid, HybridCache
+from draftscope.models.forward.native import NativeDecoder
 from draftscope.models.model import Model
 from draftscope.models.precise import can_widen, in_fp32
 from draftscope.verify.tree import chain, full
@@ -34,6 +37,7 @@ LOG = logging.getLogger(__name__)
 ENGINE = Path(__file__).parents[1]
 TORCH = Path(torch.__file__).parent
 
+CUT = 2  # layers of a compiled forward that are run at least: the second reads what the first one wrote
 PROMPTS = (5, 3)  # lengths, different so that the rows of the two sequences are at different slots
 SHAPE = (6, 2)
 EXACT = 1e-4  # relative error of fp32 logits; a correct mask gives about 1e-6
@@ -55,7 +59,7 @@ def probed(network: Any, name: str, digest: str = "", weights: str = "") -> Mode
     are not caught: they say nothing about the model.
     """
     model = Model(network, name, digest, weights, capabilities=Capabilities(trees=True))
-    capabilities = _capabilities_of(model)
+    capabilities = _capabilities_of(_cut(model))
     if capabilities is None:
         kind = network.config.get_text_config().model_type
         raise DraftscopeError(
@@ -63,6 +67,15 @@ def probed(network: Any, name: str, digest: str = "", weights: str = "") -> Mode
             "not be trusted; engine/draftscope/models/README.md lists the architectures that are supported."
         )
     return model.with_capabilities(capabilities)
+
+
+def _cut(model: Model) -> Model:
+    """The first layers of a compiled forward, among them every kind that it has; of other models all layers."""
+    if not isinstance(model.run, NativeDecoder):
+        return model
+    kinds = model.run.decoder.kinds
+    count = max(CUT, *(kinds.index(kind) + 1 for kind in set(kinds)))
+    return model.first_layers(count) if count < model.layers else model
 
 
 def _capabilities_of(model: Model) -> Capabilities | None:
