@@ -74,6 +74,10 @@ def test_the_first_picture_is_of_everyday_words_and_says_that_both_texts_are_the
     assert opened.text(".badge.equal:not([hidden])") == "equal: 64 of 64"
     shown = opened.ask("e => e.cursor.round.nodes.map((node) => node.raw).concat(e.cursor.round.last.raw)")
     assert len(shown) >= 3 and all(re.fullmatch(r"\s?[A-Za-z]{2,}", word) for word in shown)
+    opened.ask("""e => { Draftscope.connect({ events: ["set", "picture"], server: {},
+        trigger: (kind, data) => { e.wanted = [kind, data.payload.run]; } }); e.open(); e.opening.end(); }""")
+    opened.element.get_by_role("button", name="The same, sampled").click()
+    assert opened.ask("e => e.wanted") == ["picture", "sampled"]
     opened.close()
 
 

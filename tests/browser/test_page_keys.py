@@ -37,7 +37,7 @@ def test_drafters_stand_in_groups_with_a_line_each_and_an_example_sets_the_contr
     page.ready()
     page.page.click("#ds-choose button")
     menu = page.page.locator("#ds-drafters")
-    assert menu.locator("h3").all_inner_texts() == [
+    assert menu.locator("h2").all_inner_texts() == [
         "A trained head",
         "A draft model",
         "Copies of the text",
@@ -55,6 +55,7 @@ def test_drafters_stand_in_groups_with_a_line_each_and_an_example_sets_the_contr
     assert not any("not here" in title or "Medusa" in title for title in offered)
     page.page.keyboard.press("Escape")
 
+    page.more()
     page.page.get_by_role("button", name="Tree, sampled").click()
     page.page.wait_for_function("() => document.querySelector('#ds-seed input').value === '1'")
     assert page.page.input_value("#ds-temperature input[type=number]") == "0.6"

@@ -18,7 +18,7 @@ export function showDrafters(gain, chosen) {
   const list = Array.from(
     groups,
     ([group, lines]) =>
-      html`<h3>${group}</h3>
+      html`<h2>${group}</h2>
         <ul>
           ${lines.map((line) => html`<li>${line.lacks ? lacking(line) : offered(line, gain(line.name), chosen)}</li>`)}
         </ul>`,
