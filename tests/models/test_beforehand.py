@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from draftscope.base.load_settings import LoadSettings
-from draftscope.base.stages import told
+from draftscope.base.stages import watched_by
 from draftscope.models import beforehand
 from tests.models.test_native import COUNTED
 
@@ -33,7 +33,7 @@ def marker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 def test_it_is_told_how_far_compiling_is(marker: Path) -> None:
     said: list[str] = []
-    with told(lambda at: said.append(at.words)):
+    with watched_by(lambda at: said.append(at.words)):
         beforehand.begin(LoadSettings())
         first = beforehand._children
         beforehand.begin(LoadSettings(target="smollm2"))

@@ -8,7 +8,7 @@ import pytest
 
 from draftscope.base import stages
 from draftscope.base.progress import Progress
-from draftscope.base.stages import STAGES, Stage, megabytes, tell, told
+from draftscope.base.stages import STAGES, Stage, megabytes, tell, watched_by
 from tests.support.runs import PATIENCE_S
 
 
@@ -26,7 +26,7 @@ def test_a_step_that_says_nothing_is_told_again_with_its_seconds(monkeypatch: py
         if len(said) >= 5:
             enough.set()
 
-    with told(watch, clock):
+    with watched_by(watch, clock):
         tell(Stage.READ, "a model")
         assert enough.wait(PATIENCE_S)
     assert len(set(said)) == len(said)  # no two words are alike
@@ -37,7 +37,7 @@ def test_a_step_that_says_nothing_is_told_again_with_its_seconds(monkeypatch: py
 
 def test_what_a_step_says_and_the_next_step_are_told_at_once() -> None:
     said: list[Progress] = []
-    with told(said.append, lambda: 0.0):
+    with watched_by(said.append, lambda: 0.0):
         tell(Stage.FETCH, megabytes(0, 93_000_000))
         tell(Stage.FETCH, megabytes(31_400_000, 93_000_000), 0.34)
         tell(Stage.CHECK)
@@ -50,7 +50,7 @@ def test_what_a_step_says_and_the_next_step_are_told_at_once() -> None:
 def test_nothing_is_told_outside_and_afterwards() -> None:
     said: list[Progress] = []
     tell(Stage.READ)
-    with told(said.append):
+    with watched_by(said.append):
         pass
     tell(Stage.READ)
     assert said == []

@@ -15,7 +15,7 @@ import typer
 
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.progress import unseen
-from draftscope.base.stages import Stage, tell, told
+from draftscope.base.stages import Stage, tell, watched_by
 from draftscope.drafters.registry import known_options
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.models import beforehand
@@ -98,7 +98,7 @@ def load(chosen: LoadSettings) -> DecodingEngine:
     """Loads the models; a line on stderr says what they cannot do."""
     beforehand.begin(chosen)
     bars = sys.stderr.isatty() and _may_be_on_hub(chosen.target)  # transformers has its own
-    with nullcontext(unseen) if bars else terminal.show_loading() as watch, told(watch):
+    with nullcontext(unseen) if bars else terminal.show_loading() as watch, watched_by(watch):
         tell(Stage.START)
         import draftscope
 

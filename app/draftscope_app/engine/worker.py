@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from draftscope.base.errors import DraftscopeError, memory_ran_out
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.progress import Progress
-from draftscope.base.stages import Stage, tell, told
+from draftscope.base.stages import Stage, tell, watched_by
 from draftscope.base.steps import Steps
 from draftscope.models import beforehand
 from draftscope_app.engine import jobs
@@ -96,7 +96,7 @@ class _Worker:
     def _load_models(self, load: LoadSettings) -> None:
         began = time.monotonic()
         try:
-            with told(lambda at: self._say_loading(load, at)):
+            with watched_by(lambda at: self._say_loading(load, at)):
                 engine, instead = self._opened(load)
             status = ready(engine, time.monotonic() - began, instead=instead)
             status = replace(status, source=source(load, instead))

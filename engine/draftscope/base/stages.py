@@ -71,7 +71,7 @@ _TELLER: ContextVar[_Teller | None] = ContextVar("teller", default=None)
 
 
 @contextmanager
-def told(watch: Watcher, clock: Callable[[], float] = monotonic) -> Iterator[None]:
+def watched_by(watch: Watcher, clock: Callable[[], float] = monotonic) -> Iterator[None]:
     """What is loaded inside tells `watch` its steps; it is called from another thread too, never by two at once."""
     teller, over = _Teller(watch, clock), threading.Event()
 
