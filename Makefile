@@ -69,7 +69,7 @@ house: $(DEVELOP) $(MODULES)/.ready
 # Beside mypy, on a core that would be idle: otherwise every process that a test starts compiles them for itself, and every
 # worker the byte code of all that tests import.
 programs: $(VENV)/.compiled
-	$(BIN)/python -c "from draftscope.models.native import available; print(available.why_not())"
+	$(BIN)/python -m draftscope.models.beforehand
 
 format: $(DEVELOP) $(MODULES)/.ready
 	$(BIN)/ruff format engine app tests

@@ -301,7 +301,7 @@ def found_again(page: RunListeners, session: str, work: Job) -> AsyncIterator[An
 def answer_of(work: Job, update: Any) -> tuple[list[int], str]:
     """The numbers of the events, and the state, in an update of the page's card."""
     if isinstance(work, AdviseJob):
-        number = re.findall(r"look (\d+);", update[3])
+        number = re.findall(r"look (\d+);", update[4])
         return list(map(int, number)), "queued" if update[2]["interactive"] else "done"
     answer = json.loads(update)[work.kind]
     return [event["number"] for event in answer["ev"]], answer["state"]

@@ -117,7 +117,7 @@ def checking(engine: DecodingEngine, drafter: str) -> Iterator[Any]:
 
 
 def advised(engine: DecodingEngine, drafter: str) -> Iterator[Any]:
-    asked = Asked(Question(length=8, seconds=2.0), {"prompts": ["abcab", "ddebc"]}, (drafter,))
+    asked = Asked(Question(length=8, seconds=2.0), {"prompts": ["abcab", "ddebc"]}, (drafter,), waits=True)
     return steps_of(engine, AdviseJob(id="r", prompt="", lanes={}, wish=asked))
 
 

@@ -75,3 +75,23 @@ def comes_up_the_sixth_time(pipe: Connection, load: LoadSettings, *_: object) ->
         os._exit(3)
     pipe.send(EngineStatus("ready", "stand-in"))
     pipe.recv()
+
+
+def loads_slowly(pipe: Connection, load: LoadSettings, beats: Beats) -> None:
+    """The engine process itself, with a loader that takes its time in each step and loads nothing."""
+    from types import SimpleNamespace
+    from typing import Any
+
+    from draftscope.base import stages
+    from draftscope_app.engine import worker
+
+    def opened(_: LoadSettings) -> tuple[Any, str]:
+        stages.tell(stages.Stage.FETCH, stages.megabytes(31_000_000, 93_000_000), 1 / 3)
+        threading.Event().wait(2.5)  # says nothing meanwhile
+        stages.tell(stages.Stage.CHECK)
+        return SimpleNamespace(models=[]), ""
+
+    stages.LONG_S = 0.0
+    vars(worker)["opened"] = opened
+    vars(worker)["ready"] = lambda *_, **__: EngineStatus("ready", "stand-in")
+    worker.main(pipe, load, beats)

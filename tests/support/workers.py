@@ -18,6 +18,7 @@ TOGETHER = {
         "tests/browser/test_reload.py",
         "tests/browser/test_composer.py",
         "tests/browser/test_tabs.py",
+        "tests/browser/test_kept_runs.py",
         "tests/doors/*/test_page_*.py",
     ),
     "tests/app, one engine": (

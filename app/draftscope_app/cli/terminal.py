@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from shutil import get_terminal_size
 from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 Cells = Sequence[str]
 LINE_S = 15.0
+STEP_S = 4.0  # with the second between two words of a loader, nobody waits five for the next
+ERASE = "\r\x1b[K"  # the line on a terminal
 NUMBER = re.compile(r"\b[\d,]+\b")
 
 
@@ -149,6 +152,37 @@ def show_progress(what: str) -> Iterator[Callable[[Stand], None]]:
             print_note(f"{what}: {now.words}")
 
     yield line
+
+
+@contextmanager
+def show_loading() -> Iterator[Callable[[Stand], None]]:
+    """Shows how far loading is: a bar on a terminal's stderr; in a pipe a line every `STEP_S` seconds, so that what
+    is loaded at once says nothing."""
+    if sys.stderr.isatty():
+        with show_progress("Loading") as watch:
+            yield watch
+        return
+    say = loading_lines()
+    yield lambda now: say(f"Loading: {now.words}.", False)
+
+
+def loading_lines(clock: Callable[[], float] = monotonic) -> Callable[[str, bool], None]:
+    """Says sentences about loading on stderr, and with each whether it is the last one, which stays. On a terminal
+    another one takes its place; in a pipe there is one every `STEP_S` seconds."""
+    shown = clock()
+
+    def say(sentence: str, over: bool) -> None:
+        nonlocal shown
+        if sys.stderr.isatty():
+            text, end = printable(sentence), "\n" if over else ""
+            width = len(text) if over else get_terminal_size().columns - 1
+            sys.stderr.write(f"{ERASE}{text[:width]}{end}")
+            sys.stderr.flush()
+        elif over or clock() - shown >= STEP_S:
+            shown = clock()
+            print_note(sentence)
+
+    return say
 
 
 @contextmanager

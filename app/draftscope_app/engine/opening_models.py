@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
+from draftscope.base.progress import Progress
 from draftscope.models.loading.known import known
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus
 from draftscope_app.engine.plural import count
@@ -73,8 +74,13 @@ def _instead(error: DraftscopeError) -> str:
     )
 
 
-def loading(load: LoadSettings) -> str:
-    """What is said while these models are loaded."""
+def loading(load: LoadSettings, at: Progress | None = None) -> str:
+    """What is said while these models are loaded, and how far that is."""
+    words = at.words if at is not None else ""
+    return f"{_loads(load)} {words[0].upper()}{words[1:]}." if words else _loads(load)
+
+
+def _loads(load: LoadSettings) -> str:
     from draftscope.models.loading.embedded import is_pair
     from draftscope.models.loading.sources import is_here
 

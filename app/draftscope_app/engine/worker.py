@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from draftscope.base.errors import DraftscopeError, memory_ran_out
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.progress import Progress
+from draftscope.base.stages import Stage, tell, watched_by
 from draftscope.base.steps import Steps
+from draftscope.models import beforehand
 from draftscope_app.engine import jobs
 from draftscope_app.engine.beats import Beats
 from draftscope_app.engine.free_memory import Trimmer
 from draftscope_app.engine.jobs import EngineStatus, Update
-from draftscope_app.engine.opening_models import loading, opened, ready, source
+from draftscope_app.engine.opening_models import loading, opened, opens, ready, source
 from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.turns import Turns
 from draftscope_app.engine.work import Work
@@ -93,15 +95,9 @@ class _Worker:
 
     def _load_models(self, load: LoadSettings) -> None:
         began = time.monotonic()
-        if self._engine is None:
-            self._pipe.send(EngineStatus("loading", "The engine is starting: torch is being loaded."))
         try:
-            import torch
-
-            import draftscope
-
-            self._pipe.send(EngineStatus("loading", loading(load)))
-            engine, instead = opened(load) if self._engine is None else (draftscope.load(**asdict(load)), "")
+            with watched_by(lambda at: self._say_loading(load, at)):
+                engine, instead = self._opened(load)
             status = ready(engine, time.monotonic() - began, instead=instead)
             status = replace(status, source=source(load, instead))
         except DraftscopeError as error:
@@ -114,9 +110,25 @@ class _Worker:
             traceback.print_exc()
             self._not_loaded(f"The models could not be loaded ({type(error).__name__}: {error}).")
             return
+        import torch
+
         self._engine, self._threads, self._status = engine, torch.get_num_threads(), status
         self._idle = None
         self._pipe.send(status)
+
+    def _opened(self, load: LoadSettings) -> tuple[DecodingEngine, str]:
+        """The first models, or others in place of those that are loaded."""
+        tell(Stage.START)
+        beforehand.begin(opens(load))
+        if self._engine is None:
+            return opened(load)
+        import draftscope
+
+        return draftscope.load(**asdict(load)), ""
+
+    def _say_loading(self, load: LoadSettings, at: Progress) -> None:
+        with suppress(OSError):  # the server has ended: the main thread sees that too
+            self._pipe.send(EngineStatus("loading", loading(load, at)))
 
     def _not_loaded(self, sentence: str) -> None:
         """The models that were loaded before, if any, stay."""

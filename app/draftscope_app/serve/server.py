@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 import webbrowser
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope_app.engine import log, select
 from draftscope_app.engine.admission import Admission
+from draftscope_app.engine.answers import Engine
 from draftscope_app.engine.config import Environment
 from draftscope_app.engine.opening_models import is_chat
 from draftscope_app.engine.process import uninterrupted
@@ -42,6 +44,8 @@ CLOSING_S = 3.0  # of the grace: for the engine process and the port to be close
 SESSIONS = 64  # Gradio keeps a copy of the page's configuration for each; an older session gets a new copy
 EVENTS_AT_ONCE = 40  # of everything but runs
 QUEUE_POLL_S, PROGRESS_POLL_S = 0.05, 1.0
+PATIENCE_S = 60.0  # of who waits for a change, which wakes at once
+Say = Callable[[str, bool], None]  # a sentence, and whether it is the last one
 
 
 @dataclass(frozen=True)
@@ -62,10 +66,12 @@ def serve(
     block: bool = True,
     environment: Environment | None = None,
     opens: Opens | None = None,
+    say: Say | None = None,
 ) -> Served:
-    """Serves the dashboard. The models load while the page is already there. `drafter` is the one selected at first.
-    `block=False` returns at once. `environment` has limits, prefix, grace and log; without it they are those of the
-    process, and nothing is logged unless it says so. The browser `opens` on a task's own address, if one is named.
+    """Serves the dashboard. The models load while the page is already there, and `say` hears how far. `drafter` is the
+    one selected at first. `block=False` returns at once. `environment` has limits, prefix, grace and log; without it
+    they are those of the process, and nothing is logged unless it says so. The browser `opens` on a task's own address,
+    if one is named.
 
     Raises `DraftscopeError` for a host or port that cannot be used, and for a drafter that does not exist.
     """
@@ -100,8 +106,24 @@ def serve(
             print(f"Draftscope is at {served.url}{others} (Ctrl+C ends it)", flush=True)
             if opens is not None:
                 print(f"{opens.what} is at {served.url}{opens.path}", flush=True)
+            if say is not None:
+                threading.Thread(target=say_loading, args=(engine, say), name="draftscope-says", daemon=True).start()
             served.wait(signals)
     return served
+
+
+def say_loading(engine: Engine, say: Say) -> None:
+    """Says every sentence about the loading of the first models, until they are loaded or cannot be."""
+    said, count = "", -1
+    while True:
+        engine.changed.wait_until(lambda before=count: engine.changed.count != before, PATIENCE_S)  # type: ignore[misc]
+        count, status = engine.changed.count, engine.status
+        over = status.phase != "loading" and not status.comes_back
+        if status.sentence != said:
+            said = status.sentence
+            say(said, over)
+        if over:
+            return
 
 
 async def _launch(

@@ -76,6 +76,14 @@ export function settingsArrived() {
 /** The name of the recording that is shown, or nothing: what is saved is what is shown. */
 const lessonShown = () => document.querySelector("draftscope-instrument").guest?.trace || "";
 
+/** Of a sentence about loading its step, what moves first: a phone has room for a few letters. Else the sentence. */
+function step(sentence) {
+  const said = sentence.match(/Step (\d+) of (\d+)(?:, (\d+ s))?: (.*)/);
+  if (!said) return sentence;
+  const [, number, all, seconds, doing] = said;
+  return `${seconds ? `${seconds}, step` : "Step"} ${number}/${all}: ${doing}`;
+}
+
 /** What the engine process says of itself, among the models; in the header their names, or what it is doing. */
 export function showEngine(sentence) {
   const [all, names] = [document.querySelector(".ds-engine"), document.querySelector(".ds-loaded")];
@@ -84,7 +92,7 @@ export function showEngine(sentence) {
   const [before, loaded] = sentence.split(", loaded in ");
   let short = before;
   while (/\([^()]*\)/.test(short)) short = short.replace(/ ?\([^()]*\)/, "");
-  setText(names, loaded ? short : sentence);
+  setText(names, loaded ? short : step(sentence));
   names.parentElement.classList.toggle("ds-ready", Boolean(loaded));
 }
 

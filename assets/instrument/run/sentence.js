@@ -49,8 +49,7 @@ export function sentence(store, now, whole) {
 function alike(store, same) {
   const [draft, plain] = [draftLane(store), plainLane(store)];
   if (!draft.start?.exact || !bothEnded(draft, plain)) return "";
-  if (temperatureOf(draft) > 0) return "; both are fair draws";
-  return same ? ", the same text" : "";
+  return same && temperatureOf(draft) === 0 ? ", the same text" : "";
 }
 
 /** Plain decoding's text where it has another length or other tokens: both are counted. */
@@ -91,6 +90,7 @@ export function basisWords(store, now, whole, soloState) {
     chosen,
     lossy,
     carried ? `with an emulated size (${carried}): tokens of these models, costs of those` : "",
+    draft.start?.exact && temperatureOf(draft) > 0 ? "both texts are fair draws" : "",
     speedWords(draft, plain, now, soloState),
   ]
     .filter(Boolean)

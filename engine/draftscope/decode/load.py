@@ -18,11 +18,13 @@ from draftscope import drafters
 from draftscope.base.common_settings import refuse_unknown_arguments
 from draftscope.base.errors import DraftscopeError, GenerationWarning, quoted
 from draftscope.base.load_settings import LoadSettings
+from draftscope.base.stages import Stage, tell
 from draftscope.base.usable_cores import usable_cores
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.decode.start import device_name
 from draftscope.drafters import TextDraftModel
+from draftscope.models import beforehand
 from draftscope.models.forward.emulated_size import EmulatedShape, pair_of
 from draftscope.models.heads import Head, RecurrentHead, SharedWeights, kind_of, load_head
 from draftscope.models.loading import embedded, known
@@ -45,8 +47,9 @@ from draftscope.models.loading.devices import (
     pick_device_map,
     pick_dtype,
 )
+from draftscope.models.loading.sources import fetch_known
 from draftscope.models.model import Model
-from draftscope.models.native.available import stored_kinds
+from draftscope.models.native.available import programs, stored_kinds
 
 P = ParamSpec("P")
 LabT = TypeVar("LabT", bound=DecodingEngine)
@@ -88,8 +91,11 @@ def loaded(settings: LoadCall, kind: type[LabT]) -> LabT:
     try:
         if settings.threads is not None:
             _set_threads(settings.threads)
+        beforehand.begin(settings)
         engine = _models(settings, kind, before)
         _make_ready(engine, settings)
+        if programs.cache_info().currsize:
+            beforehand.compiled()
     except BaseException:
         torch.set_num_threads(before)
         raise
@@ -107,7 +113,10 @@ def _models(settings: LoadCall, kind: type[LabT], threads_before: int) -> LabT:
     """The models on their devices, with their emulated sizes and graphs, not yet warmed up."""
     _refuse_no_names(settings)
     emulated = pair_of(settings.emulate) if settings.emulate is not None else None
+    fetch_known(settings.target, settings.revision, settings.progress)
+    beforehand.finish()
     options = _checkpoint_options(settings)
+    tell(Stage.READ)
     target, draft = settings.target, settings.draft or known.draft_for(settings)
     heads = [*known.heads_for(settings), *settings.heads]
     if target is None or embedded.is_pair(target):
@@ -214,6 +223,7 @@ def _equip(
 
 def _make_ready(engine: DecodingEngine, settings: LoadSettings) -> None:
     """Measures the best number of threads on a CPU, and runs every drafter once."""
+    tell(Stage.MEASURE)
     if settings.threads is None and engine.target.device.type == "cpu":
         engine.threads = choose_threads(engine.target, max(1, usable_cores() - settings.spare_cores))
     reasons = [model.not_native for model in engine.models]

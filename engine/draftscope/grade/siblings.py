@@ -31,7 +31,7 @@ def descended(
     ratio: Callable[[float, float], float] = over,
     next_p: Callable[[Row, Row], Row] = residual,
     next_q: Callable[[Row, int], Row] = without,
-    last: Callable[[Row, Row], Row] = lambda left, _: left,
+    final: Callable[[Row, Row], Row] = lambda left, _: left,
     one_number: bool = False,
     most: int = 2,
 ) -> tuple[int | None, int]:
@@ -42,7 +42,7 @@ def descended(
         if numbers() < ratio(left[child], drawn_from[child]):
             return place, child
         left, drawn_from = list(next_p(left, drawn_from)), list(next_q(drawn_from, child))
-    return None, draw(last(left, p), numbers)
+    return None, draw(final(left, p), numbers)
 
 
 def variant(**places: Any) -> Callable[..., Any]:
@@ -53,7 +53,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "right": descended,
     "siblings with replacement": variant(next_q=lambda q, _: q),
     "target not reduced": variant(next_p=lambda p, _: p),
-    "target at the end": variant(last=lambda _, p: p),
+    "target at the end": variant(final=lambda _, p: p),
     "u reused": variant(one_number=True),
     "ratio upside down": variant(ratio=lambda p, q: over(q, p)),
     "greedy accept": variant(ratio=lambda p, q: float(p >= q)),

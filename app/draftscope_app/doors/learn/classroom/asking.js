@@ -107,7 +107,8 @@ function contextOf(lane, round, guess) {
   const text = lane.tokens.slice(0, round.firstToken).map((token) => token.text);
   const before = [];
   for (let node = parentOf(round, guess); node; node = parentOf(round, node)) before.unshift(node.raw);
-  const begun = lane.start.rendered ? `${lane.start.prompt} → ` : lane.start.prompt; // a question, or the text itself
+  const answers = round.index > 0 && lane.start.rendered; // a question; else the text itself goes on
+  const begun = answers ? `${lane.start.prompt} → ` : lane.start.prompt;
   const words = [begun, ...text].join("").replace(/\s+/g, " ").trim();
   const end = words.slice(-CONTEXT);
   const shown = words === end ? words : `… ${end.slice(end.indexOf(" ") + 1)}`;

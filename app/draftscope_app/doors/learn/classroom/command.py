@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from draftscope_app.cli import options
+from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.extra import Host, NoBrowser, Port, refuse_missing
 from draftscope_app.cli.fields import Given, takes
@@ -38,5 +38,5 @@ def class_(
     questions = read(deck) if deck else shipped()
     load, _ = options.models(loading, None)
     opens = server.Opens(PROJECTOR, "The class's projector", (questions,))
-    server.serve(host, port, load, open_browser=not no_browser, opens=opens)
+    server.serve(host, port, load, open_browser=not no_browser, opens=opens, say=terminal.loading_lines())
     return ExitCode.OK
