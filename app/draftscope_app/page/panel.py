@@ -35,8 +35,8 @@ def panel(values: Controls, max_tokens: int) -> tuple[dict[str, gr.components.Co
         settings.click(None, None, None, js="() => Draftscope.unfoldSettings()")
     with gr.Row(elem_id="ds-kinds"):
         kinds = {kind: gr.Button(kind, size="sm") for kind in bundle.presets()}
-    drafter = gr.Dropdown(first, value=values["drafter"], label="Drafter", elem_id="ds-drafter")
     notes.html(name="ds-choose", html_template=notes.OPENS.format("ds-drafters", "Which?"))
+    drafter = gr.Dropdown(first, value=values["drafter"], label="Drafter", elem_id="ds-drafter")
     with gr.Column(elem_id="ds-drafters", elem_classes=["ds-menu"]):
         notes.html(html_template=DRAFTERS)
     widgets: dict[str, gr.components.Component] = {"prompt": prompt, "drafter": drafter}

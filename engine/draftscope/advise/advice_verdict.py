@@ -10,9 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from draftscope.advise.candidates import Candidate
-from draftscope.measure.bench.statistics import Interval
+if TYPE_CHECKING:  # the page names verdicts, and its process imports no torch
+    from draftscope.advise.candidates import Candidate
+    from draftscope.measure.bench.statistics import Interval
 
 FEW = 5  # prompts: with fewer, nothing is said about other texts
 MIN_RUNS = 5  # beside plain: all of fewer may be faster by chance, with a probability of 1/16 or more

@@ -47,7 +47,7 @@ def test_rounds_of_a_server_are_drawn_saved_and_opened_again(visit: Any, tmp_pat
         page.page.set_viewport_size({"width": 390, "height": 844})
         page.page.wait_for_function("document.documentElement.scrollWidth <= 390")
         page.page.set_viewport_size({"width": 1440, "height": 1000})
-        page.element.get_by_role("button", name="Look again").click()
+        page.element.get_by_role("button", name="Look again", exact=True).click()
         page.until("e => e.shadowRoot.querySelector('[aria-label^=Recorded]')?.value === 'made-up'")
         page.element.get_by_role("button", name="Open", exact=True).click()
         page.until(f"{INSIDE} && !e.store.lanes[0].end && e.store.lanes[0].rounds.length === {len(server.rounds)}")
