@@ -12,6 +12,7 @@ import gguf
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -19,6 +20,8 @@ import draftscope
 from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.limit import memory_limit
+from draftscope.models.forward.stored import stored_weights
+from draftscope.models.heads import SharedWeights
 from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_model
 from draftscope.models.loading.converted import readable
 from draftscope.models.model import ForwardMode, Model
@@ -261,6 +264,16 @@ def test_a_heads_weights_are_rounded_beside_every_target(
     draftscope.load(path, heads=("eagle3:any",), dtype=dtype, threads=1)
     assert made_head.step is not None
     assert bool(made_head.step._fixed[at.HEAD] & at.STORED) == programs().panels
+
+
+@stays
+def test_a_head_looks_tokens_up_without_widening_the_embedding(tmp_path: Path) -> None:
+    network, tokens = loaded(file_of(tmp_path, "Q4_1")).network, torch.tensor([[3, 7], [9, 3]])
+    shared = SharedWeights.of(network)
+    found = shared.embed(tokens)
+    assert not any("wide" in vars(weight) for weight in stored_weights(network))
+    assert (shared.vocabulary, shared.hidden) == shared.embedding.shape
+    assert found.equal(F.embedding(tokens, shared.embedding)) and found.dtype == shared.dtype
 
 
 @stays

@@ -37,8 +37,9 @@ class HeadRows:
         self._sampling = parts.sampling
         self._cache = head.cache(parts.batch, parts.capacity)
         self._rows = [0] * parts.batch  # true pairs in the cache: row i is feature i and token i + 1
-        self._length = torch.zeros(parts.batch, dtype=torch.long, device=head.shared.embedding.device)  # the same [B]
-        nothing = head.shared.embedding.new_zeros((parts.batch, 1, len(head.layers) * head.shared.hidden))
+        self._length = torch.zeros(parts.batch, dtype=torch.long, device=head.shared.device)  # the same [B]
+        read = (parts.batch, 1, len(head.layers) * head.shared.hidden)
+        nothing = torch.zeros(read, dtype=head.shared.dtype, device=head.shared.device)
         self._ahead = head.fuse(nothing) * 0  # [B, 1, h] the output for the newest true pair
         self._logits: Tensor | None = None  # [B, 1, D] of it, if they are known
         self._pending_features: PendingFeatures | None = None

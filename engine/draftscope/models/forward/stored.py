@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from draftscope.models.native.linear import stored_linear
-from draftscope.models.native.stored_weight import StoredRows, StoredWeight, dequantized
+from draftscope.models.native.stored_weight import StoredWeight
 
 WIDE = torch.bfloat16
 
@@ -51,11 +51,8 @@ class StoredEmbedding(nn.Module):
 
     def rows(self, tokens: Tensor) -> Tensor:
         """float32 [..., hidden]: the file's values."""
-        (part,) = self.stored.parts
-        chosen = part.data if isinstance(part, StoredRows) else part
-        flat = chosen[tokens.reshape(-1)]
-        values = dequantized(flat, part.kind) if isinstance(part, StoredRows) else flat.float()
-        return (values * self.scale if self.scale != 1 else values).view(*tokens.shape, -1)
+        values = self.stored.look_up(tokens)
+        return values * self.scale if self.scale != 1 else values
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.rows(tokens).to(self.dtype)

@@ -82,7 +82,7 @@ def _fill(head: Head, tensors: Tensors, saved: Checkpoint, shared: SharedWeights
                 f"has a weight '{name}' of {_size(tensors[name])}, but its config.json and this target need "
                 f"{_size(expected[name])}; choose a head that was trained for this target."
             )
-    device, dtype = shared.embedding.device, shared.embedding.dtype
+    device, dtype = shared.device, shared.dtype
     converted = {name: t.to(device, dtype if t.is_floating_point() else t.dtype) for name, t in tensors.items()}
     if broken := not_finite(converted.items()):
         raise saved.wrong(broken)

@@ -16,35 +16,63 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from draftscope.models.cache.slots import VECTOR, WIDE, SlotCache
+from draftscope.models.forward import stored
 from draftscope.models.forward.graphs import Graphs, OnCuda, Recorder
 from draftscope.models.heads.layer import Angles, HeadShape, Rotary
 from draftscope.models.heads.step import CompiledStep, StepParts
 from draftscope.models.native.linear import linear
+from draftscope.models.native.stored_weight import StoredWeight
 
 FEW = 8  # rows whose logits take hardly longer than those of one
 
 
 @dataclass(frozen=True)
 class SharedWeights:
-    """What a head may use of its target: embedding and output weights [V, H], and the number of layers."""
+    """What a head may use of its target: input and output weights [V, H], and the number of layers. Weights that lie as
+    in a file are widened once a head asks for all of them."""
 
-    embedding: Tensor
-    lm_head: Tensor
+    inputs: Tensor | StoredWeight
+    outputs: Tensor | StoredWeight
     layers: int
 
     @classmethod
     def of(cls, network: Any) -> SharedWeights:
         """What a head may use of a transformers causal language model."""
+        first, last = network.get_input_embeddings(), network.get_output_embeddings()
         layers = network.config.get_text_config().num_hidden_layers
-        return cls(network.get_input_embeddings().weight, network.get_output_embeddings().weight, layers)
+        return cls(stored.stored_of(first) or first.weight, stored.stored_of(last) or last.weight, layers)
+
+    @property
+    def embedding(self) -> Tensor:
+        """[V, H]"""
+        return self.inputs if isinstance(self.inputs, Tensor) else self.inputs.wide
+
+    @property
+    def lm_head(self) -> Tensor:
+        """[V, H]"""
+        return self.outputs if isinstance(self.outputs, Tensor) else self.outputs.wide
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """[...] -> their rows of the embedding [..., H]; no other row is widened."""
+        if isinstance(self.inputs, Tensor):
+            return F.embedding(tokens, self.inputs)
+        return self.inputs.look_up(tokens).to(self.dtype)
+
+    @property
+    def device(self) -> torch.device:
+        return self.inputs.device if isinstance(self.inputs, Tensor) else torch.device("cpu")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.inputs.dtype if isinstance(self.inputs, Tensor) else stored.WIDE
 
     @property
     def vocabulary(self) -> int:
-        return self.lm_head.shape[0]
+        return self.outputs.shape[0]
 
     @property
     def hidden(self) -> int:
-        return self.lm_head.shape[1]
+        return self.outputs.shape[1]
 
 
 @dataclass(frozen=True)
@@ -88,7 +116,7 @@ class Head(nn.Module, ABC):
     @property
     def targets(self) -> Tensor:
         """[D]: the target's token id of each of the head's tokens. `d2t` holds the offsets, as published."""
-        ids = torch.arange(self.vocabulary, device=self.shared.embedding.device)
+        ids = torch.arange(self.vocabulary, device=self.shared.device)
         return ids if self.d2t is None else ids + self.d2t
 
     def to_target(self, distributions: Tensor) -> Tensor:
@@ -100,7 +128,7 @@ class Head(nn.Module, ABC):
 
     def cache(self, batch: int, capacity: int) -> SlotCache:
         """An empty cache for `batch` sequences; each row that the head reads takes up one slot."""
-        device = self.shared.embedding.device
+        device = self.shared.device
         if self.graphs is not None:
             return self.graphs.cache(self.depth, batch, capacity, device, 0)
         vector = WIDE if device.type == "cuda" else VECTOR  # the same sums with graphs and without
@@ -111,11 +139,11 @@ class Head(nn.Module, ABC):
 
         `record` is for tests; None records on the head's CUDA device.
         """
-        self.graphs = Graphs(record or OnCuda(self.shared.embedding.device))
+        self.graphs = Graphs(record or OnCuda(self.shared.device))
 
     def embed(self, tokens: Tensor) -> Tensor:
         """The target's tokens [B, T] -> [B, T, hidden], with the head's own embedding or the target's."""
-        return F.embedding(tokens, self.shared.embedding if self.embed_tokens is None else self.embed_tokens.weight)
+        return self.shared.embed(tokens) if self.embed_tokens is None else self.embed_tokens(tokens)
 
     @property
     def output(self) -> Tensor:
@@ -144,8 +172,8 @@ class RecurrentHead(Head):
 
         The weights must stay where they are.
         """
-        parts, embedding = self.parts(), self.embed_tokens
-        if CompiledStep.covers(parts, self.shared.embedding if embedding is None else embedding.weight):
+        parts = self.parts()
+        if CompiledStep.covers(parts, self.embed(torch.zeros(1, dtype=torch.long, device=self.shared.device))):
             self.step = CompiledStep(parts, self._eps, self._rotary)
 
     def fuse(self, states: Tensor) -> Tensor:

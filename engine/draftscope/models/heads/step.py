@@ -60,16 +60,19 @@ class CompiledStep:
         self.fuses = parts.state_fusion is not None
 
     @staticmethod
-    def covers(parts: StepParts, embedding: Tensor) -> bool:
-        """Whether all weights are bfloat16 on a CPU that can run the program, without what it does not compute."""
+    def covers(parts: StepParts, embedded: Tensor) -> bool:
+        """Whether all weights are bfloat16 on a CPU that can run the program, without what it does not compute.
+
+        `embedded` [1, hidden]: a token, as the step reads it.
+        """
         attention = parts.attention
         extras = (attention.q_norm, attention.q_proj.bias, attention.o_proj.bias)
-        weights = [embedding, parts.output, *attention.parameters(), *parts.mlp.parameters()]
+        weights = [embedded, parts.output, *attention.parameters(), *parts.mlp.parameters()]
         weights += [linear.weight for linear in (parts.fusion, parts.state_fusion) if linear is not None]
         plain = all(w.dtype == torch.bfloat16 and w.device.type == "cpu" and w.is_contiguous() for w in weights)
         sizes = [attention.head_width, *(w.shape[-1] for w in weights)]
         hidden = parts.mlp.gate_proj.in_features
-        fits = all(size % at.BLOCK == 0 for size in sizes) and embedding.shape[1] == hidden
+        fits = all(size % at.BLOCK == 0 for size in sizes) and embedded.shape[1] == hidden
         return plain and fits and all(extra is None for extra in extras) and not why_not()
 
     def _constants(self, parts: StepParts) -> tuple[Any, Any]:

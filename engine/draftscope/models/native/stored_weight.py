@@ -101,6 +101,13 @@ class StoredWeight:
             numbers += [end, *_program(part, whole_panels)]
         return np.array(numbers, dtype=np.int64)
 
+    def look_up(self, rows: Tensor) -> Tensor:
+        """float32 [..., inputs]: some of its rows, of a weight in one part."""
+        (part,) = self.parts
+        chosen = (part.data if isinstance(part, StoredRows) else part)[rows.reshape(-1)]
+        values = dequantized(chosen, part.kind) if isinstance(part, StoredRows) else chosen.float()
+        return values.view(*rows.shape, -1)
+
     @property
     def read(self) -> list[Any]:
         """What must be kept for products, which may be less than what made it."""
