@@ -201,7 +201,7 @@ def _of_tasks(pattern: str) -> Iterator[tuple[str, Path]]:
 
 
 def test_the_script_holds_every_file_of_the_instrument_once() -> None:
-    script = page.head(Site(), page_doors())
+    script = page.script(Site(), page_doors())
     for name, path in modules("*.js").items():
         assert script.count(f'modules["{name}"] = ') == 1, path
     for path in modules("*.css").values():

@@ -49,7 +49,7 @@ def check(folder):
     async def built():
         return page.build(admission, Visitors(), site, doors=doors.page_doors())
     asyncio.run(built())
-    script = page.head(site, doors.page_doors())
+    script = page.script(site, doors.page_doors())
     routes = [route.path for route in doors.routes(site, admission)]
     return {"tasks": [task.name for task in tasks()], "commands": list(COMMANDS), "routes": routes, "script": script}
 for line in sys.stdin:

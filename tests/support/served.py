@@ -25,6 +25,7 @@ ITEMS = (
     "prompts.json",
     "chat_prompts.json",
     "page.css",
+    "front.css",
     "player.css",
     "bench.css",
     "results",

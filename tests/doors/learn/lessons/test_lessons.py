@@ -227,7 +227,7 @@ def test_a_recording_that_is_not_there_is_one_sentence() -> None:
 
 
 def test_the_page_is_told_which_lessons_there_are() -> None:
-    script = page_of.head(Site(), page_doors())
+    script = page_of.script(Site(), page_doors())
     assert f"lessonNames: {json.dumps(lessons.names())}" in script
     assert "itl_ms" in script
 
