@@ -40,10 +40,10 @@ DROPPED = 0.2  # of the phones lose their connection in each question
 PHONE_PAGE = (
     "/join",
     "/class/files/style.css",
-    "/class/files/classroom/phone.js",
+    "/class/files/screens/phone.js",
     "/class/files/vendor/lit-html.js",
     "/class/files/base/room.js",
-    "/class/files/classroom/drawing.js",
+    "/class/files/screens/drawing.js",
 )
 
 

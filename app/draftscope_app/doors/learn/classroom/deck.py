@@ -23,7 +23,7 @@ from draftscope_app.doors.learn.classroom.lanes import Lane, lanes_of
 from draftscope_app.doors.learn.classroom.making import make_question
 from draftscope_app.doors.learn.classroom.questions import Question, Spec
 
-SHIPPED = "instrument/classroom/deck.json"
+SHIPPED = Path(__file__).with_name("deck.json")
 STEPS_MOST = 100
 
 
@@ -60,7 +60,7 @@ class Deck(BaseModel):
 @cache
 def shipped() -> Deck:
     """A question or more for each lesson."""
-    return read(assets() / SHIPPED)
+    return read(SHIPPED)
 
 
 def read(path: Path) -> Deck:
