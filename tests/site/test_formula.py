@@ -16,7 +16,7 @@ from draftscope.forecast.hardware_tables import read_table
 from draftscope_app.lab.site.tables import tables
 from tests.support.node import call
 
-FORMULA = "lab/site/forecast/formula.js"
+FORMULA = "lab/site/forecast/forecast-formula.js"
 NUMBERS = ("tp", "concurrency", "context", "answer", "tau")
 FIELDS = {  # Python's field -> JavaScript's
     "speedup": "speedup", "tau": "tau", "plain_ms": "plainMs", "drafting_ms": "draftingMs", "verify_ms": "verifyMs",

@@ -12,7 +12,7 @@ import { SortedTable } from "../../../draw/tables.js";
 import { html, keyed, nothing, render } from "../../../vendor/lit-html.js";
 import { samplingWords } from "../../../run/provenance.js";
 import sheet from "./card.css" with { type: "css" };
-import { comparedRows, isNoise, noiseOfRows, sortedRows } from "./rows.js";
+import { comparedRows, isNoise, noiseOfRows, sortedRows } from "./compared-rows.js";
 
 const COLUMNS = [
   ["title", "drafter", ""],
