@@ -30,8 +30,8 @@ from tabulate import tabulate
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.probe import probed
+from draftscope_app.doors.learn.classroom.class_routes import KEY
 from draftscope_app.doors.learn.classroom.rooms import Rooms
-from draftscope_app.doors.learn.classroom.routes import KEY
 from tests.support.classroom import served_class, states
 from tests.support.models import byte_tokenizer, random_llama
 

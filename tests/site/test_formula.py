@@ -13,7 +13,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.acceptance_priors import Band
 from draftscope.forecast.forecast import Stops, ask, forecast
 from draftscope.forecast.hardware_tables import read_table
-from draftscope_app.lab.site.tables import tables
+from draftscope_app.lab.site.forecast_tables import tables
 from tests.support.node import call
 
 FORMULA = "lab/site/forecast/forecast-formula.js"

@@ -44,7 +44,9 @@ def test_what_of_a_ranking_is_noise_is_said() -> None:
     lucky = made("suffix", [1.07, 1.39, 1.74], 1.33)
     waiting = made("block", [])
     asked = [quiet, [*quiet, near], [plain, lucky, slow, waiting], [plain]]
-    sure, two, noisy, none = call(["doors/decide/compare/compared-rows.js"], [("noiseOfRows", [rows]) for rows in asked])
+    sure, two, noisy, none = call(
+        ["doors/decide/compare/compared-rows.js"], [("noiseOfRows", [rows]) for rows in asked]
+    )
     assert sure == none == []
     assert two == ["eagle3 and draft do not differ: their ranges overlap"]
     assert noisy == [
@@ -52,7 +54,9 @@ def test_what_of_a_ranking_is_noise_is_said() -> None:
         "pairs of runs of one drafter disagree by up to 63%",
         "a speedup above τ is not the drafter's: suffix (τ 1.33)",
     ]
-    flags = call(["doors/decide/compare/compared-rows.js"], [("isNoise", [row]) for row in (lucky, fast, plain, waiting)])
+    flags = call(
+        ["doors/decide/compare/compared-rows.js"], [("isNoise", [row]) for row in (lucky, fast, plain, waiting)]
+    )
     assert flags == [True, False, False, False]
 
 

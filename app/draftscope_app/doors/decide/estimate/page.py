@@ -14,8 +14,8 @@ PLACE = Markup('<section class="ds-calculator" aria-label="Estimate"></section>'
 class Page(TaskPage):
     @classmethod
     def still(cls) -> Markup:
-        return Markup('<div id="ds-calculator" class="ds-card">{}</div>').format(PLACE)
+        return Markup('<div id="ds-calculator">{}</div>').format(PLACE)
 
     def lay_out(self, area: str) -> None:
         if area == HERE:
-            notes.html(PLACE, "ds-calculator", js="Draftscope.repaint();", elem_classes=["ds-card"])
+            notes.html(PLACE, "ds-calculator", js="Draftscope.repaint();")

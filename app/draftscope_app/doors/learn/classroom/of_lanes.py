@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import TargetProbs, VerifyCosts
-from draftscope_app.doors.learn.classroom.lanes import Lane, readable
 from draftscope_app.doors.learn.classroom.questions import Question, Spec, bars_of
+from draftscope_app.doors.learn.classroom.recorded_lanes import Lane, readable
 
 PLACES = 4  # that a question about the longest gap offers
 STANDS_OUT = 1.5  # of the median: a wait that a reader notices

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from draftscope.trace.events import Round, Verified
-from draftscope_app.doors.learn.classroom.lanes import (
+from draftscope_app.doors.learn.classroom.questions import Bar, Question, Spec, bars_of, probability
+from draftscope_app.doors.learn.classroom.recorded_lanes import (
     Lane,
     decoded,
     guesses_of,
@@ -15,7 +16,6 @@ from draftscope_app.doors.learn.classroom.lanes import (
     readable,
     verified_in,
 )
-from draftscope_app.doors.learn.classroom.questions import Bar, Question, Spec, bars_of, probability
 
 CLEAR = 0.15  # of a probability, and between u and its threshold: so much can be seen
 Maker = Callable[[], Question]

@@ -17,9 +17,9 @@ from markupsafe import Markup
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import html
 from draftscope.trace.glossary import GLOSSARY
-from draftscope_app.lab.site.servers import recorded_servers
+from draftscope_app.lab.site.forecast_tables import tables
+from draftscope_app.lab.site.recorded_servers import recorded_servers
 from draftscope_app.lab.site.shelf import RecordedRun
-from draftscope_app.lab.site.tables import tables
 from draftscope_app.page.page import PageDoor
 from draftscope_app.page.theme import page_css
 from draftscope_app.reports.render import render
