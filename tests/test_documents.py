@@ -111,6 +111,13 @@ def test_files_and_modules_that_are_named_exist() -> None:
             assert module in ("pip", "venv") or find_spec(module), f"{file}: {module}"
 
 
+def test_a_file_that_is_named_without_its_folder_exists() -> None:
+    source = {path.name for top in ("engine", "app", "assets/instrument") for path in (ROOT / top).rglob("*.*")}
+    for page in (page for page in OURS if page.startswith(("engine/draftscope", "app/draftscope_app", "assets"))):
+        named = {words for words in code(page) if re.fullmatch(r"[\w-]+\.(?:py|js|css|html)", words)}
+        assert named <= source, page
+
+
 def test_names_stand_in_the_files_that_are_said_to_hold_them() -> None:
     table = section("engine/README.md", "Where is what?")
     named = re.findall(r"`([\w.]+)` in \[[^\]]+\]\(([^)]+)\)", table)

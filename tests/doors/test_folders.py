@@ -15,6 +15,7 @@ import draftscope
 import draftscope_app
 from draftscope.base.assets import assets
 from draftscope_app.doors.door import TaskFolder, commands, doors, tasks
+from draftscope_app.page import controls
 from draftscope_app.page.theme import page_css
 from draftscope_app.serve.doors import page_doors
 
@@ -125,6 +126,7 @@ def test_doors_stand_in_their_order_with_all_their_tasks() -> None:
 def test_the_cores_styles_name_nothing_that_only_a_task_makes() -> None:
     core = [*(APP / "page").rglob("*.py"), *(assets() / "instrument").rglob("*.js")]
     made = set(re.findall(r"[\w-]+", "\n".join(path.read_text(encoding="utf-8") for path in core)))
+    made |= {f"ds-{name.replace('_', '-')}" for name in controls.defaults()}
     for sheet in (assets() / "page.css", *(assets() / "instrument").rglob("*.css")):
         selectors = re.sub(r"/\*.*?\*/|\{[^{}]*\}", "", sheet.read_text(encoding="utf-8"), flags=re.DOTALL)
         names = set(re.findall(r"[.#]([a-z][\w-]*)", selectors))
