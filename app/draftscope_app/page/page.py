@@ -35,14 +35,15 @@ UPLOADS_S = 3600  # how long an uploaded file is kept, and how often old ones ar
 
 @dataclass(frozen=True)
 class PageDoor:
-    """A door that the page has: its tasks' pages, their cards in the instrument as mount -> folder, and what lays out
-    their components, if they have any."""
+    """A door that the page has: its tasks' pages, their cards in the instrument as mount -> folder, the style sheets of
+    their components, and what lays those out, if they have any."""
 
     name: str
     title: str
     sentence: str
     tasks: Sequence[type[TaskPage]]
     cards: dict[str, Path]
+    styles: Sequence[Path] = ()
     lay_out: Callable[[Sequence[Part]], None] | None = None
 
 

@@ -172,7 +172,8 @@ async def _launch(
     demo.launch(
         server_name=host, server_port=port, root_path=environment.root_path,
         inbrowser=open_browser and opens is None, quiet=True, show_error=False, ssr_mode=False, pwa=False,
-        theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
+        theme=theme.gradio_theme(), css=theme.page_css(path for door in page_doors for path in door.styles),
+        footer_links=[], run_history=False,
         max_file_size=f"{environment.max_upload_mb}mb", mcp_server=find_spec("mcp") is not None,
         app_kwargs={"routes": routes, "middleware": guards},
         state_session_capacity=SESSIONS, enable_monitoring=False, prevent_thread_lock=True,

@@ -31,7 +31,7 @@ from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, DraftProbs, Prefetch, Round, RunEnd, Served, TargetProbs
 from draftscope.trace.glossary import GLOSSARY
 from draftscope_app.doors.door import task
-from draftscope_app.doors.learn.classroom.lessons import recorded as recorded_steps
+from draftscope_app.doors.learn.classroom.shown_lessons import recorded as recorded_steps
 from draftscope_app.doors.learn.lessons import page as lessons
 from draftscope_app.engine.site import Site
 from draftscope_app.page import page as page_of

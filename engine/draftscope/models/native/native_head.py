@@ -5,9 +5,9 @@ from __future__ import annotations
 from numba import njit
 
 from draftscope.models.native import norms, pieces
-from draftscope.models.native.attention import see
-from draftscope.models.native.layer import apply, logits, normed
 from draftscope.models.native.memory import floats, integers
+from draftscope.models.native.native_attention import see
+from draftscope.models.native.native_layer import apply, logits, normed
 from draftscope.models.native.norms import normed_row
 from draftscope.models.native.pieces import part
 from draftscope.models.native.places import (

@@ -14,7 +14,7 @@ import pytest
 from draftscope.trace.events import EVENT
 from draftscope_app.cli.main import main
 from draftscope_app.doors.door import doors, tasks
-from draftscope_app.lab.site import files, shelf
+from draftscope_app.lab.site import shelf, site_files
 from draftscope_app.lab.site.texts import RecordedText
 
 MAX_MB = 8
@@ -99,6 +99,6 @@ def test_quick_records_what_is_missing_and_leaves_out_what_cannot_be_had(
 
 
 def test_two_builds_of_the_same_runs_are_the_same(recordings: Path, site: Path, tmp_path: Path) -> None:
-    files.build(tmp_path, shelf.read(recordings))
+    site_files.build(tmp_path, shelf.read(recordings))
     for path in (path for path in site.rglob("*") if path.is_file()):
         assert (tmp_path / path.relative_to(site)).read_bytes() == path.read_bytes(), path

@@ -53,8 +53,8 @@ from draftscope.train.students.students import (
     load_model,
 )
 from draftscope_app.cli.exit_codes import ExitCode
-from tests.train.test_train import STEP, interrupting, on_corpus, refused, ticking, write_corpus
-from tests.train.test_train import commanded as train_command
+from tests.lab.train.test_train import STEP, interrupting, on_corpus, refused, ticking, write_corpus
+from tests.lab.train.test_train import commanded as train_command
 
 V = 280
 TINY = llama(V, layers=4, width=32, heads=2, key_value_heads=1, mlp=64, positions=1024)

@@ -1,4 +1,5 @@
-"""What the forecast in the browser reads: models, drafts, cards, engines and priors, as numbers (forecast/formula.js).
+"""What the forecast in the browser (forecast/forecast-formula.js) reads: models, drafts, cards, engines and priors, as
+numbers.
 
 What a drafter runs for a model is worked out here, by the rules of `draftscope.forecast.drafter_forwards`; the
 formula itself is written in JavaScript once more, and a test holds both to each other.

@@ -2,7 +2,7 @@
 // Pure.
 
 import { decisionAt, nodeOf } from "../base/store.js";
-import { acceptProbability, blockWeights } from "../decision/rules.js";
+import { acceptProbability, blockWeights } from "../decision/sampled-rules.js";
 
 const near = (a, b) => Math.abs(a - b) <= 1e-4 * Math.max(1e-3, Math.abs(b));
 

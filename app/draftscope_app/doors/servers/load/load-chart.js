@@ -4,7 +4,7 @@ import { s } from "../../../base/dom.js";
 import { niceTicks } from "../../../base/numbers.js";
 import { axes, polyline } from "../../../draw/chart.js";
 import { html, nothing } from "../../../vendor/lit-html.js";
-import { stopWords } from "./curve.js";
+import { stopWords } from "./load-curve.js";
 
 const BOX = { width: 460, height: 230, left: 46, right: 12, top: 14, bottom: 42 };
 const SHAPES = [circle, square, diamond];

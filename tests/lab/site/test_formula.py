@@ -13,10 +13,10 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.forecast.acceptance_priors import Band
 from draftscope.forecast.forecast import Stops, ask, forecast
 from draftscope.forecast.hardware_tables import read_table
-from draftscope_app.lab.site.tables import tables
+from draftscope_app.lab.site.forecast_tables import tables
 from tests.support.node import call
 
-FORMULA = "lab/site/forecast/formula.js"
+FORMULA = "lab/site/forecast/forecast-formula.js"
 NUMBERS = ("tp", "concurrency", "context", "answer", "tau")
 FIELDS = {  # Python's field -> JavaScript's
     "speedup": "speedup", "tau": "tau", "plain_ms": "plainMs", "drafting_ms": "draftingMs", "verify_ms": "verifyMs",

@@ -18,11 +18,11 @@ from starlette.routing import Route
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.doors.learn.classroom import pages
 from draftscope_app.doors.learn.classroom.deck import Deck, as_json, check_question, shipped
-from draftscope_app.doors.learn.classroom.lessons import LessonStep, recorded
 from draftscope_app.doors.learn.classroom.posts import STEP_MOST, read_as, read_body, text_in, whole_in
 from draftscope_app.doors.learn.classroom.questions import Question
 from draftscope_app.doors.learn.classroom.room import Room
 from draftscope_app.doors.learn.classroom.rooms import LaterError, NoRoomError, NotPresenterError, Rooms
+from draftscope_app.doors.learn.classroom.shown_lessons import LessonStep, recorded
 from draftscope_app.doors.learn.classroom.streams import PHONE_S, PRESENTER_S, follow
 from draftscope_app.doors.learn.classroom.verifier import EngineVerifier
 

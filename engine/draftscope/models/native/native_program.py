@@ -1,5 +1,5 @@
-"""The programs, each one call on all threads: a forward of a decoder, the step of `head.py`, and a product of rows and
-a bfloat16 weight, for modules outside both."""
+"""The programs, each one call on all threads: a forward of a decoder, the step of `native_head.py`, and a product of
+rows and a bfloat16 weight, for modules outside both."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import lru_cache
 from numba import cfunc, njit, types
 
 from draftscope.models.native import norms, pieces, products, team
-from draftscope.models.native.attention import see
-from draftscope.models.native.head import step
 from draftscope.models.native.instructions import LANES
-from draftscope.models.native.layer import apply, logits, normed
 from draftscope.models.native.memory import floats, halves, integers, wide
+from draftscope.models.native.native_attention import see
+from draftscope.models.native.native_head import step
+from draftscope.models.native.native_layer import apply, logits, normed
 from draftscope.models.native.pieces import narrowed, part
 from draftscope.models.native.places import (
     BLOCK,

@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope_app.lab.site import files, record, shelf
+from draftscope_app.lab.site import shelf, site_files, site_races
 from draftscope_app.lab.site.texts import RecordedText
 
 TINY = RecordedText("story", "the byte pair", "story", ("draft", "sampled-tree", "ngram", "eagle3"))
-SHORT = record.Length(tokens=12, repeats=1)
+SHORT = site_races.Length(tokens=12, repeats=1)
 
 
 @pytest.fixture(scope="package")
 def recordings(pair: DecodingEngine, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the recordings of one text: of the drafters that it names, those that the byte pair can run."""
     folder = tmp_path_factory.mktemp("recordings")
-    list(record.record(pair, TINY, SHORT, folder))
+    list(site_races.record(pair, TINY, SHORT, folder))
     return folder
 
 
 @pytest.fixture(scope="package")
 def site(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    files.build(folder, shelf.read(recordings))
+    site_files.build(folder, shelf.read(recordings))
     return folder

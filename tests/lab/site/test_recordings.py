@@ -14,7 +14,7 @@ from draftscope.trace.validate import validate
 from draftscope_app.lab.site import shelf
 from draftscope_app.lab.site.texts import NOT_RECORDED, SUFFIX, TEXTS
 from draftscope_app.lab.site.thin import MAX_SHOWN, thinned
-from tests.site.conftest import TINY
+from tests.lab.site.conftest import TINY
 from tests.support.raced import race_of
 
 

@@ -17,8 +17,8 @@ HEAD = ("rounds", "from token", "kept of drafted")
 def show(log: RoundsRead) -> None:
     """Prints the longest request's acceptance in windows, and what a mean does not say of all rounds."""
     requests: dict[str, list[LoggedRound]] = {}
-    for each in log.rounds:
-        requests.setdefault(each.request, []).append(each)
+    for round_ in log.rounds:
+        requests.setdefault(round_.request, []).append(round_)
     longest = max(requests.values(), key=len, default=[])
     if len(longest) >= SHORT:
         print()
@@ -29,7 +29,7 @@ def show(log: RoundsRead) -> None:
         for sentence in sentences(longest):
             print(sentence)
     recent = RecentAcceptance()
-    for entry in (*log.tallies, *(tally([each]) for each in log.rounds)):
+    for entry in (*log.tallies, *(tally([round_]) for round_ in log.rounds)):
         recent.add(entry)
     if recent.alarm:
         print(f"\nAlarm: {recent.alarm}: {WHY[recent.alarm]}.")
@@ -55,7 +55,7 @@ def sentences(rounds: Sequence[LoggedRound]) -> Iterator[str]:
             + ("guesses are not independent." if seen.dependent else "too alike to say that one depends on the other.")
         )
     lengths = by_length(rounds)
-    if len(lengths) < 2 or any(each.parents is not None for each in rounds):
+    if len(lengths) < 2 or any(round_.parents is not None for round_ in rounds):
         return
     last = lengths[-1]
     yield (
@@ -64,15 +64,15 @@ def sentences(rounds: Sequence[LoggedRound]) -> Iterator[str]:
     )
     costs = _costs(rounds)
     if costs is not None:
-        real = best_length([each.measured for each in lengths], *costs)
-        mean = best_length([each.by_mean for each in lengths], *costs)
+        real = best_length([length.measured for length in lengths], *costs)
+        mean = best_length([length.by_mean for length in lengths], *costs)
         yield f"Of these lengths {real} pays best by the rounds, {mean} by the mean, if all cost the same to check."
 
 
 def _costs(rounds: Sequence[LoggedRound]) -> tuple[float, float] | None:
     """Milliseconds of a draft step and of the rest of a round; None where the log has no times of drafting."""
-    timed = [each for each in rounds if each.ms is not None and each.draft_ms is not None and each.drafted]
+    timed = [round_ for round_ in rounds if round_.ms is not None and round_.draft_ms is not None and round_.drafted]
     if not timed:
         return None
-    drafting, whole = sum(each.draft_ms or 0 for each in timed), sum(each.ms or 0 for each in timed)
-    return drafting / sum(each.drafted for each in timed), (whole - drafting) / len(timed)
+    drafting, whole = sum(round_.draft_ms or 0 for round_ in timed), sum(round_.ms or 0 for round_ in timed)
+    return drafting / sum(round_.drafted for round_ in timed), (whole - drafting) / len(timed)

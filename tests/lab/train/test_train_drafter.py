@@ -50,7 +50,7 @@ from draftscope.train.students.students import (
 )
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import imported
-from tests.train.test_train import STATES, VERY_TINY, ticking
+from tests.lab.train.test_train import STATES, VERY_TINY, ticking
 
 V = 280
 SHAPE = llama(V, layers=6, width=32, heads=4, key_value_heads=2, mlp=64, positions=512)

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from draftscope.base.errors import DraftscopeError, quoted
-from draftscope.grade import held
+from draftscope.grade import student_limits
 
 CHILD = Path(__file__).with_name("child.py")
 START_S = 20.0  # for the file itself: it may import a library
@@ -45,9 +45,15 @@ class StudentProcess:
         self._read, self._write, self._process = _started(self._folder.name)
         self._came = bytearray()
         try:
-            program = held.filter_program().hex()
+            program = student_limits.filter_program().hex()
             self._send(
-                {"source": source, "name": name, "functions": functions, "limits": held.LIMITS, "filter": program}
+                {
+                    "source": source,
+                    "name": name,
+                    "functions": functions,
+                    "limits": student_limits.LIMITS,
+                    "filter": program,
+                }
             )
             held_back = _list(self._answer(START_S), "held")  # before any of the file runs
             self.held = [word for word in ("limits", "filter") if word in held_back]
@@ -112,7 +118,7 @@ class StudentProcess:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         if self._process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-            return f"The file took more than {held.CPU_S} s of computing, or too much memory."
+            return f"The file took more than {student_limits.CPU_S} s of computing, or too much memory."
         return "The file ended the process; a function returns, it does not exit."
 
     def close(self) -> None:

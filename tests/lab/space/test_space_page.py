@@ -34,7 +34,7 @@ from tests.support.visit import Visit, load
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SPACE_ID = "somebody/draftscope"
 PATIENCE_S = 240.0
 

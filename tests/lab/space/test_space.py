@@ -36,7 +36,7 @@ from draftscope_app.engine.visitors import Visitors
 from draftscope_app.lab.space import entry
 from draftscope_app.lab.space.folder import build, read
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TOKEN = "hf_not_to_be_seen"
 
 

@@ -11,8 +11,8 @@ from numba import njit
 
 from draftscope.models.native import norms, pieces
 from draftscope.models.native.activations import activate, activate_gated
-from draftscope.models.native.attention import attend, rotate
 from draftscope.models.native.memory import integers
+from draftscope.models.native.native_attention import attend, rotate
 from draftscope.models.native.pieces import part
 from draftscope.models.native.places import (
     ACTIVATED,

@@ -17,9 +17,9 @@ from markupsafe import Markup
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import html
 from draftscope.trace.glossary import GLOSSARY
-from draftscope_app.lab.site.servers import recorded_servers
+from draftscope_app.lab.site.forecast_tables import tables
+from draftscope_app.lab.site.recorded_servers import recorded_servers
 from draftscope_app.lab.site.shelf import RecordedRun
-from draftscope_app.lab.site.tables import tables
 from draftscope_app.page.page import PageDoor
 from draftscope_app.page.theme import page_css
 from draftscope_app.reports.render import render
@@ -57,7 +57,7 @@ def prepare(folder: Path) -> None:
 def build(folder: Path, runs: Sequence[RecordedRun]) -> Built:
     """Writes all files of the site into the folder. Raises `DraftscopeError` where one cannot be written."""
     doors = [WATCH, *page_doors()]
-    texts = {**pages(doors), "draftscope.js": script(doors, runs), "site.css": style()}
+    texts = {**pages(doors), "draftscope.js": script(doors, runs), "site.css": style(doors)}
     texts |= {f"{name}.js": data_script(name, text) for name, text in data(doors, runs).items()}
     try:
         for name, text in texts.items():
@@ -118,7 +118,8 @@ def data_script(name: str, text: str) -> str:
     return f'draftscopeFile("{name}", "{html.packed(text)}");\n'
 
 
-def style() -> str:
+def style(doors: Sequence[PageDoor]) -> str:
     """The dashboard's own, and what only a page without Gradio needs."""
     colours = f"{html.root_colours()}\n.dark {{ {html.css_variables(html.palette()['dark'])} }}"
-    return f"{colours}\n{page_css()}\n{(HERE / 'site.css').read_text(encoding='utf-8')}"
+    page = page_css(path for door in doors for path in door.styles)
+    return f"{colours}\n{page}\n{(HERE / 'site.css').read_text(encoding='utf-8')}"

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from draftscope.log.alarm import WHY
 from draftscope.log.entries import Tally
-from draftscope_app.doors.servers.exporter.sources import Counts
+from draftscope_app.doors.servers.exporter.count_sources import Counts
 
 COUNTERS = {  # name -> what it counts, the field of a tally
     "rounds": ("Rounds that drafted something.", "rounds"),
