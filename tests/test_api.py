@@ -23,7 +23,7 @@ from draftscope.base.costs import PLAIN
 from draftscope.base.errors import UnreadWarning
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps
-from draftscope.decode import calibrate
+from draftscope.decode import calibration
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import SettingValues, known_settings
 from draftscope.measure.paired_runs import DrafterRun, paired_table
@@ -386,8 +386,8 @@ def test_a_check_of_one_text_tells_no_difference(engine: Engine) -> None:
 @pytest.fixture
 def calibrated(engine: Engine) -> Engine:
     """With costs that were made up, saved where a measured calibration would be."""
-    drafting = dict.fromkeys([PLAIN, *calibrate.drafting_of(engine)], made_calibration().drafting["draft"])
-    costs.save(made_calibration(measured_for=calibrate.measured_for(engine), drafting=drafting))
+    drafting = dict.fromkeys([PLAIN, *calibration.drafting_of(engine)], made_calibration().drafting["draft"])
+    costs.save(made_calibration(measured_for=calibration.measured_for(engine), drafting=drafting))
     return copy(engine)
 
 

@@ -111,13 +111,28 @@ def test_files_and_modules_that_are_named_exist() -> None:
             assert module in ("pip", "venv") or find_spec(module), f"{file}: {module}"
 
 
+def test_a_file_that_is_named_without_its_folder_exists() -> None:
+    source = {path.name for top in ("engine", "app", "assets/instrument") for path in (ROOT / top).rglob("*.*")}
+    for page in (page for page in OURS if page.startswith(("engine/draftscope", "app/draftscope_app", "assets"))):
+        named = {words for words in code(page) if re.fullmatch(r"[\w-]+\.(?:py|js|css|html)", words)}
+        assert named <= source, page
+
+
 def test_names_stand_in_the_files_that_are_said_to_hold_them() -> None:
-    table = section("engine/README.md", "Where is what?")
-    named = re.findall(r"`([\w.]+)` in \[[^\]]+\]\(([^)]+)\)", table)
-    assert len(named) >= 4
-    for name, file in named:
-        for part in name.split("."):
-            assert re.search(rf"\b(?:def|class) {part}\b", text(f"engine/{file}")), f"{name} is not in {file}"
+    for heading, least in (("Where is what?", 4), ("A round's life", 10)):
+        named = re.findall(r"`([\w.]+)` in \[[^\]]+\]\(([^)]+)\)", section("engine/README.md", heading))
+        assert len(named) >= least, heading
+        for name, file in named:
+            for part in name.split("."):
+                assert re.search(rf"\b(?:def|class) {part}\b", text(f"engine/{file}")), f"{name} is not in {file}"
+
+
+def test_the_picture_of_a_rounds_life_names_files_that_the_steps_below_it_name() -> None:
+    named = re.findall(r"\(([^)]+)\)", section("engine/README.md", "A round's life"))
+    drawn = re.findall(r'class="room"[^>]*>([^<]+)<', text("engine/round.svg"))
+    assert len(drawn) >= 8
+    for path in (path for words in drawn if "/" in words for path in words.split(", ")):
+        assert any(f"/{path}" in file for file in named), path
 
 
 def test_make_targets_exist() -> None:

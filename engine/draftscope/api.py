@@ -182,7 +182,7 @@ class Engine(DecodingEngine):
         """
         import pandas as pd
 
-        from draftscope.decode.calibrate import calibration_of
+        from draftscope.decode.calibration import calibration_of
 
         with tqdm(total=0, desc="calibrate", leave=False, disable=not progress, bar_format="{desc}") as bar:
             costs = last(calibration_of(self, lambda now: bar.set_description(now.words), again=again))

@@ -21,6 +21,7 @@ from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.metrics import fold
 from draftscope_app.doors.door import doors, tasks
+from draftscope_app.doors.learn.classroom.pages import SCREENS
 from draftscope_app.engine import select
 from draftscope_app.engine.jobs import DrafterChoice
 from draftscope_app.engine.site import Site
@@ -189,8 +190,7 @@ def test_deltas_are_json_that_begins_with_what_changes() -> None:
 def modules(pattern: str) -> dict[str, Path]:
     """The files of the page's script by the names of their modules: the instrument's, and those of the tasks."""
     folder = assets() / "instrument"
-    paths = [path for path in folder.rglob(pattern) if path.parent != folder / "classroom"]  # pages by themselves
-    found = {path.relative_to(folder).as_posix(): path for path in paths}
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob(pattern)}
     return found | {f"{mount}/{path.name}": path for mount, path in _of_tasks(pattern)}
 
 
@@ -201,10 +201,10 @@ def _of_tasks(pattern: str) -> Iterator[tuple[str, Path]]:
 
 
 def test_the_script_holds_every_file_of_the_instrument_once() -> None:
-    script = page.head(Site(), page_doors())
+    script = page.script(Site(), page_doors())
     for name, path in modules("*.js").items():
         assert script.count(f'modules["{name}"] = ') == 1, path
-    for path in modules("*.css").values():
+    for path in (path for path in modules("*.css").values() if path.name != "page.css"):  # that is the page's
         first = next(line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("*/"))
         assert script.count(json.dumps(first)[1:-1]) == 1, path
 
@@ -216,8 +216,7 @@ def test_the_script_can_stand_inside_a_script_element() -> None:
 
 def test_the_instrument_never_writes_markup_from_data() -> None:
     """lit-html writes the markup of its templates, in which a value can only become a text or an attribute."""
-    pages = (assets() / "instrument" / "classroom").glob("*.js")
-    for path in (*pages, *(path for path in modules("*.js").values() if path.parent.name != "vendor")):
+    for path in (*SCREENS.glob("*.js"), *(path for path in modules("*.js").values() if path.parent.name != "vendor")):
         text = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacentHTML|unsafeHTML|unsafeSVG|document\.write|eval\(|new Function|https?://(?!huggingface|www\.w3)",
@@ -248,7 +247,7 @@ def test_every_colour_can_be_read_on_every_ground(name: str) -> None:
 
 
 def test_the_theme_names_no_font_that_would_be_fetched() -> None:
-    assert "http" not in page_css()
+    assert "http" not in page_css(path for door in page_doors() for path in door.styles)
     assert not [sheet for sheet in gradio_theme()._stylesheets if "http" in sheet]
 
 

@@ -25,7 +25,7 @@ import pytest
 import draftscope
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
-from draftscope.decode import calibrate
+from draftscope.decode import calibration
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.findings import Finding
 from draftscope.trace import files, tables
@@ -209,8 +209,8 @@ def test_what_is_measured_before_the_first_token_is_said_in_a_pipe_too(
     cli: Cli, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
-    monkeypatch.setattr(calibrate, "REPEATS", 1)
-    monkeypatch.setattr(calibrate, "TOGETHER", {1: 6})
+    monkeypatch.setattr(calibration, "REPEATS", 1)
+    monkeypatch.setattr(calibration, "TOGETHER", {1: 6})
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer, pair.heads)
     instead_of_loading(monkeypatch, engine)
     words = ("decode", "hello", *SAMPLED, "--drafter", "hybrid")

@@ -32,7 +32,7 @@ import draftscope_app
 from draftscope.base.costs import Calibration, save
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps
-from draftscope.decode import calibrate
+from draftscope.decode import calibration
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo, DrafterOptions, registry
 from draftscope.drafters.settings import known_settings
@@ -255,7 +255,7 @@ def test_calibrate_prints_what_it_measured(
         return found
 
     monkeypatch.setattr(options, "load", lambda _: pair)
-    monkeypatch.setattr(calibrate, "calibration_of", lambda *_: measured())
+    monkeypatch.setattr(calibration, "calibration_of", lambda *_: measured())
     assert json.loads(shown(capsys, "calibrate", "--json")) == json.loads(found.model_dump_json())
     lines = shown(capsys, "calibrate").splitlines()
     assert f"One round of plain decoding: {found.plain_ms:.2f} ms" in lines[1]

@@ -22,7 +22,7 @@ from draftscope.base.costs import Drafting, Verify
 from draftscope.base.costs import impossible as named_impossible  # before anything replaces it
 from draftscope.base.progress import Pace, Progress
 from draftscope.base.steps import last
-from draftscope.decode import calibrate
+from draftscope.decode import calibration
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.row_rounding import compare_rows
 from tests.support.models import made_calibration
@@ -75,12 +75,12 @@ def test_a_fit_finds_the_line_and_a_drafter_that_never_drafts_costs_nothing_more
     def stages(gamma: int) -> dict[str, float]:
         return {"propose": 0.2 + 0.7 * gamma, "accept": 0.1 * gamma, "commit": 0.25, "host": 0.05, "verify": 99.0}
 
-    rounds = {("draft", 2, gamma): [stages(gamma)] * 3 for gamma in calibrate.GAMMAS}
-    rounds |= {("draft", 1, gamma): [stages(9)] for gamma in calibrate.GAMMAS}
-    found = calibrate._fit(rounds, "draft", 2)
+    rounds = {("draft", 2, gamma): [stages(gamma)] * 3 for gamma in calibration.GAMMAS}
+    rounds |= {("draft", 1, gamma): [stages(9)] for gamma in calibration.GAMMAS}
+    found = calibration._fit(rounds, "draft", 2)
     assert (found.step, found.overhead, found.accept_step) == pytest.approx((0.7, 0.5, 0.1))
     rounds["plain", 2, 0] = [stages(0)]
-    nothing = calibrate._fit(rounds | {("ngram", 2, 1): []}, "ngram", 2)
+    nothing = calibration._fit(rounds | {("ngram", 2, 1): []}, "ngram", 2)
     assert (nothing.step, nothing.overhead, nothing.accept_step) == pytest.approx((0, 0.5, 0))
 
 
@@ -108,36 +108,36 @@ def test_a_folder_that_cannot_be_written_loses_nothing_else(monkeypatch: pytest.
 @pytest.mark.usefixtures("little_calibrated")
 def test_of_one_text_only_batches_of_one_are_measured(pair: DecodingEngine) -> None:
     heard: list[Progress] = []
-    found = last(calibrate.calibration_of(pair, heard.append, ["hybrid"], one_text=True))
+    found = last(calibration.calibration_of(pair, heard.append, ["hybrid"], one_text=True))
     assert set(found.drafting) == {"plain", "eagle3", "ngram"}  # the sources that it chooses between
     assert {point.batch for point in found.verify} == {1} == {each.batch for each in found.drafting["ngram"]}
     count = len(heard)
-    assert last(calibrate.calibration_of(pair, heard.append, ["ngram"], one_text=True)) == found
+    assert last(calibration.calibration_of(pair, heard.append, ["ngram"], one_text=True)) == found
     assert len(heard) == count  # not measured again
-    whole = last(calibrate.calibration_of(pair, heard.append, ["ngram"]))
+    whole = last(calibration.calibration_of(pair, heard.append, ["ngram"]))
     assert {point.batch for point in whole.verify} == {1, 2}
-    assert last(calibrate.calibration_of(pair, heard.append, ["ngram"], one_text=True)) == whole
+    assert last(calibration.calibration_of(pair, heard.append, ["ngram"], one_text=True)) == whole
 
 
 @pytest.mark.usefixtures("little_calibrated")
 def test_measuring_a_pair_and_finding_it_again(pair: DecodingEngine) -> None:
     heard: list[Progress] = []
-    first = last(calibrate.calibration_of(pair, heard.append, ["suffix-tree"]))
+    first = last(calibration.calibration_of(pair, heard.append, ["suffix-tree"]))
     assert set(first.drafting) == {"plain", "suffix"}  # a drafter alone
-    found = last(calibrate.calibration_of(pair, heard.append))
+    found = last(calibration.calibration_of(pair, heard.append))
     assert found.verify == first.verify and found.drafting["suffix"] == first.drafting["suffix"]  # others are added
     assert len({each.doing for each in heard}) > 5 and all(0 < each.share < 1 for each in heard)
     count = len(heard)
     assert {(p.width, p.batch) for p in found.verify} == {(w, b) for w in (1, 2, 5) for b in (1, 2)}
-    assert {p.context for p in found.verify if p.batch == 2} == {calibrate.CONTEXTS[0], found.context}
+    assert {p.context for p in found.verify if p.batch == 2} == {calibration.CONTEXTS[0], found.context}
     assert {"draft", "ngram", "eagle3", "medusa", "block"} <= set(found.drafting)
     assert "oracle" not in found.drafting
     assert all([own.batch for own in each] == [1, 2] for each in found.drafting.values())
     assert found.round_cost("draft", 4) > found.v(5) > 0
-    assert last(calibrate.calibration_of(pair, heard.append)) == found
+    assert last(calibration.calibration_of(pair, heard.append)) == found
     assert len(heard) == count  # not measured again
     costs.save(found.model_copy(update={"drafting": {"draft": found.drafting["draft"]}}))
-    assert "eagle3" in last(calibrate.calibration_of(pair, heard.append)).drafting  # the head came later
+    assert "eagle3" in last(calibration.calibration_of(pair, heard.append)).drafting  # the head came later
 
 
 @pytest.fixture
@@ -206,8 +206,8 @@ def test_v_never_falls_and_is_1_for_one_row_whatever_noise_says() -> None:
 
 def test_no_fitted_cost_is_negative() -> None:
     """Times that rise so steeply that a line would start below 0."""
-    assert calibrate._line([(1, 0.1), (3, 0.1), (5, 0.1), (8, 9.0)])[1] == 0.0
-    slope, intercept = calibrate._line([(1, 5.0), (3, 4.0), (8, 1.0)])
+    assert calibration._line([(1, 0.1), (3, 0.1), (5, 0.1), (8, 9.0)])[1] == 0.0
+    slope, intercept = calibration._line([(1, 5.0), (3, 4.0), (8, 1.0)])
     assert (slope, intercept) == (0.0, pytest.approx(10 / 3))
 
 
@@ -235,9 +235,9 @@ def made_machine(monkeypatch: pytest.MonkeyPatch, quiet_after: float) -> Callabl
     def timed(work: Callable[[], object], _: torch.device) -> float:
         return cast(float, work()) * (3.0 if laps < quiet_after else 1.0)
 
-    monkeypatch.setattr(calibrate, "OtherCores", Meter)
-    monkeypatch.setattr(calibrate, "_timed", timed)
-    monkeypatch.setattr(calibrate, "_threads", lambda _: 2)
+    monkeypatch.setattr(calibration, "OtherCores", Meter)
+    monkeypatch.setattr(calibration, "_timed", timed)
+    monkeypatch.setattr(calibration, "_threads", lambda _: 2)
     monkeypatch.setattr("draftscope.base.cores.cores", lambda: 2)
     return lambda: laps
 
@@ -249,7 +249,7 @@ def test_passes_beside_others_are_measured_again(
     monkeypatch: pytest.MonkeyPatch, repeats: int, quiet_after: float, believed: bool
 ) -> None:
     laps = made_machine(monkeypatch, quiet_after)
-    timed = calibrate.Interleaved([lambda: 1.0, lambda: 2.0], torch.device("cpu"))
+    timed = calibration.Interleaved([lambda: 1.0, lambda: 2.0], torch.device("cpu"))
     found = [ms for ms, _ in last(timed.measured(repeats))]
     assert (found == [1.0, 2.0]) == believed
     assert Company.of(timed.laps, 2).disturbs != believed
@@ -257,7 +257,7 @@ def test_passes_beside_others_are_measured_again(
 
 
 def test_a_burst_that_no_meter_sees_does_not_count() -> None:
-    ms, error = calibrate.low([1.0, 1.1, 0.9, 1.0, 7.0, 8.0, 6.0, 9.0, 7.0])  # five of nine: the median is 6
+    ms, error = calibration.low([1.0, 1.1, 0.9, 1.0, 7.0, 8.0, 6.0, 9.0, 7.0])  # five of nine: the median is 6
     assert 0.9 <= ms <= 1.0 and 0 < error < 0.2
 
 
@@ -267,12 +267,12 @@ def test_what_was_disturbed_is_said_and_not_kept_over_what_was_not(
 ) -> None:
     monkeypatch.setattr("draftscope.decode.row_rounding.CHAINS", (1,))
     monkeypatch.setattr("draftscope.decode.row_rounding.CONTEXTS", (11,))
-    quiet = last(calibrate.calibration_of(pair, names=["ngram"]))
+    quiet = last(calibration.calibration_of(pair, names=["ngram"]))
     assert quiet.doubts == [] and costs.load_saved(quiet.measured_for) == quiet
-    monkeypatch.setattr(calibrate, "OtherCores", lambda: SimpleNamespace(lap=lambda: 1.0))
-    monkeypatch.setattr(calibrate, "_threads", lambda _: 2)
+    monkeypatch.setattr(calibration, "OtherCores", lambda: SimpleNamespace(lap=lambda: 1.0))
+    monkeypatch.setattr(calibration, "_threads", lambda _: 2)
     monkeypatch.setattr("draftscope.base.cores.cores", lambda: 2)
-    busy = last(calibrate.calibration_of(pair, names=["ngram"], again=True))
+    busy = last(calibration.calibration_of(pair, names=["ngram"], again=True))
     assert [each.split(" were timed, ")[0] for each in busy.doubts] == ["While forwards", "While rounds"]
     assert "other processes kept 1.0 of 2 cores busy, and 2 were needed" in busy.doubts[0]
     assert costs.load_saved(quiet.measured_for) == quiet

@@ -19,7 +19,7 @@ from draftscope import DraftscopeError
 from draftscope.base import cores
 from draftscope.base.steps import Together, last, said, stoppable
 from draftscope.base.text import Ending, Transcript
-from draftscope.decode.calibrate import quick_curve
+from draftscope.decode.calibration import quick_curve
 from draftscope.decode.engine import DecodingEngine, Run
 from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.decode.session import Step

@@ -18,7 +18,7 @@ from draftscope.advise.question import Asked, Question
 from draftscope.base import steps as steps_module
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps, last
-from draftscope.decode import calibrate
+from draftscope.decode import calibration
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.bench_plan import BenchPlan
@@ -177,13 +177,13 @@ def test_a_drafter_that_chooses_nothing_by_cost_says_nothing_of_costs(pair: Deco
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What was timed for a calibration, and is not counted yet."""
     timed: list[object] = []
-    right = calibrate._timed
+    right = calibration._timed
 
     def timing(*given: Any) -> float:
         timed.append(None)
         return right(*given)
 
-    monkeypatch.setattr(calibrate, "_timed", timing)
+    monkeypatch.setattr(calibration, "_timed", timing)
     return timed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,11 @@ import pytest
 
 import draftscope
 import draftscope_app
+from draftscope.base.assets import assets
 from draftscope_app.doors.door import TaskFolder, commands, doors, tasks
+from draftscope_app.page import controls
+from draftscope_app.page.theme import page_css
+from draftscope_app.serve.doors import page_doors
 
 LAB = tuple(folder for _, folder in commands().values() if folder not in tasks() and ".lab." in folder.package)
 EVERY = (*tasks(), *LAB)
@@ -49,7 +54,7 @@ def check(folder):
     async def built():
         return page.build(admission, Visitors(), site, doors=doors.page_doors())
     asyncio.run(built())
-    script = page.head(site, doors.page_doors())
+    script = page.script(site, doors.page_doors())
     routes = [route.path for route in doors.routes(site, admission)]
     return {"tasks": [task.name for task in tasks()], "commands": list(COMMANDS), "routes": routes, "script": script}
 for line in sys.stdin:
@@ -116,3 +121,22 @@ def test_doors_stand_in_their_order_with_all_their_tasks() -> None:
     assert [door.door.name for door in doors()] == ["decide", "servers", "learn"]
     assert all(folder.has("README.md") for folder in EVERY)
     assert all(folder.task.title for folder in EVERY)
+
+
+def test_the_cores_styles_name_nothing_that_only_a_task_makes() -> None:
+    core = [*(APP / "page").rglob("*.py"), *(assets() / "instrument").rglob("*.js")]
+    made = set(re.findall(r"[\w-]+", "\n".join(path.read_text(encoding="utf-8") for path in core)))
+    made |= {f"ds-{name.replace('_', '-')}" for name in controls.defaults()}
+    for sheet in (assets() / "page.css", *(assets() / "instrument").rglob("*.css")):
+        selectors = re.sub(r"/\*.*?\*/|\{[^{}]*\}", "", sheet.read_text(encoding="utf-8"), flags=re.DOTALL)
+        names = set(re.findall(r"[.#]([a-z][\w-]*)", selectors))
+        assert {name for name in names if name.startswith("ds-") or sheet.name != "page.css"} <= made, sheet
+
+
+def test_every_style_sheet_of_a_task_is_on_the_page() -> None:
+    styles = [style for door in page_doors() for style in door.styles]
+    assert styles == [
+        path for door in doors() for folder in (door, *door.tasks) for path in folder.path.glob("page.css")
+    ]
+    css = page_css(styles)
+    assert all(style.read_text(encoding="utf-8") in css for style in styles)

@@ -33,7 +33,7 @@ from draftscope.base.costs import PLAIN
 from draftscope.base.errors import PluginWarning
 from draftscope.base.prompts import Prompt
 from draftscope.base.steps import last
-from draftscope.decode import calibrate
+from draftscope.decode import calibration
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import adopt, find, known, problems, registry
 from draftscope.drafters.options import DrafterOptions
@@ -312,11 +312,11 @@ def test_a_plugin_that_raises_ends_neither_advice_nor_calibration_and_spoils_non
         def propose(self, state: draftscope.State, depth: int) -> DraftTree:
             raise IndexError("somewhere")
 
-    drafting = dict.fromkeys([PLAIN, *calibrate.drafting_of(tiny)], made_calibration().drafting["draft"])
-    measured = made_calibration(measured_for=calibrate.measured_for(tiny), drafting=drafting)
+    drafting = dict.fromkeys([PLAIN, *calibration.drafting_of(tiny)], made_calibration().drafting["draft"])
+    measured = made_calibration(measured_for=calibration.measured_for(tiny), drafting=drafting)
     costs.save(measured)
     plugged_in(monkeypatch, replace(INFO, create=Raises))
-    assert last(calibrate.calibration_of(tiny)) == measured == costs.load_saved(calibrate.measured_for(tiny))
+    assert last(calibration.calibration_of(tiny)) == measured == costs.load_saved(calibration.measured_for(tiny))
     question = Question(length=8, seconds=4.0)
     prompts = {"prompts": [Prompt("prompts", text) for text in ("abcab", "ddebc")]}
     report = advise(tiny, question, prompts, ["ngram", "follow"])

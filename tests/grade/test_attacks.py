@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from draftscope.grade import process
+from draftscope.grade import student_process
 from draftscope.grade.grade import Graded, grade
-from draftscope.grade.held import filter_program
+from draftscope.grade.student_limits import filter_program
 
 WRONG = "def accept_or_correct(p, q, token, rng):\n    rng()\n    return True, token\n"
 FILTERED = pytest.mark.skipif(not filter_program(), reason="the filter of system calls is for Linux on x86-64")
@@ -20,8 +20,8 @@ FILTERED = pytest.mark.skipif(not filter_program(), reason="the filter of system
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """For files that hang: a verdict of right would come, or never."""
-    monkeypatch.setattr(process, "BATCH_S", 4.0)
-    monkeypatch.setattr(process, "START_S", 4.0)
+    monkeypatch.setattr(student_process, "BATCH_S", 4.0)
+    monkeypatch.setattr(student_process, "START_S", 4.0)
 
 
 def graded(tmp_path: Path, source: str) -> Graded:

@@ -19,7 +19,7 @@ import pytest
 from draftscope.verify import rules
 from tests.support.node import call
 
-FILES = ["decision/distributions.js", "decision/rules.js"]
+FILES = ["decision/distributions.js", "decision/sampled-rules.js"]
 Distribution = list[float]
 Case = tuple[str, list[Any], Any]  # a function of the page, its arguments, and what the engine's rule gives
 

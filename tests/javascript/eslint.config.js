@@ -5,7 +5,7 @@ import { readdirSync } from "node:fs";
 import js from "@eslint/js";
 import globals from "globals";
 
-const ROOMS = ["base", "draw", "run", "round", "decision", "proof", "servers", "host", "classroom"]; // each imports from those before it
+const ROOMS = ["base", "draw", "run", "round", "decision", "proof", "servers", "host"]; // each imports from those before it
 const ROOT = "assets/instrument";
 const VENDOR = "vendor"; // as others wrote it, imported by all
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from draftscope.base.errors import DraftscopeError
 from draftscope.log import RoundLog, schema, writer
 from draftscope.log.entries import LoggedRound
+from draftscope.log.log_summary import summarize
 from draftscope.log.read import LineReader, entries, read, read_text
-from draftscope.log.summary import summarize
 from draftscope.trace.result import read as read_result
 
 
@@ -85,7 +85,7 @@ def test_the_writer_is_one_short_file_without_dependencies(tmp_path: Path) -> No
 
 def test_neither_writing_nor_reading_imports_torch() -> None:
     program = (
-        "import sys, draftscope.log, draftscope.log.read, draftscope.log.summary; sys.exit('torch' in sys.modules)"
+        "import sys, draftscope.log, draftscope.log.read, draftscope.log.log_summary; sys.exit('torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 

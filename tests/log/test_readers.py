@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from draftscope.base.errors import DraftscopeError
+from draftscope.log.log_summary import summarize
 from draftscope.log.profile import profile
 from draftscope.log.read import read, read_text
-from draftscope.log.summary import summarize
 
 VLLM = """\
 (APIServer pid=347228) INFO 12-31 23:59:58 [loggers.py:310] Engine 000: Avg prompt throughput: 93.9 tokens/s

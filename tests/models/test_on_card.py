@@ -12,7 +12,7 @@ import torch
 
 from draftscope import drafters
 from draftscope.base.steps import last
-from draftscope.decode.calibrate import interleaved
+from draftscope.decode.calibration import interleaved
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import models_of
 from draftscope.drafters.settings import Settings

@@ -16,7 +16,7 @@ RAISING = """
 import numpy as np
 from numba import cfunc, njit
 from draftscope.base.errors import DraftscopeError
-from draftscope.models.native import program
+from draftscope.models.native import native_program
 from draftscope.models.native.memory import integers
 from draftscope.models.native.team import barrier, guarded, start, thread, threads
 
@@ -33,7 +33,7 @@ def share(a, t, n):
 
 whole = guarded(njit(nogil=True)(share))
 
-@cfunc(program.SIGNATURE)
+@cfunc(native_program.SIGNATURE)
 def raising(arguments):
     whole(arguments, TEAM, thread(), threads())
 

@@ -30,8 +30,8 @@ from tabulate import tabulate
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.probe import probed
+from draftscope_app.doors.learn.classroom.class_routes import KEY
 from draftscope_app.doors.learn.classroom.rooms import Rooms
-from draftscope_app.doors.learn.classroom.routes import KEY
 from tests.support.classroom import served_class, states
 from tests.support.models import byte_tokenizer, random_llama
 
@@ -40,10 +40,10 @@ DROPPED = 0.2  # of the phones lose their connection in each question
 PHONE_PAGE = (
     "/join",
     "/class/files/style.css",
-    "/class/files/classroom/phone.js",
+    "/class/files/screens/phone.js",
     "/class/files/vendor/lit-html.js",
     "/class/files/base/room.js",
-    "/class/files/classroom/drawing.js",
+    "/class/files/screens/drawing.js",
 )
 
 

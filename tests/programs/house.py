@@ -23,7 +23,7 @@ SAVED = Path(__file__).with_name("house.json")
 FORBIDDEN = ("own", "told", "alone", "found", "each", "asked", "also", "row_bits", "most_", "least_")
 ESLINT = ROOT / "tests/javascript/node_modules/eslint/bin/eslint.js"
 # Names that files share because each folder has its own: those of a task (doors/door.py), and a room's style.
-TASK_FILES = {"task.py", "job.py", "page.py", "command.py", "server.py", "report.py", "card.js", "card.css"}
+TASK_FILES = {"task.py", "job.py", "page.py", "command.py", "server.py", "report.py", "card.js", "card.css", "page.css"}
 SHARED = TASK_FILES | {"__init__.py", "style.css"}
 ELSEWHERE = {"node_modules", "vendor", "__pycache__"}  # not written here
 ENGINE, APP, INSTRUMENT = "engine/draftscope", "app/draftscope_app", "assets/instrument"
@@ -31,7 +31,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {  # the part of the house -> its folders
     "measure": (f"{ENGINE}/measure",),
     "decide": (f"{ENGINE}/advise", f"{ENGINE}/forecast", f"{ENGINE}/claims", f"{APP}/doors/decide"),
     "servers": (f"{ENGINE}/servers", f"{ENGINE}/log", "engine/inside", f"{APP}/doors/servers", f"{INSTRUMENT}/servers"),
-    "learn": (f"{ENGINE}/grade", f"{APP}/doors/learn", f"{INSTRUMENT}/classroom"),
+    "learn": (f"{ENGINE}/grade", f"{APP}/doors/learn"),
     "lab": (f"{ENGINE}/train", f"{APP}/lab"),
 }
 

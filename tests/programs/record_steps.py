@@ -12,7 +12,7 @@ from typing import Any
 
 from draftscope.base.assets import assets
 from draftscope.trace import files
-from draftscope_app.doors.learn.classroom.lessons import RECORDED, LessonStep
+from draftscope_app.doors.learn.classroom.shown_lessons import RECORDED, LessonStep
 from draftscope_app.doors.learn.lessons import page as lessons
 from draftscope_app.page.runs import recorded
 from tests.support.alone import Alone

@@ -61,7 +61,7 @@ def ours(file: Path) -> tuple[dict[str, Timed], dict[str, int]]:
     """The forwards of this project by name, and the bytes that each reads."""
     import torch
 
-    from draftscope.decode.calibrate import forward_of
+    from draftscope.decode.calibration import forward_of
     from draftscope.measure.bench.limit import read_a_token
     from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_model
 

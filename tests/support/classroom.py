@@ -13,8 +13,8 @@ import httpx
 import uvicorn
 from starlette.applications import Starlette
 
+from draftscope_app.doors.learn.classroom.class_routes import Classroom
 from draftscope_app.doors.learn.classroom.rooms import Rooms
-from draftscope_app.doors.learn.classroom.routes import Classroom
 
 
 @contextmanager

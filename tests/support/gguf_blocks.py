@@ -35,7 +35,7 @@ def dequantized(kind: str, data: Array) -> Array:
 
 
 def defined(kind: str, x: Array, data: Array) -> Array:
-    """The product, number by number as `native/stored.py` describes it."""
+    """The product, number by number as `native/native_stored.py` describes it."""
     form = FORMATS[kind]
     factor, level, least = _parts(kind, data)
     levels = level.reshape(len(data), -1, form.values // 16 // form.summed, form.summed, 8, 2)

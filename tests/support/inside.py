@@ -12,6 +12,7 @@ from pathlib import Path
 
 from draftscope.base.assets import assets
 from draftscope.trace.linker import link
+from draftscope_app.doors.learn.classroom.pages import SCREENS
 from draftscope_app.serve.doors import page_doors
 
 ROOT = assets() / "instrument"
@@ -20,11 +21,7 @@ ROOT = assets() / "instrument"
 @cache
 def script() -> str:
     """`window.Inside`: every export of every module below host/, and of those of the tasks but their cards."""
-    modules = sorted(
-        path.relative_to(ROOT).as_posix()
-        for path in ROOT.rglob("*.js")
-        if path.parent.name not in ("host", "classroom")
-    )
+    modules = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.js") if path.parent.name != "host")
     mounts = {mount: folder for door in page_doors() for mount, folder in door.cards.items()}
     modules += [
         f"{mount}/{path.relative_to(folder).as_posix()}" for mount, folder in mounts.items() for path in sources(folder)
@@ -33,5 +30,6 @@ def script() -> str:
 
 
 def sources(folder: Path) -> list[Path]:
-    """The modules of a task; those of a door's own folder are the tasks' too."""
-    return sorted(path for path in folder.rglob("*.js") if path.name != "card.js" and "task.py" in os.listdir(folder))
+    """The modules of a task that the page has; those of a door's own folder are the tasks' too."""
+    paths = folder.rglob("*.js") if "task.py" in os.listdir(folder) else ()
+    return sorted(path for path in paths if path.name != "card.js" and path.parent != SCREENS)

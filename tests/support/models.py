@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from draftscope.base import costs
 from draftscope.base.costs import Calibration, Drafting, Machine, MeasuredFor, Verify
-from draftscope.decode import calibrate, load, rank_acceptance
+from draftscope.decode import calibration, load, rank_acceptance
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import choose_threads
 from draftscope.decode.pair import NamedHead
@@ -70,10 +70,10 @@ def quick_and_undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         patch.setenv("DRAFTSCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))
         # Half a gigabyte would be copied again and again to measure how fast this machine does that.
         patch.setattr(limit, "SMALLEST_COPY", 1 << 22)
-        patch.setitem(calibrate.COPIED, "cpu", 1 << 22)
+        patch.setitem(calibration.COPIED, "cpu", 1 << 22)
         patch.setattr(rank_acceptance, "TOKENS", 8)  # Sequoia's tree is chosen by long texts
         # Costs that are measured here are believed.
-        patch.setattr(calibrate, "OtherCores", NobodyElse)
+        patch.setattr(calibration, "OtherCores", NobodyElse)
         patch.setattr(costs, "impossible", lambda *_: [])
         # Two threads of a small model wait for each other where other tests run beside them, for six times as long.
         patch.setattr(load, "choose_threads", lambda target, _: choose_threads(target, 1))
@@ -88,7 +88,7 @@ def little_calibrated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     known = {"BATCHES": (1, 2), "WIDTHS": (1, 2, 5), "GAMMAS": (1, 3), "REPEATS": 1, "WARM": 1}
     for name, value in {**known, "TOGETHER": {1: 6, 2: 3}}.items():
-        monkeypatch.setattr(calibrate, name, value)
+        monkeypatch.setattr(calibration, name, value)
 
 
 def random_llama(seed: int, vocabulary: int, layers: int = 2, hidden: int = 32, sharp: float = 4.0) -> LlamaForCausalLM:

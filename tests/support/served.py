@@ -25,6 +25,7 @@ ITEMS = (
     "prompts.json",
     "chat_prompts.json",
     "page.css",
+    "front.css",
     "player.css",
     "bench.css",
     "results",
@@ -40,8 +41,8 @@ if __name__ == "__main__":
     serve("127.0.0.1", {port}, LoadSettings({target!r}, {draft!r}, dtype="float32", threads=1), "draft")
 else:  # the engine's process: it measures costs with few repeats, and believes them whatever else runs here
     from draftscope.base import cores, costs
-    from draftscope.decode import calibrate
-    calibrate.REPEATS, calibrate.TOGETHER, calibrate.COPIED["cpu"] = 1, {{1: 6, 16: 2}}, 1 << 22
+    from draftscope.decode import calibration
+    calibration.REPEATS, calibration.TOGETHER, calibration.COPIED["cpu"] = 1, {{1: 6, 16: 2}}, 1 << 22
     cores.OtherCores.lap = lambda self: 0.0
     costs.impossible = lambda *_: []
 """

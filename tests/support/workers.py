@@ -30,10 +30,10 @@ TOGETHER = {
 }
 LONGEST = (  # in time; whatever is not named follows in the order of its name
     *TOGETHER["tests/browser, one server"],
-    "tests/space/test_space_page.py",
+    "tests/lab/space/test_space_page.py",
     "tests/decode/test_distribution.py",
     "tests/models/test_rehearsal.py",
-    "tests/train/*",
+    "tests/lab/train/*",
     "tests/doors/servers/museum/test_museum.py",
     "tests/doors/servers/audit/test_audit_action.py",
     "tests/app/test_ending.py",

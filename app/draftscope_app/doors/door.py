@@ -10,6 +10,7 @@ needs:
 | `task.py`    | `TASK`: the title, and the command as `draftscope --help` lists it; imports nothing heavy             |
 | `job.py`     | what a visitor asks of the engine, a `Job` whose `work(engine, watch)` is a generator                 |
 | `page.py`    | `Page`, a `TaskPage`: its components on the page, their listeners, and what the instrument may ask    |
+| `page.css`   | the style of those components, which stand outside the instrument                                    |
 | `command.py` | the command's function, which has the command's name, or a Typer `app` of several commands            |
 | `server.py`  | `routes(site, admission)`: addresses of its own beside the page                                       |
 | `card.js`    | `card`: its part of the instrument, described in assets/instrument/README.md; `card.css` is its style |

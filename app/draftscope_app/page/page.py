@@ -19,6 +19,7 @@ from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.site import Site
 from draftscope_app.engine.visitors import Visitors
 from draftscope_app.page import bundle, controls, host, opening_settings
+from draftscope_app.page.front import picture
 from draftscope_app.page.layout import DoorLayout, Part, Widgets, lay_out
 from draftscope_app.page.listeners import browser_controls
 from draftscope_app.page.listeners.engine_status import EngineListeners
@@ -34,23 +35,29 @@ UPLOADS_S = 3600  # how long an uploaded file is kept, and how often old ones ar
 
 @dataclass(frozen=True)
 class PageDoor:
-    """A door that the page has: its tasks' pages, their cards in the instrument as mount -> folder, and what lays out
-    their components, if they have any."""
+    """A door that the page has: its tasks' pages, their cards in the instrument as mount -> folder, the style sheets of
+    their components, and what lays those out, if they have any."""
 
     name: str
     title: str
     sentence: str
     tasks: Sequence[type[TaskPage]]
     cards: dict[str, Path]
+    styles: Sequence[Path] = ()
     lay_out: Callable[[Sequence[Part]], None] | None = None
 
 
-def head(site: Site, doors: Sequence[PageDoor] = ()) -> str:
-    """The script that belongs into the document's head; see `bundle.script`."""
+def script(site: Site, doors: Sequence[PageDoor] = ()) -> str:
+    """The page's own script; see `bundle.script`."""
     values = {name: value for door in doors for task in door.tasks for name, value in task.hand_over().items()}
     cards = {mount: folder for door in doors for mount, folder in door.cards.items()}
     sentences = {door.name: door.sentence for door in doors}
-    return f"<script>{bundle.script(site.network, site.chat, cards, doors=sentences, **values)}</script>"
+    return bundle.script(site.network, site.chat, cards, doors=sentences, **values)
+
+
+def front(doors: Sequence[PageDoor] = ()) -> str:
+    """What the document shows before any script has run."""
+    return picture(first_run(), [(door.name, door.title) for door in doors])
 
 
 def build(

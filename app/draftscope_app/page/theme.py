@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 import gradio as gr
 
 from draftscope.base.assets import assets
@@ -60,11 +63,12 @@ def gradio_theme() -> gr.themes.Base:
     )
 
 
-def page_css() -> str:
-    """What Gradio's theme variables cannot express, as CSS, with the colours of both palettes."""
+def page_css(styles: Iterable[Path] = ()) -> str:
+    """What Gradio's theme variables cannot express, as CSS, with the colours of both palettes: the core's, then those
+    `styles` of doors and tasks."""
 
     def variables(name: str) -> str:
         return " ".join(f"--ds-{key}: {value};" for key, value in palette()[name].items())
 
-    css = (assets() / "page.css").read_text(encoding="utf-8")
+    css = "\n".join(path.read_text(encoding="utf-8") for path in (assets() / "page.css", *styles))
     return f":root {{ {variables('light')} }}\n.dark {{ {variables('dark')} }}\n{css}"

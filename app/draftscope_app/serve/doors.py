@@ -19,9 +19,10 @@ def _page_door(folder: DoorFolder) -> PageDoor:
     folders = [folder, *folder.tasks]
     pages = [part for part in (one.part("page") for one in folders) if hasattr(part, "Page")]
     cards = {one.mount: one.path for one in folders if one.has("card.js")}
+    styles = [one.path / "page.css" for one in folders if one.has("page.css")]
     lay_out = getattr(folder.part("page"), "lay_out", None)
     door = folder.door
-    return PageDoor(door.name, door.title, door.sentence, [part.Page for part in pages], cards, lay_out)
+    return PageDoor(door.name, door.title, door.sentence, [part.Page for part in pages], cards, styles, lay_out)
 
 
 def routes(site: Site, admission: Admission) -> list[Route]:

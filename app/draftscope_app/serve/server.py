@@ -33,6 +33,7 @@ from draftscope_app.engine.process import uninterrupted
 from draftscope_app.engine.site import Site
 from draftscope_app.engine.visitors import Visitors
 from draftscope_app.serve import bodies, connections, health, heartbeats, hosts, logged_errors, quick, refusals
+from draftscope_app.serve.document import Documents, Script
 from draftscope_app.serve.network import EVERYWHERE, local_address, network_address
 from draftscope_app.serve.uploads import BoundedUploads, Uploads, note_parts
 
@@ -153,14 +154,17 @@ async def _launch(
         Middleware(calls.FilledIn, decode_endpoint.defaults()),
         Middleware(refusals.Refusals),
     ]
-    visitors = Visitors(max_bytes=environment.max_kept_mb * 2**20)
     page_doors = doors.page_doors()
+    script = Script(page.script(site, page_doors))
+    guards.append(Middleware(Documents, script, page.front(page_doors)))
+    visitors = Visitors(max_bytes=environment.max_kept_mb * 2**20)
     with quick.without_apps():
         demo = page.build(admission, visitors, site, drafter, page_doors)
         with demo:
             gradio.events.api(decode_endpoint.endpoint(admission, visitors), api_name="decode", concurrency_limit=None)
         demo.queue(default_concurrency_limit=EVENTS_AT_ONCE)
     routes = [*health.routes(admission), *heartbeats.routes(visitors), *doors.routes(site, admission)]
+    routes.append(script.route())
     _poll_less(demo)
     logged_errors.keep_texts_out()
     connections.bound()
@@ -168,8 +172,8 @@ async def _launch(
     demo.launch(
         server_name=host, server_port=port, root_path=environment.root_path,
         inbrowser=open_browser and opens is None, quiet=True, show_error=False, ssr_mode=False, pwa=False,
-        theme=theme.gradio_theme(), css=theme.page_css(), footer_links=[], run_history=False,
-        head=page.head(site, page_doors),
+        theme=theme.gradio_theme(), css=theme.page_css(path for door in page_doors for path in door.styles),
+        footer_links=[], run_history=False,
         max_file_size=f"{environment.max_upload_mb}mb", mcp_server=find_spec("mcp") is not None,
         app_kwargs={"routes": routes, "middleware": guards},
         state_session_capacity=SESSIONS, enable_monitoring=False, prevent_thread_lock=True,

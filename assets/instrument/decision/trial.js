@@ -22,7 +22,7 @@ import {
   lossyOnce,
   sampledOnce,
   topKOnce,
-} from "./rules.js";
+} from "./sampled-rules.js";
 
 const DRAWS = 10000;
 const BATCH = 250; // a frame

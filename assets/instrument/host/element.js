@@ -31,6 +31,7 @@ import { Cursor } from "./cursor.js";
 import { RunLog } from "./deltas.js";
 import { doorNow, onDoor, openDoor } from "./doors.js";
 import { giveDrafters } from "./drafters.js";
+import { leaveFront } from "./front.js";
 import { keyLine, pressKey } from "./keys.js";
 import { Lead } from "./lead.js";
 import { Message } from "./message.js";
@@ -438,6 +439,7 @@ export class Instrument extends HTMLElement {
       this.frameRequested = false;
       try {
         this.paint();
+        if (this.arrived || this.store.lanes.length) leaveFront();
       } catch (error) {
         console.error(error);
         this.say("Part of this run cannot be drawn; the rest is shown.");

@@ -4,7 +4,7 @@ import { h } from "../base/dom.js";
 import { counted } from "../base/format.js";
 import { draftLane, isInside, plainLane } from "../base/store.js";
 import { scrollable, table, tableRow } from "../draw/tables.js";
-import { audit } from "./audit.js";
+import { audit } from "./record-audit.js";
 import { distributionFigure } from "../run/sentence.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
 

@@ -4,7 +4,7 @@
 import { h } from "../base/dom.js";
 import { counted, formatProb, visible } from "../base/format.js";
 import { isInside } from "../base/store.js";
-import { acceptProbability } from "../decision/rules.js";
+import { acceptProbability } from "../decision/sampled-rules.js";
 import { scrollable, table } from "../draw/tables.js";
 import { html, nothing, render } from "../vendor/lit-html.js";
 

@@ -32,7 +32,7 @@ from draftscope.base.errors import DisturbedError, DraftscopeError
 from draftscope.base.progress import Progress, Watcher, unseen
 from draftscope.base.prompts import Prompt
 from draftscope.base.steps import Steps, last, mapped, spread
-from draftscope.decode.calibrate import foreseen_s, weight_bytes
+from draftscope.decode.calibration import foreseen_s, weight_bytes
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.pair import NamedHead
 from draftscope.drafters import DrafterInfo

@@ -4,8 +4,8 @@ A round that drafts gamma tokens takes gamma x (one draft step) + verify(gamma +
 decoding takes verify(1) + its own overhead. Divided by plain's round these terms are c, v and o, and the expected
 speedup at tau tokens a round is S = tau / (gamma c + v + o) (2211.17192, but with v measured instead of 1). More
 rows cannot take less time: where noise says otherwise, the measured times are levelled out by isotonic regression.
-`decode/calibrate.py` measures; this module stores, interpolates and says which figures no machine can have. It imports
-no torch.
+`decode/calibration.py` measures; this module stores, interpolates and says which figures no machine can have. It
+imports no torch.
 """
 
 from __future__ import annotations

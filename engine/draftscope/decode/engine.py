@@ -20,7 +20,7 @@ from draftscope.base.progress import Progress, Watcher, unseen, with_progress
 from draftscope.base.steps import Steps, Together, last
 from draftscope.decode import availability
 from draftscope.decode.availability import Availability, default_drafter
-from draftscope.decode.calibrate import calibration_of, known_costs, quick_curve
+from draftscope.decode.calibration import calibration_of, known_costs, quick_curve
 from draftscope.decode.fork import ForkPoint
 from draftscope.decode.lane import Lane
 from draftscope.decode.open_session import MeasuredPair, open_session

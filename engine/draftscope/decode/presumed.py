@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from draftscope.base.presumed_costs import RULE, STEP, STORED, WIDENED, Kind, PresumedCosts
-from draftscope.decode.calibrate import weight_bytes
+from draftscope.decode.calibration import weight_bytes
 from draftscope.decode.pair import LoadedPair
 from draftscope.models.forward.stored import stored_weights
 from draftscope.models.model import Model

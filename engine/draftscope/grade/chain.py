@@ -8,11 +8,11 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, ClassVar
 
-from draftscope.grade.drawing import draw, keep_top
 from draftscope.grade.enumerated import Case, Distribution, LawExercise, Situation, Tokens, fraction, token
 from draftscope.grade.exercise import floats
 from draftscope.grade.grid import FailedError, Output
 from draftscope.grade.single import Rng, Row, over, positive, residual, same
+from draftscope.grade.starter_drawing import draw, keep_top
 
 Rows = Sequence[Row]
 GAMMA = 2

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
-from draftscope.grade.process import Call
+from draftscope.grade.student_process import Call
 
 Asked: TypeAlias = Callable[[str, Sequence[Call]], list[Any]]  # function, calls -> results
 

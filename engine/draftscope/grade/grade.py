@@ -13,10 +13,10 @@ from draftscope.grade.chain import Chain
 from draftscope.grade.commit import Commit
 from draftscope.grade.exercise import Exercise, Verdict
 from draftscope.grade.grid import FailedError
-from draftscope.grade.process import BrokenError, StudentProcess
 from draftscope.grade.rewind import Rewind
 from draftscope.grade.siblings import Siblings
 from draftscope.grade.single import Single
+from draftscope.grade.student_process import BrokenError, StudentProcess
 
 EXERCISES: tuple[Exercise, ...] = (Single(), Chain(), Siblings(), Rewind(), Commit())
 MAX_SOURCE = 1 << 20  # bytes

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
 from typing import Any, ClassVar
 
-from draftscope.grade.drawing import draw
 from draftscope.grade.enumerated import Case, Distribution, LawExercise, Situation, Tokens, fraction, renamed, token
 from draftscope.grade.exercise import floats, written
 from draftscope.grade.grid import FailedError, Output
 from draftscope.grade.single import Rng, Row, normalised, over, residual, same
+from draftscope.grade.starter_drawing import draw
 
 PAIRS = [  # of which every threshold, right or wrong, is a multiple of 1/12
     ("1/6 1/3 1/2", "2/3 1/6 1/6"), ("1/2 1/4 1/4", "1/4 1/4 1/2"),

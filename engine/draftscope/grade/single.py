@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from draftscope.grade.drawing import draw
 from draftscope.grade.enumerated import Case, Distribution, LawExercise, Situation, Tokens, fraction, renamed, token
 from draftscope.grade.exercise import floats, written
 from draftscope.grade.grid import FailedError, Output
+from draftscope.grade.starter_drawing import draw
 
 Row = Sequence[float]
 Rng = Callable[[], float]

@@ -68,7 +68,7 @@ def windows(rounds: Sequence[LoggedRound], most: int = WINDOWS) -> list[Window]:
     size = max(1, math.ceil(len(rounds) / most))
     parts = [(first, rounds[first : first + size]) for first in range(0, len(rounds), size)]
     return [
-        Window(first, len(part), sum(each.drafted for each in part), sum(each.accepted for each in part))
+        Window(first, len(part), sum(round_.drafted for round_ in part), sum(round_.accepted for round_ in part))
         for first, part in parts
     ]
 
@@ -76,8 +76,8 @@ def windows(rounds: Sequence[LoggedRound], most: int = WINDOWS) -> list[Window]:
 def guesses(rounds: Sequence[LoggedRound]) -> list[bool]:
     """Every guess that was judged, in order: kept or refused. In a tree, a depth is a guess."""
     judged: list[bool] = []
-    for each in rounds:
-        judged += [True] * each.accepted + [False] * (each.accepted < each.levels)
+    for round_ in rounds:
+        judged += [True] * round_.accepted + [False] * (round_.accepted < round_.levels)
     return judged
 
 
@@ -94,8 +94,8 @@ def by_length(rounds: Sequence[LoggedRound]) -> list[AtLength]:
     judged = guesses(rounds)
     mean = sum(judged) / len(judged) if judged else 0.0
     lengths = []
-    for length in range(1, max((each.levels for each in rounds), default=0) + 1):
-        whole = [min(each.accepted, length) for each in rounds if each.levels >= length]
+    for length in range(1, max((round_.levels for round_ in rounds), default=0) + 1):
+        whole = [min(round_.accepted, length) for round_ in rounds if round_.levels >= length]
         by_mean = sum(mean**depth for depth in range(length + 1))
         lengths.append(AtLength(length, len(whole), 1 + sum(whole) / len(whole), by_mean))
     return lengths

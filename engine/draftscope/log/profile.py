@@ -12,7 +12,7 @@ from typing import Any
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.log.entries import RoundsRead
-from draftscope.log.summary import RoundsSummary
+from draftscope.log.log_summary import RoundsSummary
 
 CHAINS = ("eagle", "eagle1", "eagle2", "eagle3", "draft_model")  # of which a shorter draft is the beginning of a longer
 TOLERANCE = 0.02

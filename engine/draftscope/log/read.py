@@ -16,11 +16,11 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from draftscope.base.errors import DraftscopeError, quoted, read_bytes
-from draftscope.log.answers import found_in
 from draftscope.log.counters import read_counters
 from draftscope.log.entries import LoggedRound, LogStart, RoundsRead, Tally
+from draftscope.log.server_answers import found_in
 from draftscope.log.specspecs import read_specspecs
-from draftscope.log.traced import read_trace
+from draftscope.log.trace_rounds import read_trace
 from draftscope.log.words import ServerWords
 
 MAX_LINE = 1 << 20  # characters

@@ -20,11 +20,11 @@ from draftscope.models.beforehand import FUNCTION, PART, PARTS
 def programs() -> None:
     """The forward, the product of rows and a weight, and the head's step. They call the other process's product by
     its name alone."""
-    from draftscope.models.native import products, program
+    from draftscope.models.native import native_program, products
 
     llvm.add_symbol(products.NAME, id(programs))
     vars(products)["start"] = lambda: None
-    program.compiled()
+    native_program.compiled()
 
 
 def products() -> None:

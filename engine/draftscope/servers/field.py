@@ -27,7 +27,7 @@ from draftscope.servers.audit import audit_events
 from draftscope.servers.audit.audit import AuditReport, audit_servers
 from draftscope.servers.audit.audit_events import AuditProgress
 from draftscope.servers.audit.plan import AUDIT_PROMPTS, Plan
-from draftscope.servers.audit.writer import refuse_without_ids
+from draftscope.servers.audit.text_writer import refuse_without_ids
 from draftscope.servers.background import in_background
 from draftscope.servers.bursts import Raw
 from draftscope.servers.curve import LoadCurve

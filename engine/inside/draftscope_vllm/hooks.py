@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from draftscope_vllm import v2
-from draftscope_vllm.recorder import RoundRecorder, log
+from draftscope_vllm.kept_rounds import RoundRecorder, log
 from draftscope_vllm.rounds import VllmStep, VllmVerification, rounds
 from draftscope_vllm.wrap import put
 

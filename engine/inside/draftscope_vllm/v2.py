@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftscope_vllm.recorder import RoundRecorder
+from draftscope_vllm.kept_rounds import RoundRecorder
 from draftscope_vllm.rounds import Content, rounds
 from draftscope_vllm.v2_steps import SampledRows, TakenStep
 from draftscope_vllm.wrap import put
 
 SAMPLER, VERIFIER = "vllm.v1.worker.gpu.sample.sampler", "vllm.v1.worker.gpu.spec_decode.rejection_sampler"
-UNIFORMS = "draftscope_vllm.uniforms"  # needs Triton
+UNIFORMS = "draftscope_vllm.drawn_again"  # needs Triton
 WAITING = 4  # steps that the thread has not read yet: their logits stay in the GPU's memory
 VERIFIES = ("logits", "draft_logits", "verify_draft_sampled", "pos", "cu_num_logits", "idx_mapping", "idx_mapping_np",
             "expanded_idx_mapping")  # fmt: skip

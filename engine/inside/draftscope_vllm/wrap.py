@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
-from draftscope_vllm.recorder import RoundRecorder
+from draftscope_vllm.kept_rounds import RoundRecorder
 
 Function = Callable[..., Any]
 Hook = Callable[[dict[str, Any], Any, float], None]  # arguments by name, what was returned, and when it began

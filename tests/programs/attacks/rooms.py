@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 
+from draftscope_app.doors.learn.classroom.class_routes import KEY
 from draftscope_app.doors.learn.classroom.room import POSTS_S
 from draftscope_app.doors.learn.classroom.rooms import CODE_LENGTH, GUESSES, GUESSES_OF_ADDRESS, LETTERS
-from draftscope_app.doors.learn.classroom.routes import KEY
 from tests.programs.attacks import visitor
 from tests.programs.attacks.outcome import Outcome
 from tests.programs.attacks.server import Server, Watch

@@ -14,7 +14,7 @@ from torch.profiler import profile, supported_activities
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from draftscope.base.steps import last
-from draftscope.decode.calibrate import interleaved
+from draftscope.decode.calibration import interleaved
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.models.cache.masks import Reach, attention_mask, with_common

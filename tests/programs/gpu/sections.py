@@ -19,7 +19,7 @@ from draftscope import drafters
 from draftscope.base import prompts
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import last
-from draftscope.decode.calibrate import interleaved, machine
+from draftscope.decode.calibration import interleaved, machine
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.start import models_of
 from draftscope.measure.bench.bench_plan import BenchPlan

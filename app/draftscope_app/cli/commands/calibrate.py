@@ -38,7 +38,7 @@ def calibrate(
     from draftscope.base import costs
     from draftscope.base.steps import last
     from draftscope.decode.availability import refuse_unavailable
-    from draftscope.decode.calibrate import calibration_of, drafting_of
+    from draftscope.decode.calibration import calibration_of, drafting_of
 
     names = [name.strip() for name in drafter.split(",") if name.strip()]
     for name in names:

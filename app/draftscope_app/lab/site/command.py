@@ -28,17 +28,17 @@ def build(
 
     It plays recorded runs, lessons and scenes, has the calculator and a forecast, and fetches nothing from elsewhere.
     """
-    from draftscope_app.lab.site import files, shelf
+    from draftscope_app.lab.site import shelf, site_files
     from draftscope_app.lab.site.texts import FOLDER
 
-    files.prepare(folder)
+    site_files.prepare(folder)
     shelved = runs or FOLDER
     if quick and shelf.missing(shelved):
         shelved = runs or folder.with_name(f"{folder.name}-runs")
         _record(shelved, quick=True)
     if absent := shelf.missing_words(shelved):
         terminal.print_note(absent)
-    built = files.build(folder, shelf.read(shelved))
+    built = site_files.build(folder, shelf.read(shelved))
     print(
         f"'{folder}' has {built.pages} pages and {built.runs} runs, {built.size / 1e6:.1f} MB; open index.html in it."
     )
@@ -64,8 +64,8 @@ def record(
 def _record(folder: Path, quick: bool) -> None:
     """What is missing of every text; a text whose models cannot be had is left out, which a line says."""
     from draftscope import load
-    from draftscope_app.lab.site.record import QUICK, Length, machine_of, record
     from draftscope_app.lab.site.shelf import missing
+    from draftscope_app.lab.site.site_races import QUICK, Length, machine_of, record
 
     length = QUICK if quick else Length()
     for text in missing(folder):

@@ -112,10 +112,10 @@ def _front(description: Description, target: Target) -> str:
 
 
 def _build_site(folder: Path) -> None:
-    from draftscope_app.lab.site import files, shelf
+    from draftscope_app.lab.site import shelf, site_files
     from draftscope_app.lab.site.texts import FOLDER
 
-    files.build(folder, shelf.read(FOLDER))
+    site_files.build(folder, shelf.read(FOLDER))
 
 
 def not_recorded() -> str:

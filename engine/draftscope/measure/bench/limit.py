@@ -8,7 +8,7 @@ from itertools import chain
 import torch
 
 from draftscope.base.steps import last
-from draftscope.decode.calibrate import forward_of, interleaved
+from draftscope.decode.calibration import forward_of, interleaved
 from draftscope.models.forward.stored import stored_of, stored_weights
 from draftscope.models.model import Model
 

@@ -1,4 +1,4 @@
-"""The forward of a `Decoder` as one compiled call: `models/native/program.py` with a model's weights and cache."""
+"""The forward of a `Decoder` as one compiled call: `native/native_program.py` with a model's weights and cache."""
 
 from __future__ import annotations
 

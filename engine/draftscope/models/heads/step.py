@@ -1,4 +1,4 @@
-"""A step of a recurrent head as one compiled call: `models/native/head.py` with a head's weights and cache.
+"""A step of a recurrent head as one compiled call: `models/native/native_head.py` with a head's weights and cache.
 
 It computes what the head's modules compute, with float32 between the products, and with weights of 8 bits where the
 machine can multiply them; tests compare both.

@@ -26,9 +26,9 @@ class Programs(NamedTuple):
 @lru_cache(maxsize=1)
 def programs() -> Programs:
     """The programs; the first call on a machine compiles them. Raises what numba, LLVM and the system raise."""
-    from draftscope.models.native import panel_products, program, team
+    from draftscope.models.native import native_program, panel_products, team
 
-    return Programs(*kept_or_not(program.compiled), team.start(), panel_products.available())
+    return Programs(*kept_or_not(native_program.compiled), team.start(), panel_products.available())
 
 
 @lru_cache(maxsize=1)

@@ -14,8 +14,8 @@ from draftscope.base.compiling import kept_or_not
 from draftscope.models.native.decoders import FORMATS
 from draftscope.models.native.functions import function, quotient, smaller
 from draftscope.models.native.instructions import ADDRESS, BYTE, I64, has, i64, plus
+from draftscope.models.native.native_stored import record, write_rounding, write_tile
 from draftscope.models.native.panel_products import write_panel_product
-from draftscope.models.native.stored import record, write_rounding, write_tile
 from draftscope.models.native.team import sources
 
 SIGNATURE = types.void(*[types.int64] * 9)

@@ -20,6 +20,7 @@ from draftscope.servers.audit.missed import missed
 from draftscope.servers.audit.plan import AUDIT_PROMPTS, MIN_TOLERANCE, Allowance, Plan
 from draftscope.servers.audit.reported import REPORTED_TOKENS, ReportedResult, reported
 from draftscope.servers.audit.target import LabTarget
+from draftscope.servers.audit.text_writer import Writer
 from draftscope.servers.audit.two_servers import END, Compared, NoTarget, compared, min_accuracy, pairs_sentence
 from draftscope.servers.audit.verdict import (
     failures_sentence,
@@ -30,7 +31,6 @@ from draftscope.servers.audit.verdict import (
     sampled_sentence,
 )
 from draftscope.servers.audit.waves import Audited, sampled
-from draftscope.servers.audit.writer import Writer
 from draftscope.servers.programs.program_list import find
 
 

@@ -11,7 +11,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.measure.ties import Parting, Rounding
 from draftscope.servers.adapter import Request
 from draftscope.servers.audit.target import Target, refuse_unknown
-from draftscope.servers.audit.writer import Writer, write
+from draftscope.servers.audit.text_writer import Writer, write
 
 GREEDY_TOKENS = 32  # of each text
 

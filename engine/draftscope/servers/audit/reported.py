@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 from draftscope.servers.adapter import Request, ServerError
 from draftscope.servers.audit.plan import Allowance
 from draftscope.servers.audit.target import Target, refuse_unknown
-from draftscope.servers.audit.writer import Writer
+from draftscope.servers.audit.text_writer import Writer
 
 REPORTED_TOKENS = 16  # of each text
 

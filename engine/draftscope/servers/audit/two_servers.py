@@ -26,8 +26,8 @@ from scipy.optimize import brentq
 from draftscope.servers.audit.bets import mean_wealth
 from draftscope.servers.audit.missed import DEVIATIONS
 from draftscope.servers.audit.plan import Allowance, Plan
+from draftscope.servers.audit.text_writer import Writer, Written
 from draftscope.servers.audit.waves import AuditState, in_waves
-from draftscope.servers.audit.writer import Writer, Written
 
 END = 2**31 - 1  # stands for whatever token ends a text
 SHARES = (0.25, 1.0)  # of the guess that is bet on

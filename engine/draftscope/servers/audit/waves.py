@@ -17,7 +17,7 @@ from draftscope.servers.audit.evidence import Evidence
 from draftscope.servers.audit.facts import facts_of
 from draftscope.servers.audit.plan import Allowance, Plan
 from draftscope.servers.audit.target import Target, refuse_unknown
-from draftscope.servers.audit.writer import Writer, Written, write
+from draftscope.servers.audit.text_writer import Writer, Written, write
 from draftscope.servers.programs.program import Step
 
 State = TypeVar("State", bound="AuditState")

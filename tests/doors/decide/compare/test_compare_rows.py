@@ -22,7 +22,7 @@ def test_a_drafter_that_gains_no_token_says_why_and_each_speed_has_its_range() -
         "good": own | {"drafted": 9, "rounds": 4}, "old": own,
     }  # fmt: skip
     events = [PLAIN, *({"lane": name, "drafter": name} | lane for name, lane in lanes.items())]
-    [rows] = call(["doors/decide/compare/rows.js"], [("comparedRows", [events])])
+    [rows] = call(["doors/decide/compare/compared-rows.js"], [("comparedRows", [events])])
     assert {row["drafter"]: row["why"] for row in rows} == {
         "plain": "", "idle": "drafted nothing here: no earlier text repeats", "silent": "drafted nothing here",
         "refuted": "none of its 3 drafted tokens was accepted", "good": "", "old": "",
@@ -44,7 +44,9 @@ def test_what_of_a_ranking_is_noise_is_said() -> None:
     lucky = made("suffix", [1.07, 1.39, 1.74], 1.33)
     waiting = made("block", [])
     asked = [quiet, [*quiet, near], [plain, lucky, slow, waiting], [plain]]
-    sure, two, noisy, none = call(["doors/decide/compare/rows.js"], [("noiseOfRows", [rows]) for rows in asked])
+    sure, two, noisy, none = call(
+        ["doors/decide/compare/compared-rows.js"], [("noiseOfRows", [rows]) for rows in asked]
+    )
     assert sure == none == []
     assert two == ["eagle3 and draft do not differ: their ranges overlap"]
     assert noisy == [
@@ -52,7 +54,9 @@ def test_what_of_a_ranking_is_noise_is_said() -> None:
         "pairs of runs of one drafter disagree by up to 63%",
         "a speedup above τ is not the drafter's: suffix (τ 1.33)",
     ]
-    flags = call(["doors/decide/compare/rows.js"], [("isNoise", [row]) for row in (lucky, fast, plain, waiting)])
+    flags = call(
+        ["doors/decide/compare/compared-rows.js"], [("isNoise", [row]) for row in (lucky, fast, plain, waiting)]
+    )
     assert flags == [True, False, False, False]
 
 
@@ -65,5 +69,5 @@ def test_what_of_a_ranking_is_noise_is_said() -> None:
     ],
 )
 def test_a_chosen_acceptance_never_ranks_first(by: str, down: bool, order: list[str]) -> None:
-    [rows] = call(["doors/decide/compare/rows.js"], [("sortedRows", [ROWS, by, down])])
+    [rows] = call(["doors/decide/compare/compared-rows.js"], [("sortedRows", [ROWS, by, down])])
     assert [row["drafter"] for row in rows] == order

@@ -16,10 +16,10 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.result import Result
+from draftscope_app.doors.learn.classroom.class_routes import KEY, Classroom
 from draftscope_app.doors.learn.classroom.drafting import DEPTH
 from draftscope_app.doors.learn.classroom.room import IDLE_S, Room
 from draftscope_app.doors.learn.classroom.rooms import Rooms
-from draftscope_app.doors.learn.classroom.routes import KEY, Classroom
 from tests.doors.learn.classroom.test_class_routes import STEP, TinyVerifier
 from tests.doors.learn.classroom.test_drafting import PROMPT
 from tests.doors.learn.classroom.test_rooms import DECK, TAKEN, Clock

@@ -35,6 +35,7 @@ def test_a_guess_is_asked_about_with_its_own_numbers_and_the_server_takes_it(pai
         question = check_question(Question.model_validate(found))
         assert question.options[question.truth] == ("kept" if child["passed"] else "refused")
         assert len(question.hints) == 3 and len(question.guesses) == 1
+        assert [bar.name for bar in question.bars] == list(question.options)
         told = question.shown(0, False)
         assert told["hints"] == () and told["guesses"] == [{"text": question.guesses[0].text, "parent": -1}]
 
@@ -47,8 +48,13 @@ def test_a_guess_that_no_random_number_decided_is_not_asked_about(pair: Decoding
 
 def test_the_whole_round_is_asked_about(pair: DecodingEngine) -> None:
     of, rounds = rounds_of(pair, gamma=3, temperature=1.0, rule="token")
+    of["rounds"] = rounds
     for round_, found in zip(rounds, call(FILES, [("survivalQuestion", [of, each]) for each in rounds]), strict=True):
         question = check_question(Question.model_validate(found))
+        alike = [each for each in rounds if each["drafted"] == round_["drafted"]]
+        times = [sum(each["accepted"] == n for each in alike) for n in range(len(question.options))]
+        many = "round" if len(alike) == 1 else "rounds"
+        assert [bar.value for bar in question.bars] == [f"{n} of {len(alike)} {many}" for n in times]
         assert question.options[question.truth] == str(round_["accepted"])
 
 
@@ -61,7 +67,14 @@ def test_lanes_of_different_drafters_are_compared_by_the_speeds_that_the_page_sh
     found = call(FILES, [("fasterQuestion", [prompted(run)]) for run in runs])
     assert [each and each["options"][each["truth"]] for each in found] == ["draft", "plain", None, None, None]
     question = check_question(Question.model_validate(found[0]))
-    assert question.said == "Tokens a second, prompt included: plain 50.0, draft 100."
+    assert [(bar.name, bar.value, bar.part) for bar in question.bars] == [
+        ("plain", "50.0 tokens/s", 0.5), ("draft", "100 tokens/s", 1.0),
+    ]  # fmt: skip
+    assert question.said == (
+        "draft: a round gives 4.00 tokens and takes 2.00 times as long as a plain one. Guesses that are kept save more "
+        "than guessing costs."
+    )
+    assert check_question(Question.model_validate(found[1])).said.endswith("save no more than guessing costs.")
 
 
 def test_the_longest_wait_is_asked_about_where_it_stands_out() -> None:
@@ -74,7 +87,8 @@ def test_the_longest_wait_is_asked_about_where_it_stands_out() -> None:
     assert [none, *others] == [None, None, None]
     question = check_question(Question.model_validate(found))
     assert len(set(question.options)) == 4 and question.options[question.truth] == "t24t25t26t27"
-    assert question.said.count("140 ms") == 1 and question.said.endswith("The median of all 9 is 40.0 ms.")
+    assert [bar.value for bar in question.bars].count("140 ms") == 1
+    assert question.said == "The median of all 9 waits is 40.0 ms."
 
 
 def prompted(run: dict[str, Any]) -> dict[str, Any]:

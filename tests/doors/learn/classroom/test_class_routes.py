@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope_app.doors.learn.classroom import bells, pages, routes
+from draftscope_app.doors.learn.classroom import bells, class_routes, pages
 from draftscope_app.doors.learn.classroom.deck import shipped
 from draftscope_app.doors.learn.classroom.drafting import LIKELY, OTHERS
-from draftscope_app.doors.learn.classroom.lessons import recorded
+from draftscope_app.doors.learn.classroom.shown_lessons import recorded
 from tests.doors.learn.classroom.test_drafting import PROMPT, decoder
 from tests.support.classroom import served_class, states
 
@@ -38,7 +38,7 @@ def opened(address: str) -> dict[str, Any]:
 
 
 def turn(address: str, room: dict[str, Any], action: str) -> httpx.Response:
-    headers = {routes.KEY: room["key"]}
+    headers = {class_routes.KEY: room["key"]}
     return post(f"{address}/class/{room['code']}/turn", json={"action": action}, headers=headers)
 
 
@@ -107,7 +107,7 @@ STEP = {"title": recorded()[1][0]["title"], "at": 0, "of": 5, "words": "One roun
 
 def test_phones_see_the_presenters_step_and_the_earlier_ones_but_no_later_one(address: str) -> None:
     room = opened(address)
-    headers, base = {routes.KEY: room["key"]}, f"{address}/class/{room['code']}"
+    headers, base = {class_routes.KEY: room["key"]}, f"{address}/class/{room['code']}"
     guess = {"text": "·cat", "fate": None, "p": None, "q": 0.5}
     for at in (0, 1):
         shown = post(f"{base}/show", json=STEP | {"at": at, "guesses": [guess]}, headers=headers)
@@ -133,7 +133,7 @@ def test_phones_see_the_presenters_step_and_the_earlier_ones_but_no_later_one(ad
 )
 def test_a_step_that_is_none_is_refused_in_one_sentence(address: str, body: dict[str, Any], sentence: str) -> None:
     room = opened(address)
-    answer = post(f"{address}/class/{room['code']}/show", json=body, headers={routes.KEY: room["key"]})
+    answer = post(f"{address}/class/{room['code']}/show", json=body, headers={class_routes.KEY: room["key"]})
     assert answer.status_code == 409 and sentence in answer.json()["error"]
 
 
@@ -153,7 +153,7 @@ class TinyVerifier:
 def test_a_presenter_sees_and_hides_words_that_nobody_else_gets(tiny: DecodingEngine) -> None:
     with served_class(verifier=TinyVerifier(tiny)) as url:
         room = opened(url)
-        base, headers = f"{url}/class/{room['code']}", {routes.KEY: room["key"]}
+        base, headers = f"{url}/class/{room['code']}", {class_routes.KEY: room["key"]}
         phones = [post(f"{base}/join", json={}).json()["phone"] for _ in range(2)]
         assert len(turn(url, room, "draft").json()["writing"]["options"]) == LIKELY + OTHERS
         for phone, text in zip(phones, ("secret", "ab"), strict=True):

@@ -14,6 +14,7 @@ import pytest
 
 from draftscope_app.doors.learn.classroom import rooms
 from draftscope_app.doors.learn.classroom.allowances import Allowance, Rate, network_of
+from draftscope_app.doors.learn.classroom.class_routes import KEY, Classroom
 from draftscope_app.doors.learn.classroom.rooms import (
     GUESSES,
     LETTERS,
@@ -22,7 +23,6 @@ from draftscope_app.doors.learn.classroom.rooms import (
     NotPresenterError,
     Rooms,
 )
-from draftscope_app.doors.learn.classroom.routes import KEY, Classroom
 from draftscope_app.engine.config import Environment
 from tests.doors.learn.classroom.test_rooms import DECK, Clock
 from tests.support.classroom import client

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from draftscope_app.doors.learn.classroom import routes
+from draftscope_app.doors.learn.classroom import class_routes
+from draftscope_app.doors.learn.classroom.class_routes import KEY, Classroom
 from draftscope_app.doors.learn.classroom.rooms import LaterError, NoRoomError, Rooms, in_words
-from draftscope_app.doors.learn.classroom.routes import KEY, Classroom
 from tests.doors.learn.classroom.test_guessing import SCHOOL, STRANGER, refusals
 from tests.doors.learn.classroom.test_rooms import DECK, Clock
 from tests.support.classroom import client
@@ -98,14 +98,14 @@ def test_a_wait_is_said_in_words(seconds: float, words: str) -> None:
 
 
 def test_a_qr_code_is_made_once_for_its_presenter_and_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    every, threads, draw = Rooms(20, 300), [], routes._qr_code
+    every, threads, draw = Rooms(20, 300), [], class_routes._qr_code
     room = every.open(DECK)
 
     def noting(link: str) -> str:
         threads.append(threading.current_thread())
         return draw(link)
 
-    monkeypatch.setattr(routes, "_qr_code", noting)
+    monkeypatch.setattr(class_routes, "_qr_code", noting)
 
     async def ask() -> list[httpx.Response]:
         async with client(Classroom(every), SCHOOL) as http:

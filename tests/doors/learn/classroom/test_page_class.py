@@ -12,9 +12,9 @@ from draftscope_app.doors.learn.classroom import bells
 from draftscope_app.doors.learn.classroom import rooms as guesses
 from draftscope_app.doors.learn.classroom.allowances import Rate
 from draftscope_app.doors.learn.classroom.deck import shipped
-from draftscope_app.doors.learn.classroom.lessons import LessonStep, recorded
 from draftscope_app.doors.learn.classroom.questions import Question
 from draftscope_app.doors.learn.classroom.rooms import Rooms
+from draftscope_app.doors.learn.classroom.shown_lessons import LessonStep, recorded
 from tests.support.browsers import assert_accessible
 from tests.support.classroom import served_class
 from tests.support.framed import free_port

@@ -14,10 +14,10 @@ from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace import files
 from draftscope.trace.events import Round
-from draftscope_app.doors.learn.classroom import deck, lessons
-from draftscope_app.doors.learn.classroom.lanes import Lane, lanes_of
+from draftscope_app.doors.learn.classroom import deck, shown_lessons
 from draftscope_app.doors.learn.classroom.making import OF_LANE, OF_RUN, make_question
 from draftscope_app.doors.learn.classroom.questions import Question, Spec
+from draftscope_app.doors.learn.classroom.recorded_lanes import Lane, lanes_of
 
 FULL = {"ask": "Which?", "options": ["a", "b"], "truth": 1, "said": "It was b."}
 
@@ -28,9 +28,9 @@ def coin() -> dict[str, Lane]:
 
 
 def test_every_lesson_has_a_question_and_every_kind_is_asked() -> None:
-    steps = json.loads((assets() / deck.SHIPPED).read_text())["steps"]
+    steps = json.loads(deck.SHIPPED.read_text())["steps"]
     recorded = {path.name.removesuffix(".jsonl.gz") for path in (assets() / "lessons").glob("*.jsonl.gz")}
-    assert {step["run"] for step in steps} == recorded and len(steps) == len(lessons.recorded())
+    assert {step["run"] for step in steps} == recorded and len(steps) == len(shown_lessons.recorded())
     assert {step["kind"] for step in steps} <= {*OF_LANE, *OF_RUN} and len({step["kind"] for step in steps}) >= 6
     assert len(deck.shipped().questions) == len(steps)
 
@@ -62,7 +62,7 @@ def of_step(step: dict[str, Any]) -> tuple[dict[str, Lane], Question]:
     return lanes, make_question(Spec(**{name: value for name, value in step.items() if name != "run"}), lanes)
 
 
-STEPS = json.loads((assets() / deck.SHIPPED).read_text())["steps"]
+STEPS = json.loads(deck.SHIPPED.read_text())["steps"]
 
 
 @pytest.mark.parametrize("step", STEPS, ids=[step["lesson"] for step in STEPS])

@@ -10,10 +10,10 @@ import pytest
 from draftscope.base.assets import assets
 from draftscope.trace import files
 from draftscope.trace.events import Round
-from draftscope_app.doors.learn.classroom.lanes import Lane, lanes_of, verified_in
 from draftscope_app.doors.learn.classroom.of_lanes import gap
 from draftscope_app.doors.learn.classroom.of_rounds import kept, survive
 from draftscope_app.doors.learn.classroom.questions import Spec
+from draftscope_app.doors.learn.classroom.recorded_lanes import Lane, lanes_of, verified_in
 from tests.support.node import evaluated, modules
 
 RUNS = ("coin", "heads", "round", "wrong", "when")

@@ -9,10 +9,10 @@ import pytest
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.doors.learn.classroom import room as one_room
 from draftscope_app.doors.learn.classroom.deck import Deck
-from draftscope_app.doors.learn.classroom.lessons import LessonStep
 from draftscope_app.doors.learn.classroom.questions import Question
 from draftscope_app.doors.learn.classroom.room import Room
 from draftscope_app.doors.learn.classroom.rooms import NoRoomError, NotPresenterError, Rooms
+from draftscope_app.doors.learn.classroom.shown_lessons import LessonStep
 
 QUESTIONS = tuple(
     Question(ask=f"Question {n}", options=("a", "b", "c"), truth=n, said=f"It was {n}.", hints=("hint",) * (n == 1))

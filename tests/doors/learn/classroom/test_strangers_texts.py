@@ -12,10 +12,10 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.text import valid_unicode
 from draftscope.decode.engine import DecodingEngine
 from draftscope_app.doors.learn.classroom import drafting
+from draftscope_app.doors.learn.classroom.class_routes import KEY, Classroom
 from draftscope_app.doors.learn.classroom.deck import read
 from draftscope_app.doors.learn.classroom.drafting import Writing
 from draftscope_app.doors.learn.classroom.rooms import Rooms
-from draftscope_app.doors.learn.classroom.routes import KEY, Classroom
 from tests.doors.learn.classroom.test_actions import PHONES, PRESENTERS, Played, played
 from tests.doors.learn.classroom.test_drafting import PROMPT, decoder
 from tests.doors.learn.classroom.test_questions import FULL

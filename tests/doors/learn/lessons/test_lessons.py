@@ -31,7 +31,7 @@ from draftscope.trace import files
 from draftscope.trace.events import AnyEvent, DraftProbs, Prefetch, Round, RunEnd, Served, TargetProbs
 from draftscope.trace.glossary import GLOSSARY
 from draftscope_app.doors.door import task
-from draftscope_app.doors.learn.classroom.lessons import recorded as recorded_steps
+from draftscope_app.doors.learn.classroom.shown_lessons import recorded as recorded_steps
 from draftscope_app.doors.learn.lessons import page as lessons
 from draftscope_app.engine.site import Site
 from draftscope_app.page import page as page_of
@@ -227,7 +227,7 @@ def test_a_recording_that_is_not_there_is_one_sentence() -> None:
 
 
 def test_the_page_is_told_which_lessons_there_are() -> None:
-    script = page_of.head(Site(), page_doors())
+    script = page_of.script(Site(), page_doors())
     assert f"lessonNames: {json.dumps(lessons.names())}" in script
     assert "itl_ms" in script
 

@@ -23,10 +23,10 @@ from draftscope.servers.audit.facts import TILTS, Facts, facts_of
 from draftscope.servers.audit.greedy import GreedyResult
 from draftscope.servers.audit.missed import missed
 from draftscope.servers.audit.plan import Allowance, Plan
+from draftscope.servers.audit.text_writer import Writer
 from draftscope.servers.audit.verdict import _repeated, greedy_sentence, sampled_sentence
 from draftscope.servers.audit.warp import Floats, warped
 from draftscope.servers.audit.waves import Audited, sampled
-from draftscope.servers.audit.writer import Writer
 from draftscope.servers.programs.program import Step
 from draftscope.servers.programs.program_list import PROGRAMS, find
 from draftscope.verify.sampling import Sampling

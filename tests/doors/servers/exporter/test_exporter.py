@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 from draftscope.log import RoundLog
 from draftscope.log.alarm import NEAR_ALL, NEAR_NOTHING
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.doors.servers.exporter import sources, web
-from draftscope_app.doors.servers.exporter.metrics import page
-from draftscope_app.doors.servers.exporter.sources import Counts, LogSource, ServerSource
+from draftscope_app.doors.servers.exporter import count_sources, web
+from draftscope_app.doors.servers.exporter.count_sources import Counts, LogSource, ServerSource
+from draftscope_app.doors.servers.exporter.prometheus_text import page
 from tests.log.test_readers import VLLM
 from tests.support.command import Cli, command_line
 
@@ -118,8 +118,8 @@ def test_a_log_that_goes_away_is_a_sentence(log: RoundLog, source: LogSource, tm
 def test_a_line_without_an_end_takes_no_memory(
     source: LogSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "PIECE", 1 << 16)
-    monkeypatch.setattr(sources, "MAX_LINE", 1 << 10)
+    monkeypatch.setattr(count_sources, "PIECE", 1 << 16)
+    monkeypatch.setattr(count_sources, "MAX_LINE", 1 << 10)
     with (tmp_path / "rounds.jsonl").open("a") as file:
         file.write("x" * (1 << 18) + '\n{"round":0,"drafted":1,"accepted":1}\n')
     assert source.read().whole is not None

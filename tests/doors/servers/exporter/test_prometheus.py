@@ -19,8 +19,8 @@ import uvicorn
 from draftscope.log import RoundLog
 from draftscope_app.doors.servers.exporter import web
 from draftscope_app.doors.servers.exporter.board import board
-from draftscope_app.doors.servers.exporter.metrics import page
-from draftscope_app.doors.servers.exporter.sources import LogSource
+from draftscope_app.doors.servers.exporter.count_sources import LogSource
+from draftscope_app.doors.servers.exporter.prometheus_text import page
 from tests.support.framed import free_port
 
 pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from draftscope_vllm import hooks, recorder
-from draftscope_vllm.recorder import RoundRecorder
+from draftscope_vllm import hooks, kept_rounds
+from draftscope_vllm.kept_rounds import RoundRecorder
 from draftscope_vllm.rounds import rounds
 from draftscope_vllm.routes import RoundRoutes
 from fastapi import FastAPI
@@ -181,8 +181,8 @@ def test_a_request_that_did_not_ask_is_not_recorded() -> None:
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """By request, in all, and by steps that the thread has no time for: those are counted."""
-    monkeypatch.setattr(recorder, "PER_REQUEST", 4)
-    monkeypatch.setattr(recorder, "IN_ALL", 10)
+    monkeypatch.setattr(kept_rounds, "PER_REQUEST", 4)
+    monkeypatch.setattr(kept_rounds, "IN_ALL", 10)
     kept = RoundRecorder(lambda step: [(step, {})] * 6, every=True)
     for name in ("a", "b", "c"):
         kept.take(name)
@@ -190,7 +190,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(kept.answer())["requests"] == ["b", "c"]
     assert len(json.loads(kept.answer("c"))["rounds"]) == 4
     with kept._lock:  # the thread waits
-        for _ in range(recorder.WAITING + 5):
+        for _ in range(kept_rounds.WAITING + 5):
             kept.take("d")
     assert kept.lost >= 3 and kept.on
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from draftscope_vllm import hooks, v2
-from draftscope_vllm.recorder import RoundRecorder
+from draftscope_vllm.kept_rounds import RoundRecorder
 
 from draftscope.servers.inside.decisions import examine
 from draftscope.servers.inside.recording import InsideRecording

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def told(name: str, *given: Any) -> Any:
-    return call(["doors/servers/load/curve.js"], [(name, list(given))])[0]
+    return call(["doors/servers/load/load-curve.js"], [(name, list(given))])[0]
 
 
 def point(lane: str, concurrency: int, speed: float, drafted: int | None = None, **more: Any) -> Json:
@@ -56,7 +56,7 @@ WRONG: list[Json] = [
 
 def test_any_other_file_is_refused() -> None:
     texts = [json.dumps(document(**wrong)) for wrong in WRONG] + ["<html>", "3", "null", "[]"]
-    assert call(["doors/servers/load/curve.js"], [("readCurve", [text]) for text in texts]) == [None] * len(texts)
+    assert call(["doors/servers/load/load-curve.js"], [("readCurve", [text]) for text in texts]) == [None] * len(texts)
 
 
 def test_speed_is_divided_by_the_first_servers_at_the_same_concurrency() -> None:

@@ -12,7 +12,7 @@ from draftscope.advise import servers as advised
 from draftscope.advise.candidates import Candidate
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.adapter import Identity, Offers, Request, Server
-from draftscope.servers.audit.writer import refuse_without_ids
+from draftscope.servers.audit.text_writer import refuse_without_ids
 from draftscope.servers.programs import program_list, vllm
 from draftscope.servers.programs.program import Flag, Program, ServedPair, Start, WantedChain, needs_model
 from draftscope.servers.programs.program_list import identify

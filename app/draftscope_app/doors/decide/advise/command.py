@@ -137,7 +137,7 @@ def _measured(
     selected, notes = texts(plan, prompts)
     from draftscope.advise.advise import advise as advised
     from draftscope.base.costs import load_saved
-    from draftscope.decode.calibrate import measured_for
+    from draftscope.decode.calibration import measured_for
     from draftscope.measure.bench.systems import refuse_unknown
 
     refuse_unknown(names)

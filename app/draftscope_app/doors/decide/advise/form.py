@@ -77,7 +77,7 @@ def form() -> AdviceForm:
             fields = _first_fields()
         with gr.Accordion("Drafters, temperature, lengths, load", open=False, elem_id="ds-advice-more"), gr.Row():
             fields |= _more_fields()
-        with gr.Row(elem_id="ds-advice-go"):
+        with gr.Row(elem_id="ds-advice-go", elem_classes=["ds-measure"]):
             measure = gr.Button(f"Measure, {USUAL_S} s", variant="primary", elem_id="ds-advice-measure")
             stop = gr.Button("Stop measuring", elem_id="ds-advice-stop", interactive=False)
             costs = gr.Button("", elem_id="ds-advice-costs", visible=False)

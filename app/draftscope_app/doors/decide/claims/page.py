@@ -48,7 +48,8 @@ ON_PRESS = """element.addEventListener("click", (event) => {
 
 
 STILL = Markup(
-    '<details id="ds-claims"><summary>24 claims put to the test</summary><div id="ds-claims-list">{}</div></details>'
+    '<details id="ds-claims" class="ds-card"><summary>24 claims put to the test</summary>'
+    '<div id="ds-claims-list">{}</div></details>'
     '<script>((element) => {{ {} }})(document.getElementById("ds-claims-list"));</script>'
 )
 
@@ -62,7 +63,7 @@ class Page(TaskPage):
 
     def lay_out(self, area: str) -> None:
         if area == EVIDENCE:
-            with gr.Accordion("24 claims put to the test", open=False, elem_id="ds-claims"):
+            with gr.Accordion("24 claims put to the test", open=False, elem_id="ds-claims", elem_classes=["ds-card"]):
                 notes.html(claims(shipped()), "ds-claims-list", ON_PRESS)
 
 

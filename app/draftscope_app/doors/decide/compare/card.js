@@ -11,7 +11,8 @@ import { Task } from "../../../base/task.js";
 import { SortedTable } from "../../../draw/tables.js";
 import { html, keyed, nothing, render } from "../../../vendor/lit-html.js";
 import { samplingWords } from "../../../run/provenance.js";
-import { comparedRows, isNoise, noiseOfRows, sortedRows } from "./rows.js";
+import sheet from "./card.css" with { type: "css" };
+import { comparedRows, isNoise, noiseOfRows, sortedRows } from "./compared-rows.js";
 
 const COLUMNS = [
   ["title", "drafter", ""],
@@ -140,5 +141,6 @@ export const card = {
   title: "Compare",
   noun: "comparison",
   hears: "compare",
+  sheet,
   make: (page) => new CompareView(page),
 };

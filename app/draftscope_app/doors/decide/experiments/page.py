@@ -27,7 +27,7 @@ from draftscope_app.page.task import Core, TaskListeners, TaskPage, stands
 NOT_HERE = '<p class="ds-muted">This server does not run commands for visitors. Run them in a terminal of your own.</p>'
 
 STILL = Markup(
-    '<details id="ds-experiments"><summary>Experiments: what speculation costs and saves</summary>'
+    '<details id="ds-experiments" class="ds-card"><summary>Experiments: what speculation costs and saves</summary>'
     '<p class="ds-muted">Their charts are on the page with a server; what they showed is here.</p>{}</details>'
 )
 
@@ -49,12 +49,14 @@ def experiment_form(lets_run: bool) -> ExperimentForm:
     """A drawer below the instrument."""
     names = [experiment.name for experiment in EXPERIMENTS]
     run = stop = None
-    with gr.Accordion("Experiments: what speculation costs and saves", open=False, elem_id="ds-experiments") as drawer:
+    with gr.Accordion(
+        "Experiments: what speculation costs and saves", open=False, elem_id="ds-experiments", elem_classes=["ds-card"]
+    ) as drawer:
         which = gr.Dropdown(names, value=names[0], label="Experiment", elem_id="ds-experiments-which")
         about = notes.html(name="ds-experiments-about")
         plot = gr.Plot(show_label=False, visible=False, elem_id="ds-experiments-plot")
         if lets_run:
-            with gr.Row(elem_id="ds-experiments-go"):
+            with gr.Row(elem_id="ds-experiments-go", elem_classes=["ds-measure"]):
                 run = gr.Button("Run it here", elem_id="ds-experiments-run")
                 stop = gr.Button("Stop", elem_id="ds-experiments-stop", interactive=False)
         running = notes.html("" if lets_run else NOT_HERE, "ds-experiments-running")

@@ -6,7 +6,7 @@ import { callServer } from "../../../base/host.js";
 import { choice } from "../../../base/templates.js";
 import { html, nothing, render } from "../../../vendor/lit-html.js";
 import sheet from "./card.css" with { type: "css" };
-import { curve } from "./curve.js";
+import { curve } from "./speedup-curve.js";
 
 const MORE = [
   ["tp", "Cards (0: as many as it needs)"],

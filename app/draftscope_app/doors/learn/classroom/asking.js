@@ -1,9 +1,9 @@
 // Questions to a class about a live run, as its server takes them. null where the run has nothing to ask.
 
-import { formatFigure, formatMs, formatProb, median, visible } from "../../../base/format.js";
+import { counted, formatFigure, formatMs, formatProb, median, visible } from "../../../base/format.js";
 import { gapsOf } from "../../../base/numbers.js";
 import { knownAt } from "../../../base/stages.js";
-import { raceClock } from "../../../base/store.js";
+import { isServer, raceClock, speculates } from "../../../base/store.js";
 import { speedOf } from "../../../run/served.js";
 import { laneSpeed } from "../../../run/speed.js";
 import { laneTitle } from "../../../run/titles.js";
@@ -14,6 +14,16 @@ const COUNTED = 11; // guesses in a row that have an answer each
 const PLACES = 4; // that a question about the longest wait offers
 const JITTER = 1.5; // of the median: a wait that readers notice
 const MOST = 12; // options of a question
+
+/** A bar for each option, as long as its quantity beside the largest one: what the reveal shows of it. */
+function barsOf(options, quantities, values) {
+  const most = Math.max(...quantities, 1e-12);
+  return options.map((name, i) => ({
+    name,
+    value: values[i],
+    part: Math.max(0, quantities[i] / most),
+  }));
+}
 
 /** Everything that can be asked about the run, and about the round and the guess that are shown: `at`, or null. */
 export function questionsOf(store, at) {
@@ -29,10 +39,20 @@ export function survivalQuestion(lane, round) {
   const last = guesses.at(-1);
   const { accepted } = round;
   const most = Math.min(round.depth, COUNTED);
+  const options = Array.from({ length: most + 1 }, (_, n) => (n === COUNTED ? `${n} or more` : String(n)));
+  const alike = lane.rounds.filter(
+    ({ cut, depth, drafted }) => !cut && depth === round.depth && drafted === round.drafted,
+  );
+  const times = options.map((_, n) => alike.filter((other) => Math.min(other.accepted, most) === n).length);
   return {
     ask: "How many guesses in a row does the target keep?",
     context: contextOf(lane, round),
-    options: Array.from({ length: most + 1 }, (_, n) => (n === COUNTED ? `${n} or more` : String(n))),
+    options,
+    bars: barsOf(
+      options,
+      times,
+      times.map((n) => `${n} of ${counted(alike.length, "round")}`),
+    ),
     truth: Math.min(accepted, most),
     said: `${accepted} of ${round.drafted} ${accepted === 1 ? "was" : "were"} kept, and the target added ${last.text}, its ${last.fate}. ${round.emitted.length} tokens for one pass of the target.`,
     guesses,
@@ -48,10 +68,17 @@ export function verdictQuestion(lane, round, id) {
   const text = visible(round.nodes[at].raw);
   const [p, q, ratio, u] = [child.p, child.q, child.threshold, child.uniform].map(formatProb);
   const fate = child.passed ? "kept" : "refused";
+  const chances = [child.threshold, 1 - child.threshold];
+  const options = ["kept", "refused"];
   return {
     ask: `Is the guess ${text} kept?`,
     context: contextOf(lane, round, round.nodes[at]),
-    options: ["kept", "refused"],
+    options,
+    bars: barsOf(
+      options,
+      chances,
+      chances.map((chance) => `probability ${formatProb(chance)}`),
+    ),
     truth: child.passed ? 0 : 1,
     said: `The random number u = ${u} is ${child.passed ? "below" : "not below"} min(1, p/q) = ${ratio}, so the guess was ${fate}.`,
     guesses: [{ ...guessesAt(round, knownAt(round, Infinity))[at], parent: -1 }],
@@ -70,14 +97,34 @@ export function fasterQuestion(store) {
   const names = lanes.map(laneTitle);
   if (lanes.length < 2 || new Set(names).size < names.length) return null;
   const speeds = lanes.map((lane) => speedOf(lane)?.median ?? laneSpeed(lane, store, raceClock(store)));
-  const rates = names.map((name, i) => `${name} ${formatFigure(speeds[i])}`);
+  const first = speeds.indexOf(Math.max(...speeds));
   return {
     ask: "Which of these writes most tokens a second here?",
     context: contextOf(lanes[0], lanes[0].rounds[0]),
     options: names,
-    truth: speeds.indexOf(Math.max(...speeds)),
-    said: `Tokens a second, prompt included: ${rates.join(", ")}.`,
+    bars: barsOf(
+      names,
+      speeds,
+      speeds.map((speed) => `${formatFigure(speed)} tokens/s`),
+    ),
+    truth: first,
+    said: whyFaster(lanes, names, speeds, first),
   };
+}
+
+const perRound = ({ rounds }) => rounds.reduce((all, { emitted }) => all + emitted.length, 0) / rounds.length;
+const roundMs = ({ rounds }) => median(rounds.map(({ start, end }) => end - start));
+
+/** Tokens a round against what a round costs, where one of the lanes is plain; else tokens a round alone. */
+function whyFaster(lanes, names, speeds, first) {
+  if (lanes.some(isServer)) return "Counted from each request to its last token.";
+  const plain = lanes.findIndex((lane) => !speculates(lane));
+  const best = speeds.reduce((at, speed, i) => (i !== plain && (at < 0 || speed > speeds[at]) ? i : at), -1);
+  const gives = `${names[best]}: a round gives ${formatFigure(perRound(lanes[best]))} tokens`;
+  if (plain < 0) return `${gives}. The prompt is included.`;
+  const cost = formatFigure(roundMs(lanes[best]) / roundMs(lanes[plain]));
+  const so = best === first ? "more than" : "no more than";
+  return `${gives} and takes ${cost} times as long as a plain one. Guesses that are kept save ${so} guessing costs.`;
 }
 
 /** Which tokens a reader waits longest for, where a wait stands out: the longest one beside ordinary ones. */
@@ -93,12 +140,15 @@ export function gapQuestion(lane) {
     if (places.length < PLACES && places.every((other) => textOf(other) !== textOf(i))) places.push(i);
   if (places.length < 2) return null;
   places.sort((a, b) => a - b);
+  const options = places.map(textOf);
+  const waits = places.map((i) => gaps[i]);
   return {
     ask: "Tokens arrive in bursts. Which of these bursts does a reader wait for longest?",
     context: contextOf(lane, lane.rounds[places.at(-1) + 1]),
-    options: places.map(textOf),
+    options,
+    bars: barsOf(options, waits, waits.map(formatMs)),
     truth: places.indexOf(longest),
-    said: `The waits were ${places.map((i) => formatMs(gaps[i])).join(", ")}. The median of all ${gaps.length} is ${formatMs(usual)}.`,
+    said: `The median of all ${gaps.length} waits is ${formatMs(usual)}.`,
   };
 }
 

@@ -5,6 +5,7 @@ import { postAs, presentRoom, presentedRoom } from "../../../base/room.js";
 import { html } from "../../../vendor/lit-html.js";
 import { questionsOf } from "./asking.js";
 import { narrowPicture } from "./narrow.js";
+import sheet from "./card.css" with { type: "css" };
 
 class Presenting {
   /** `host` is the element. Without a room in this tab nothing is shown, sent or asked. */
@@ -85,4 +86,4 @@ class Presenting {
   }
 }
 
-export const card = { area: "top", make: (page) => new Presenting(page) };
+export const card = { area: "top", sheet, make: (page) => new Presenting(page) };

@@ -19,11 +19,11 @@ from draftscope.base.common_settings import LISTS
 from draftscope.base.errors import DraftscopeError, reason
 from draftscope.base.text import valid_unicode
 from draftscope.trace import files
-from draftscope_app.doors.learn.classroom.lanes import Lane, lanes_of
 from draftscope_app.doors.learn.classroom.making import make_question
 from draftscope_app.doors.learn.classroom.questions import Question, Spec
+from draftscope_app.doors.learn.classroom.recorded_lanes import Lane, lanes_of
 
-SHIPPED = "instrument/classroom/deck.json"
+SHIPPED = Path(__file__).with_name("deck.json")
 STEPS_MOST = 100
 
 
@@ -60,7 +60,7 @@ class Deck(BaseModel):
 @cache
 def shipped() -> Deck:
     """A question or more for each lesson."""
-    return read(assets() / SHIPPED)
+    return read(SHIPPED)
 
 
 def read(path: Path) -> Deck:

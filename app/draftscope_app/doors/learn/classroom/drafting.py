@@ -15,8 +15,8 @@ from typing import Any
 from draftscope.drafters.options import BETWEEN
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, Round
-from draftscope_app.doors.learn.classroom.lanes import CONTEXT, decoded, readable
 from draftscope_app.doors.learn.classroom.questions import Guess
+from draftscope_app.doors.learn.classroom.recorded_lanes import CONTEXT, decoded, readable
 
 DEPTH = 4  # tokens of a draft, the class's and the head's
 PROPOSALS_MOST = 24  # different ones of a round

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.doors.learn.classroom import of_lanes, of_rounds
-from draftscope_app.doors.learn.classroom.lanes import Lane
 from draftscope_app.doors.learn.classroom.questions import Kind, Question, Spec
+from draftscope_app.doors.learn.classroom.recorded_lanes import Lane
 
 OF_RUN: dict[Kind, Callable[[Spec, dict[str, Lane]], Question]] = {
     "faster": of_lanes.faster,

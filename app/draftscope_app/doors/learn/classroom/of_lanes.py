@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.trace.events import TargetProbs, VerifyCosts
-from draftscope_app.doors.learn.classroom.lanes import Lane, readable
 from draftscope_app.doors.learn.classroom.questions import Question, Spec, bars_of
+from draftscope_app.doors.learn.classroom.recorded_lanes import Lane, readable
 
 PLACES = 4  # that a question about the longest gap offers
 STANDS_OUT = 1.5  # of the median: a wait that a reader notices
@@ -104,7 +104,7 @@ def _rows(spec: Spec, lane: Lane, costs: VerifyCosts) -> Question:
         options=tuple(options),
         truth=below[-1],
         said=f"{why}however many tokens share the pass.",
-        bars=bars_of(options, ms, [f"{each:.1f} ms" for each in ms]),
+        bars=bars_of(options, ms, [f"{time:.1f} ms" for time in ms]),
     )
 
 
@@ -160,7 +160,7 @@ def gap(spec: Spec, lane: Lane) -> Iterator[Callable[[], Question]]:
         options=options,
         truth=places.index(longest),
         said=f"The median of all {len(gaps)} waits is {usual:.0f} ms.",
-        bars=bars_of(options, ms, [f"{each:.0f} ms" for each in ms]),
+        bars=bars_of(options, ms, [f"{wait:.0f} ms" for wait in ms]),
     )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from draftscope.trace.events import Round, Verified
-from draftscope_app.doors.learn.classroom.lanes import (
+from draftscope_app.doors.learn.classroom.questions import Bar, Question, Spec, bars_of, probability
+from draftscope_app.doors.learn.classroom.recorded_lanes import (
     Lane,
     decoded,
     guesses_of,
@@ -15,7 +16,6 @@ from draftscope_app.doors.learn.classroom.lanes import (
     readable,
     verified_in,
 )
-from draftscope_app.doors.learn.classroom.questions import Bar, Question, Spec, bars_of, probability
 
 CLEAR = 0.15  # of a probability, and between u and its threshold: so much can be seen
 Maker = Callable[[], Question]
@@ -89,7 +89,7 @@ def _refusal(spec: Spec, lane: Lane, number: int, round_: Round) -> Question:
 
 def kept(spec: Spec, lane: Lane) -> Iterator[Maker]:
     """One guess that a random number decides: its ratio is neither 0 nor 1."""
-    found = []
+    verdicts = []
     for number, round_ in lane.drafted():
         for node, judged in zip(round_.nodes, verified_in(round_), strict=False):
             if judged.q is None or judged.threshold is None or judged.uniform is None:
@@ -97,8 +97,8 @@ def kept(spec: Spec, lane: Lane) -> Iterator[Maker]:
             if 0.1 < judged.threshold < 0.95:
                 before = "".join(raw.raw for raw in round_.nodes[: node.depth - 1])
                 clear = is_word(node.raw) and judged.q > CLEAR and abs(judged.uniform - judged.threshold) > CLEAR
-                found.append((clear, partial(_verdict, spec, lane, number, round_, judged, before, node.raw)))
-    yield from (maker for clear, maker in found if clear or not spec.words)
+                verdicts.append((clear, partial(_verdict, spec, lane, number, round_, judged, before, node.raw)))
+    yield from (maker for clear, maker in verdicts if clear or not spec.words)
 
 
 def _verdict(spec: Spec, lane: Lane, number: int, round_: Round, judged: Verified, before: str, raw: str) -> Question:
@@ -134,11 +134,11 @@ def _broken(round_: Round) -> bool:
 
 def _sorted(spec: Spec, fits: Callable[[Round], bool], lane: Lane) -> list[tuple[int, Round]]:
     """The lane's rounds that fit, in order; with `words` those of words, from the clearest."""
-    found = [(number, round_) for number, round_ in lane.drafted() if fits(round_)]
+    fitting = [(number, round_) for number, round_ in lane.drafted() if fits(round_)]
     if not spec.words:
-        return found
-    judged = [(number, r) for number, r in found if all(is_word(node.raw) for node in r.nodes[: r.accepted + 1])]
-    return sorted(judged, key=lambda each: _clearness(each[1]), reverse=True)
+        return fitting
+    judged = [(number, r) for number, r in fitting if all(is_word(node.raw) for node in r.nodes[: r.accepted + 1])]
+    return sorted(judged, key=lambda numbered: _clearness(numbered[1]), reverse=True)
 
 
 def _clearness(round_: Round) -> float:
@@ -157,8 +157,8 @@ def _refused(round_: Round) -> str:
     )
 
 
-def _frequencies(options: tuple[str, ...], found: Iterable[int], least: int = 0) -> tuple[Bar, ...]:
+def _frequencies(options: tuple[str, ...], numbers: Iterable[int], least: int = 0) -> tuple[Bar, ...]:
     """How often each of the numbers from `least` on occurred in the lane."""
-    counts = Counter(found)
+    counts = Counter(numbers)
     times = [counts[least + n] for n in range(len(options))]
     return bars_of(options, times, [f"{n} of {counts.total()} rounds" for n in times])

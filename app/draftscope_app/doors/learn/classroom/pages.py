@@ -1,9 +1,11 @@
-"""The two pages of a class and their files."""
+"""The two pages of a class and their files, which lie in screens/. Their modules import from the instrument's rooms as
+if that folder stood beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import cache
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
@@ -11,12 +13,12 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from draftscope.base.assets import assets
 from draftscope.trace.html import css_variables, palette, root_colours
 
-FOLDER = assets() / "instrument" / "classroom"
+SCREENS = Path(__file__).with_name("screens")
 FILES = (
-    "classroom/phone.js",
-    "classroom/projector.js",
-    "classroom/drawing.js",
-    "classroom/desk.js",
+    "screens/phone.js",
+    "screens/projector.js",
+    "screens/drawing.js",
+    "screens/desk.js",
     "base/room.js",
     "vendor/lit-html.js",
 )
@@ -28,7 +30,7 @@ def page(name: str) -> Callable[[Request], Awaitable[Response]]:
 
     async def answer(_: Request) -> Response:
         headers = {"content-security-policy": POLICY, "cache-control": "no-cache", "referrer-policy": "no-referrer"}
-        return FileResponse(FOLDER / name, headers=headers)
+        return FileResponse(SCREENS / name, headers=headers)
 
     return answer
 
@@ -39,12 +41,13 @@ async def file(request: Request) -> Response:
         return Response(_style(), media_type="text/css")
     if name not in FILES:
         return PlainTextResponse("There is no such file.", 404)
-    return FileResponse(assets() / "instrument" / name, media_type="text/javascript")
+    folder = SCREENS.parent if name.startswith(f"{SCREENS.name}/") else assets() / "instrument"
+    return FileResponse(folder / name, media_type="text/javascript")
 
 
 @cache
 def _style() -> str:
     """The classroom's style sheet after the colours of both palettes, chosen by the device."""
     dark = css_variables(palette()["dark"])
-    css = (FOLDER / "style.css").read_text(encoding="utf-8")
+    css = (SCREENS / "style.css").read_text(encoding="utf-8")
     return f"{root_colours()}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{css}"

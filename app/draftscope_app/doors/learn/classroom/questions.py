@@ -62,8 +62,8 @@ class Question(BaseModel):
         if revealed:
             guesses = [guess.model_dump() for guess in self.guesses]
             bars = [bar.model_dump() for bar in self.bars]
-            told = {"guesses": guesses, "bars": bars, "truth": self.truth, "said": self.said}
-            return {**common, "hints": self.hints, **told}
+            revealed_parts = {"guesses": guesses, "bars": bars, "truth": self.truth, "said": self.said}
+            return {**common, "hints": self.hints, **revealed_parts}
         drafted = [{"text": g.text, "parent": g.parent} for g in self.guesses if g.fate not in ("correction", "bonus")]
         left = len(self.hints) - hints
         return {**common, "hints": self.hints[:hints], "hintsLeft": left, "guesses": drafted, "bars": []}

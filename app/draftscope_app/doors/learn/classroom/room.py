@@ -14,8 +14,8 @@ from draftscope.base.errors import DraftscopeError
 from draftscope_app.doors.learn.classroom.bells import Bell
 from draftscope_app.doors.learn.classroom.deck import Deck
 from draftscope_app.doors.learn.classroom.drafting import PROPOSAL_MOST, ROUNDS_MOST, Writing, words_in
-from draftscope_app.doors.learn.classroom.lessons import LessonStep, Shown
 from draftscope_app.doors.learn.classroom.questions import Question
+from draftscope_app.doors.learn.classroom.shown_lessons import LessonStep, Shown
 
 IDLE_S, EMPTY_S = 3600.0, 600.0  # after which a room without its presenter ends; one to which nobody came
 TAKEN_MOST = 100  # questions about live runs

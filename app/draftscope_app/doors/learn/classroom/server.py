@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from starlette.routing import Route
 
+from draftscope_app.doors.learn.classroom.class_routes import Classroom
 from draftscope_app.doors.learn.classroom.deck import Deck
 from draftscope_app.doors.learn.classroom.rooms import Rooms
-from draftscope_app.doors.learn.classroom.routes import Classroom
 from draftscope_app.doors.learn.classroom.verifier import EngineVerifier
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.site import Site

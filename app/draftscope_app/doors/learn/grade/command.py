@@ -13,8 +13,8 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.grade.exercise import Verdict
 from draftscope.grade.grade import EXERCISES, Graded
 from draftscope.grade.grade import grade as graded
-from draftscope.grade.held import held_words
 from draftscope.grade.starters import write_starters
+from draftscope.grade.student_limits import held_words
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 

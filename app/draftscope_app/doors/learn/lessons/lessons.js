@@ -11,7 +11,7 @@ import { lesson as bonus } from "./texts/bonus.js";
 import { lesson as heads } from "./texts/heads.js";
 import { lesson as jitter } from "./texts/jitter.js";
 import { lesson as poor } from "./texts/poor.js";
-import { lesson as round } from "./texts/round.js";
+import { lesson as round } from "./texts/one-round.js";
 import { lesson as rows } from "./texts/rows.js";
 import { lesson as servers } from "./texts/servers.js";
 import { lesson as trees } from "./texts/trees.js";

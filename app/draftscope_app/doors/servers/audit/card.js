@@ -2,7 +2,7 @@
 
 import { askHost, pressStop, say } from "../../../base/host.js";
 import { choice, smallButton } from "../../../base/templates.js";
-import { auditCard } from "../../../servers/audit.js";
+import { auditCard } from "../../../servers/audit-card.js";
 import { html, repeat } from "../../../vendor/lit-html.js";
 
 class Audits {

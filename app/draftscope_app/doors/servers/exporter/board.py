@@ -1,4 +1,4 @@
-"""The board for Grafana: panels over what metrics.py says, as its JSON of dashboards (schema version 39)."""
+"""The board for Grafana: panels over what prometheus_text.py says, as its JSON of dashboards (schema version 39)."""
 
 from __future__ import annotations
 

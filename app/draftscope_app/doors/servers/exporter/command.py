@@ -49,7 +49,7 @@ def _write_board(file: Path) -> None:
 
 
 def _serve(source: str, host: str, port: int, plain_ms: float | None) -> None:
-    from draftscope_app.doors.servers.exporter import sources, web
+    from draftscope_app.doors.servers.exporter import count_sources, web
     from draftscope_app.serve.server import refuse_taken
 
     is_address = source.startswith(("http://", "https://"))
@@ -57,4 +57,9 @@ def _serve(source: str, host: str, port: int, plain_ms: float | None) -> None:
         raise DraftscopeError(f"There is no log '{source}'; name {SOURCE}, such as http://127.0.0.1:8000.")
     refuse_taken(host, port)
     print(f"{source} is at http://{host}:{port}/metrics (Ctrl+C ends it)", flush=True)
-    web.run(sources.ServerSource(source) if is_address else sources.LogSource(Path(source)), host, port, plain_ms)
+    web.run(
+        count_sources.ServerSource(source) if is_address else count_sources.LogSource(Path(source)),
+        host,
+        port,
+        plain_ms,
+    )

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from draftscope_app.doors.servers.exporter import metrics
-from draftscope_app.doors.servers.exporter.sources import Source
+from draftscope_app.doors.servers.exporter import prometheus_text
+from draftscope_app.doors.servers.exporter.count_sources import Source
 from draftscope_app.serve.connections import BoundedConnection
 
 KEPT_S = 1.0  # that a page is given again
@@ -29,7 +29,7 @@ class Pages:
     def newest(self) -> bytes:
         with self._lock:
             if time.monotonic() - self._made >= KEPT_S:
-                self._page = metrics.page(self._source.read(), self._plain_ms)
+                self._page = prometheus_text.page(self._source.read(), self._plain_ms)
                 self._made = time.monotonic()
             return self._page
 

@@ -8,8 +8,8 @@ import { saveFile } from "../../../draw/pictures.js";
 import { foldedTable } from "../../../draw/tables.js";
 import { guard, html, nothing } from "../../../vendor/lit-html.js";
 import sheet from "./card.css" with { type: "css" };
-import { chart } from "./chart.js";
-import { MEASURES, acceptanceOf, lanesOf, notesOf, seriesOf, speedupsOf, stopsOf, readCurve } from "./curve.js";
+import { chart } from "./load-chart.js";
+import { MEASURES, acceptanceOf, lanesOf, notesOf, seriesOf, speedupsOf, stopsOf, readCurve } from "./load-curve.js";
 import { remarks } from "../../../servers/measured.js";
 
 const MOST = [1, 2, 4, 8, 16, 32, 64]; // requests at once

@@ -9,7 +9,7 @@ import { callServer } from "../../../base/host.js";
 import { smallButton } from "../../../base/templates.js";
 import { shareBars } from "../../../draw/shares.js";
 import { scrollable, table } from "../../../draw/tables.js";
-import { betRows, resultOf, resultWords } from "../../../servers/audit.js";
+import { betRows, resultOf, resultWords } from "../../../servers/audit-card.js";
 import { html, nothing, render } from "../../../vendor/lit-html.js";
 
 const WHAT =

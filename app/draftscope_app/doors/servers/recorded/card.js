@@ -3,7 +3,7 @@
 import { counted, formatFigure } from "../../../base/format.js";
 import { callServer } from "../../../base/host.js";
 import { smallButton } from "../../../base/templates.js";
-import { auditCard, betRows, resultOf, resultWords } from "../../../servers/audit.js";
+import { auditCard, betRows, resultOf, resultWords } from "../../../servers/audit-card.js";
 import { html, nothing } from "../../../vendor/lit-html.js";
 import sheet from "./card.css" with { type: "css" };
 import { marks } from "./marks.js";

@@ -11,13 +11,13 @@ import typer
 
 from draftscope.base.errors import DraftscopeError, write_text
 from draftscope.log.entries import RoundsRead
+from draftscope.log.log_summary import RoundsSummary, summarize
 from draftscope.log.profile import profile as make_profile
 from draftscope.log.read import read
-from draftscope.log.summary import RoundsSummary, summarize
-from draftscope.log.table import refuse_ending, write_rounds
+from draftscope.log.rounds_file import refuse_ending, write_rounds
 from draftscope_app.cli import options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
-from draftscope_app.doors.servers.rounds import over_time
+from draftscope_app.doors.servers.rounds import printed_over_time
 from draftscope_app.doors.servers.rounds.shown import POSITIONS, by_position, counted, said_of, unknown
 
 FILE = "a log of rounds, a server's log, /metrics page or answers, a trace, or specspecs' folder"
@@ -59,7 +59,7 @@ def _print(log: RoundsRead, summary: RoundsSummary) -> None:
     if summary.positions:
         print()
         terminal.show(terminal.Table(POSITIONS, by_position(summary), frozenset(range(4)), "Acceptance by position"))
-    over_time.show(log)
+    printed_over_time.show(log)
     if summary.unknown:
         print(f"\n{unknown(summary)}")
     for note in log.notes:

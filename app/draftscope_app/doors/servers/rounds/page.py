@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.log.log_summary import summarize
 from draftscope.log.read import read_text
-from draftscope.log.summary import summarize
 from draftscope_app.doors.servers.rounds.shown import POSITIONS, by_position, counted, said_of, unknown
 from draftscope_app.page.layout import ServerFunction
 from draftscope_app.page.task import TaskPage

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from draftscope.log.entries import RoundsRead
-from draftscope.log.summary import RoundsSummary
+from draftscope.log.log_summary import RoundsSummary
 
 POSITIONS = ("position", "kept", "of all rounds", "if it was reached")
 

@@ -5,8 +5,8 @@ import { h } from "../../../base/dom.js";
 import { choice } from "../../../base/templates.js";
 import { html, nothing, render } from "../../../vendor/lit-html.js";
 import { readFile } from "../runs/files.js";
-import { curve } from "./curve.js";
-import { forecast, speedupAt } from "./formula.js";
+import { curve } from "./site-curve.js";
+import { forecast, speedupAt } from "./forecast-formula.js";
 import { sentences, verdict } from "./words.js";
 
 const FIRST = {

@@ -4,22 +4,22 @@
 import { say } from "../../../base/host.js";
 import { unpacked } from "../../../base/unpack.js";
 
-const asked = new Map(); // name -> {text: a promise, give: what the script calls}
+const entries = new Map(); // name -> {text: a promise, give: what the script calls}
 
 window.draftscopeFile = (name, packed) => entry(name).give(unpacked(packed));
 
 function entry(name) {
-  if (!asked.has(name)) {
+  if (!entries.has(name)) {
     let give;
     const text = new Promise((done) => (give = done));
-    asked.set(name, { text, give });
+    entries.set(name, { text, give });
   }
-  return asked.get(name);
+  return entries.get(name);
 }
 
 /** The content of a file; undefined, and a sentence on the page, where it is missing. Each is read once. */
 export async function readFile(name) {
-  const known = asked.has(name);
+  const known = entries.has(name);
   const { text, give } = entry(name);
   if (!known) {
     const script = document.createElement("script");

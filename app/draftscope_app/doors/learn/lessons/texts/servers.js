@@ -1,7 +1,7 @@
 // Lesson: what a server counts, what is seen from here, and what only its target's probabilities show.
 
 import { counted, formatFigure, formatProb } from "../../../../base/format.js";
-import { auditCard } from "../../../../servers/audit.js";
+import { auditCard } from "../../../../servers/audit-card.js";
 import { html } from "../../../../vendor/lit-html.js";
 import { atEnd, token } from "../telling.js";
 

@@ -74,15 +74,15 @@ function sizeWords(small, large) {
 }
 
 /** The same kind of drafter, a small model, for a small target and for a large one, on the same text. */
-function largeStep(races, own) {
-  const alone = own.find((race) => drafting(race, "draft"));
-  const other = races.find((race) => alone && targetOf(race).name !== targetOf(alone).name);
-  const [small, large] = [gained(alone, "draft"), gained(other, "draft")];
+function largeStep(races, ofTarget) {
+  const smaller = ofTarget.find((race) => drafting(race, "draft"));
+  const other = races.find((race) => smaller && targetOf(race).name !== targetOf(smaller).name);
+  const [small, large] = [gained(smaller, "draft"), gained(other, "draft")];
   if (!small || !large) return null;
   const size = large.target.parameters / small.target.parameters;
   return {
     show: "none",
-    figure: () => modelsPicture([alone, other], ["plain", "draft"]),
+    figure: () => modelsPicture([smaller, other], ["plain", "draft"]),
     say: `Would a larger target gain more? Here a draft model drafts for ${small.target.name}, and another one for ${large.target.name}, which has ${times(size)} as many parameters, on the same text. A plain round takes ${formatMs(small.costs.one)} and ${formatMs(large.costs.one)}, a draft forward ${formatProb(small.costs.c)} and ${formatProb(large.costs.c)} of it. The small pair ${pays(small)}; the large one ${pays(large)}. ${sizeWords(small.costs, large.costs)}`,
   };
 }
@@ -106,8 +106,8 @@ function steps(whole) {
   const races = textsOf(whole);
   const [store] = races;
   const same = (race) => ["name", "weights"].every((what) => targetOf(race)[what] === targetOf(store)[what]);
-  const own = races.filter(same);
-  const small = own.filter((race) => drafting(race, "early-exit"));
+  const ofTarget = races.filter(same);
+  const small = ofTarget.filter((race) => drafting(race, "early-exit"));
   const lengths = byLength(store);
   const series = byBatch(store.sweep);
   const [first, last] = [lengths[0], lengths[lengths.length - 1]];
@@ -118,7 +118,7 @@ function steps(whole) {
       say: `The same target on two texts, with a cheap draft and with a costly one. Drafting pays where the draft is cheap and often accepted; with a costly draft or an unpredictable text it does not. ${paysWords(small)}`,
     },
     storedStep(races, store),
-    largeStep(races, own),
+    largeStep(races, ofTarget),
     {
       show: "none",
       figure: () => lengthPicture(store),
