@@ -12,7 +12,7 @@ ESLINT := $(BIN)/node $(MODULES)/eslint/bin/eslint.js --config $(JAVASCRIPT)/esl
 PRETTIER := $(BIN)/node $(MODULES)/prettier/bin/prettier.cjs --config $(JAVASCRIPT)/prettier.json assets/instrument '!**/vendor' '!**/*.md' '$(CARDS)/**/*.{js,css}' '$(CARDS)/**/screens/*.html' $(JAVASCRIPT)
 MODULES_NEEDED = test -e $(MODULES)/.ready || { echo "No $@ check: npm could not install eslint and prettier."; exit 0; }
 
-.PHONY: run test test-all test-core test-decide test-servers test-learn test-lab test-changed lint types javascript style house programs format bench attack gpu space-test servers-test interop inside lock clean
+.PHONY: run test test-all test-core test-decide test-servers test-learn test-lab test-changed lint types javascript style house programs format bench attack gpu space-test servers-test interop inside wheel-test lock sbom clean
 
 # Opens on SmolLM2, which it downloads once; on the embedded pair where it cannot, or with TARGET=embedded. Compiled modules
 # are kept, whatever the environment says: the next start needs them.
@@ -98,6 +98,14 @@ space-test: $(DEVELOP)
 	DRAFTSCOPE_SPACE=build/space DRAFTSCOPE_SPACE_PYTHON=build/space-venv/bin/python DRAFTSCOPE_REQUIRE_BROWSER=1 \
 		$(BIN)/python -m pytest tests/lab/space/test_space_page.py
 
+# The wheel, built once from the source distribution as a release is, and installed where no checkout is: a decode and the
+# page, in each of PYTHONS (versions or programs, as uv takes them).
+PYTHONS ?= 3.11 3.12 3.13
+wheel-test: $(DEVELOP)
+	rm -rf build/dist
+	PATH="$(BIN):$$PATH" uv build --quiet --out-dir build/dist
+	PATH="$(BIN):$$PATH" $(PYTHON) -m tests.programs.try_wheel --wheel build/dist/*.whl --python $(PYTHONS)
+
 # Real servers, in environments of their own. llama.cpp's compiles for ten minutes and fetches 92 MB, once; vLLM for CPUs
 # is that of `interop`.
 SERVERS := build/servers
@@ -169,10 +177,16 @@ $(VENV)/.compiled: $(DEVELOP)
 	@PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --collect-only >/dev/null || true
 	@touch $@
 
-# Writes down what is installed here, for everybody: after its tests have passed.
+# Writes down what is installed here, for everybody: after its tests have passed. tests/constraints.txt says which versions
+# `make` installs, in the builds that fit the machine; tests/pylock.toml (PEP 751) has every file of them, with its hash.
 lock: $(DEVELOP)
 	$(BIN)/python -m pip freeze --exclude-editable --exclude uv | sed 's/+cpu$$//' > tests/constraints.txt
+	$(BIN)/python -m tests.programs.lock
 	touch $(READY) $(DEVELOP)
+
+# The bill of materials of what a user of the page installs, from that lock, as CycloneDX.
+sbom: $(DEVELOP)
+	$(BIN)/python -m tests.programs.lock --sbom build/sbom.cdx.json
 
 # node and npm come with the environment. Where npm gets no packages the JavaScript is not checked, unless it is required.
 $(MODULES)/.ready: $(JAVASCRIPT)/package-lock.json $(DEVELOP)

@@ -83,12 +83,12 @@ class Documents:
 
     def _filled(self, body: bytes, query: dict[str, list[str]]) -> bytes:
         """What Gradio writes as data holds no `<`: the first ends of head and body's beginning are the document's."""
-        head, found, rest = body.partition(b"</head>")
+        head, head_end, rest = body.partition(b"</head>")
         if GRADIO not in rest:
             return body
         begin, element, content = rest.partition(GRADIO)
         picture = b"" if query else self._picture  # an address says what else is shown
-        return b"".join((head, self._head, found, begin, picture, element, content))
+        return b"".join((head, self._head, head_end, begin, picture, element, content))
 
 
 def _is_document(headers: Headers) -> bool:
