@@ -8,6 +8,7 @@ import { fitComposer } from "./composer.js";
 import { openDoors } from "./doors.js";
 import { openDropped } from "./dropped.js";
 import { Instrument } from "./element.js";
+import { closeLeftLists } from "./lists.js";
 import {
   controlsChanged,
   copyLink,
@@ -33,6 +34,7 @@ function start(values) {
   holdPresses();
   fitComposer();
   openDropped();
+  closeLeftLists();
   openTab();
   openDoors();
   customElements.define("draftscope-instrument", Instrument);

@@ -8,17 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from draftscope.base.assets import assets
-from draftscope.base.errors import DraftscopeError, read_bytes
+from draftscope.base.errors import MAX_READ, DraftscopeError, one_sentence, read_bytes
 
 # Fields that may hold the text, the most reliable first: Alpaca's `text`, for example, also contains the answer.
 TEXTS = ("turns", "messages", "instruction", "prompt", "question", "text")
 REQUESTS = ("body", "request", "request_body", "input")  # of a log line: fields that may hold the request
 KINDS = ("category", "kind", "task")
 SHOWN = 3  # broken lines that are reported one by one
+# How SPEED-Bench marks a text of others, which it may not pass on: more than half of what is published.
+MASKED = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def shipped(chat: bool = False) -> list[Prompt]:
 
 
 def read(path: Path) -> tuple[list[Prompt], list[str]]:
-    """The prompts of a file of JSON lines, and a note about skipped lines, if any.
+    """The prompts of a file of JSON lines, or of Parquet with such fields, and a note about skipped lines, if any.
 
     The text is taken from `turns` (the first), `messages` (the first by the user), `instruction` (with `input`),
     `prompt`, `question` or `text`; the kind from `category`, `kind` or `task`, else from the file's name. A line may
@@ -49,7 +52,8 @@ def read(path: Path) -> tuple[list[Prompt], list[str]]:
     servers and proxies do, as an object or as JSON in a string. Raises `DraftscopeError` for a file that cannot be read
     or has no usable line.
     """
-    lines = read_bytes(path, "The prompt file").removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = _rows(path) if path.suffix == ".parquet" else read_bytes(path, "The prompt file").split(b"\n")
+    lines[:1] = [line.removeprefix(b"\xef\xbb\xbf") for line in lines[:1]]
     prompts, broken = [], []
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -83,6 +87,27 @@ def _skipped(path: Path, usable: int, broken: Sequence[str]) -> str:
     more = f"; and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
     reasons = "; ".join(broken[:SHOWN])
     return f"{path.name}: {len(broken)} of {usable + len(broken)} lines were skipped: {reasons}{more}."
+
+
+def _rows(path: Path) -> list[bytes]:
+    """The rows of a Parquet file, each as a line of JSON."""
+    if find_spec("pyarrow") is None:
+        raise DraftscopeError("Parquet needs pyarrow; install it with: pip install 'draftscope[export]'")
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with one_sentence(f"The prompt file '{path}' cannot be read", "check the path"), ParquetFile(path) as opened:
+            columns = [name for name in opened.schema_arrow.names if name in (*TEXTS, *REQUESTS, *KINDS)]
+            groups = opened.metadata
+            if sum(groups.row_group(number).total_byte_size for number in range(groups.num_row_groups)) > MAX_READ:
+                raise DraftscopeError(
+                    f"The prompt file '{path}' has more than {MAX_READ >> 20} MiB; give a part of it."
+                )
+            rows = opened.read(columns=columns).to_pylist()
+    except ArrowException:
+        raise DraftscopeError(f"The prompt file '{path}' is no Parquet; give JSON lines or Parquet.") from None
+    return [json.dumps(row, default=str).encode() for row in rows]
 
 
 def _prompt(line: bytes, default_kind: str) -> Prompt:
@@ -147,6 +172,8 @@ def _content(content: Any) -> str | None:
 def _usable(text: str) -> str:
     if not text.strip():
         raise BrokenLineError("has an empty text")
+    if text.startswith(MASKED):
+        raise BrokenLineError("is a text of others that SPEED-Bench leaves out: fetch it with NVIDIA's prepare.py")
     try:
         text.encode()
     except UnicodeEncodeError:

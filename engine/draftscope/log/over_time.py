@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 from draftscope.log.entries import LoggedRound
 
@@ -18,9 +19,19 @@ FEW = 20  # guesses, below which nothing is said about dependence
 Z = 3.0  # standard errors apart: by chance in one text of 370
 
 
+class Counted(Protocol):
+    """A round, or several that were counted together."""
+
+    @property
+    def drafted(self) -> int: ...
+
+    @property
+    def accepted(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class Window:
-    """Neighbouring rounds."""
+    """Neighbouring rounds; or what was counted together, one after the other."""
 
     first: int  # round, from 0
     rounds: int
@@ -63,7 +74,7 @@ class AtLength:
     by_mean: float  # if every guess were kept with the mean acceptance, independently
 
 
-def windows(rounds: Sequence[LoggedRound], most: int = WINDOWS) -> list[Window]:
+def windows(rounds: Sequence[Counted], most: int = WINDOWS) -> list[Window]:
     """At most so many windows of as many rounds each; the last has what is left."""
     size = max(1, math.ceil(len(rounds) / most))
     parts = [(first, rounds[first : first + size]) for first in range(0, len(rounds), size)]

@@ -27,6 +27,10 @@ LOG = (
     + LINE.format(length="nan", accepted=0, drafted=0, rates="", rate="nan")
     + LINE.format(length="1.88", accepted=264, drafted=600, rates="0.600, 0.280", rate="44.0")
 )
+ROUNDS = "".join(
+    f'{{"round":{number},"drafted":{drafted},"accepted":{accepted}}}\n'
+    for number, (drafted, accepted) in enumerate([(2, 2), (2, 1), (1, 1), (2, 0)])
+)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +40,7 @@ LOG = (
         (METRICS, (0.7, 0.42), False),
         (METRICS.replace('engine="0"', 'engine="1"') + METRICS, (0.7, 0.42), False),
         ('{"spec_decode_per_position_acceptance_rates": [0.7, 0.42], "completed": 10}', (0.7, 0.42), False),
+        (ROUNDS, (0.75, 0.5), True),  # of the rounds that drafted a position and kept all before it
         ("[0.7, 0.42]", (0.7, 0.42), False),
         ('{"acceptance": [0.7, 0.6], "conditional": true}', (0.7, 0.6), True),
         (".7,.42\n", (0.7, 0.42), False),

@@ -1,16 +1,15 @@
 // Acceptance over time: of long runs, one picture over the text, one by depth, and what the mean does not say.
 
-import { h, s } from "../../../base/dom.js";
-import { counted, formatFixed, formatProb, shorten, visible } from "../../../base/format.js";
+import { h } from "../../../base/dom.js";
+import { counted, formatFixed, shorten, visible } from "../../../base/format.js";
 import { costsOf, isChain } from "../../../base/numbers.js";
 import { draftLane, isServer, plainLane, stateAt } from "../../../base/store.js";
-import { axes, polyline } from "../../../draw/chart.js";
+import { shareCurve } from "../../../draw/over-time.js";
 import { html, nothing, render } from "../../../vendor/lit-html.js";
 import { afterGuess, alarm, bestLength, byLength, windows } from "./over-time.js";
 import sheet from "./card.css" with { type: "css" };
 
 const SHORT = 8; // rounds, below which there is nothing over time
-const BOX = { width: 560, height: 190, left: 64, right: 26, top: 14, bottom: 44 };
 const WHY = {
   nothing: "Nearly nothing is kept: the drafter does not know this target, or reads another template.",
   all: "Nearly everything is kept: the text repeats itself.",
@@ -54,38 +53,20 @@ class Acceptance {
 
   /** Share of the drafted tokens that was kept, over the tokens of the text. A window is chosen by its point. */
   picture(lane, rounds, parts) {
-    const tokens = rounds.at(-1).tokensAfter;
     const points = parts.filter((part) => part.drafted).map((part) => ({ ...part, ...placed(part, rounds) }));
-    const marks = [0, 0.25, 0.5, 0.75, 1].map((share) => Math.round(share * tokens));
-    const { x, y, svg } = axes(BOX, {
-      along: (value) => value / tokens,
-      most: 1,
-      ticks: [0, 0.5, 1],
-      names: (tick) => `${100 * tick}%`,
-      marks,
+    return shareCurve({
+      legend: `Kept of the drafted tokens, over the text. A point is ${counted(parts[0].rounds, "round")}.`,
+      points,
+      span: [0, rounds.at(-1).tokensAfter],
       axis: "tokens of the text",
-      one: false,
+      slider: "Part of the text",
+      at: points.findIndex((point) => point.first === this.seen),
+      choose: (i) => {
+        this.seen = points[i].first;
+        this.select(lane, rounds[this.seen].index);
+        this.repaint();
+      },
     });
-    const choose = (point) => {
-      this.seen = point.first;
-      this.select(lane, rounds[point.first].index);
-      this.repaint();
-    };
-    const dot = (point) => {
-      const place = { cx: x(point.x), cy: y(point.y), r: point.first === this.seen ? 7 : 4 };
-      return s("circle", { ...place, on: { click: () => choose(point) } });
-    };
-    const slid = ({ target }) => choose(points[Number(target.value)]);
-    const at = points.findIndex((point) => point.first === this.seen);
-    const label = `Kept of the drafted tokens, over the text: ${points.map((p) => formatProb(p.y)).join(", ")}`;
-    return html`<p class="legend">
-        Kept of the drafted tokens, over the text. A point is ${counted(parts[0].rounds, "round")}.
-      </p>
-      <div class="curve">${svg(label, polyline(points, x, y), ...points.map(dot))}</div>
-      <label class="legend"
-        >Part of the text
-        <input type="range" min="0" max=${points.length - 1} .value=${Math.max(0, at)} @input=${slid} />
-      </label>`;
   }
 
   /** The text of the chosen window; of the worst one, where none was chosen. */

@@ -56,8 +56,8 @@ class Options(BaseModel):
     )  # fmt: skip
     o: float | None = option("the rest of a round, in the same unit; default: 0", None, ELSEWHERE)
     acceptance: Path | None = option(
-        "read --alpha from vLLM's /metrics page or log, JSON of 'vllm bench serve', or shares by position", None,
-        ELSEWHERE, "FILE",
+        "read --alpha from vLLM's /metrics page or log, a log of rounds, JSON of 'vllm bench serve', or shares by "
+        "position", None, ELSEWHERE, "FILE",
     )  # fmt: skip
     report: Path | None = option("write a page for a colleague", None, options.OUTPUT, "FILE.html")
 

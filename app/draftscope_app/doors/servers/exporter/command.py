@@ -57,9 +57,5 @@ def _serve(source: str, host: str, port: int, plain_ms: float | None) -> None:
         raise DraftscopeError(f"There is no log '{source}'; name {SOURCE}, such as http://127.0.0.1:8000.")
     refuse_taken(host, port)
     print(f"{source} is at http://{host}:{port}/metrics (Ctrl+C ends it)", flush=True)
-    web.run(
-        count_sources.ServerSource(source) if is_address else count_sources.LogSource(Path(source)),
-        host,
-        port,
-        plain_ms,
-    )
+    chosen = count_sources.ServerSource(source) if is_address else count_sources.LogSource(Path(source))
+    web.server(chosen, host, port, plain_ms).run()

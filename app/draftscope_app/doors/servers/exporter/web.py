@@ -1,4 +1,7 @@
-"""The exporter as a server: one page, which is made at most once a second, however often it is asked for."""
+"""The exporter as a server: one page, which is made at most once a second, however often it is asked for.
+
+Prometheus needs one connection. Whoever opens many keeps nobody else out: each address has a few, heads have a time.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +44,22 @@ def application(source: Source, plain_ms: float | None) -> Starlette:
     def answer(_: Request) -> Response:
         return Response(pages.newest(), media_type=TEXT)
 
-    return Starlette(routes=[Route("/metrics", answer)])
+    found = Starlette(routes=[Route("/metrics", answer)])
+    found.router.redirect_slashes = False  # a redirect would say back whatever a request calls this host
+    return found
 
 
-def run(source: Source, host: str, port: int, plain_ms: float | None) -> None:
-    """Serves until Ctrl+C."""
-    uvicorn.run(
-        application(source, plain_ms), host=host, port=port, http=BoundedConnection, ws="none", lifespan="off",
-        log_level="critical", limit_concurrency=32, server_header=False,
+class FewConnections(BoundedConnection):
+    """One of them."""
+
+    max_open, max_address = 64, 16
+
+
+def server(source: Source, host: str, port: int, plain_ms: float | None) -> uvicorn.Server:
+    """The server, not yet running."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            application(source, plain_ms), host=host, port=port, http=FewConnections, ws="none", lifespan="off",
+            log_level="critical", server_header=False,
+        )
     )  # fmt: skip

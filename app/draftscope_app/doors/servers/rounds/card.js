@@ -2,6 +2,7 @@
 
 import { callServer, say } from "../../../base/host.js";
 import { smallButton } from "../../../base/templates.js";
+import { shareCurve } from "../../../draw/over-time.js";
 import { scrollable, table } from "../../../draw/tables.js";
 import { html, nothing } from "../../../vendor/lit-html.js";
 
@@ -15,6 +16,7 @@ class RoundsView {
   constructor({ request }) {
     this.repaint = request;
     this.shown = null; // what the log says, with the name of its file
+    this.seen = -1; // the point of its course that is looked at
   }
 
   /** In the list of servers, which need not have one. */
@@ -33,7 +35,7 @@ class RoundsView {
         </div>
       </header>
       <p class="sum">${WHAT}</p>
-      ${this.shown ? shownTemplate(this.shown) : nothing}
+      ${this.shown ? [shownTemplate(this.shown), this.course(this.shown)] : nothing}
     </section>`;
   }
 
@@ -60,7 +62,36 @@ class RoundsView {
 
   set(shown) {
     this.shown = shown;
+    this.seen = -1;
     this.repaint();
+  }
+
+  /** Acceptance over the log, and the words of the point that is chosen; of the worst one, where none was. */
+  course({ course, alarm }) {
+    const points = course?.points ?? [];
+    const worst = points.reduce((least, point, i) => (point.y < points[least].y ? i : least), 0);
+    const choose = (i) => {
+      this.seen = i;
+      this.repaint();
+    };
+    return html`${alarm ? html`<p class="alarm" role="status">${alarm}</p>` : nothing}
+    ${
+      points.length
+        ? html`${shareCurve({
+              legend: `${course.title}: kept of the drafted tokens.`,
+              points,
+              span: [points[0].x, points.at(-1).x],
+              axis: course.axis,
+              slider: "Part of the log",
+              at: this.seen,
+              choose,
+            })}
+            <p class="sum">
+              ${this.seen < 0 ? "Least was kept in " : "In "}${points[this.seen < 0 ? worst : this.seen].words}.
+              ${course.sentences.join(" ")}
+            </p>`
+        : nothing
+    }`;
   }
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.log.log_summary import summarize
 from draftscope.log.read import read_text
+from draftscope_app.doors.servers.rounds.printed_over_time import alarm, course
 from draftscope_app.doors.servers.rounds.shown import POSITIONS, by_position, counted, said_of, unknown
 from draftscope_app.page.layout import ServerFunction
 from draftscope_app.page.task import TaskPage
@@ -32,7 +33,7 @@ def answered(sent: Any) -> dict[str, Any]:
         log = read_text(text, f"'{quoted(str(sent.get('name', 'the file')))}'")
     except DraftscopeError as error:
         return {"note": str(error)}
-    summary = summarize(log)
+    summary, seen = summarize(log), course(log)
     return {
         "said": quoted(said_of(log), 500),
         "rows": counted(summary),
@@ -40,4 +41,6 @@ def answered(sent: Any) -> dict[str, Any]:
         "positions": by_position(summary),
         "unknown": unknown(summary),
         "notes": log.notes,
+        "course": None if seen is None else seen.drawn(),
+        "alarm": alarm(log),
     }

@@ -1,48 +1,114 @@
-"""Acceptance over time, as `draftscope rounds` prints it."""
+"""Acceptance over time: as `draftscope rounds` prints it, and as the card draws it.
+
+Of the longest request's rounds; of a server's log, which counts rounds together, of its lines.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from draftscope.log.alarm import WHY, RecentAcceptance
 from draftscope.log.entries import LoggedRound, RoundsRead, tally
-from draftscope.log.over_time import after_guess, best_length, by_length, windows
+from draftscope.log.over_time import Counted, Window, after_guess, best_length, by_length, windows
 from draftscope_app.cli import terminal
 
-SHORT = 8  # rounds, below which there is nothing over time
+SHORT = 8  # rounds or lines, below which there is nothing over time
 MOST = 8  # rows
-HEAD = ("rounds", "from token", "kept of drafted")
 
 
-def show(log: RoundsRead) -> None:
-    """Prints the longest request's acceptance in windows, and what a mean does not say of all rounds."""
+class Line(NamedTuple):
+    """A server's words about the rounds since the line before."""
+
+    drafted: int
+    accepted: int
+
+
+@dataclass(frozen=True)
+class Course:
+    """What was counted one after the other, at least `SHORT`."""
+
+    title: str
+    things: str  # rounds, or lines of a log
+    axis: str  # what a place is
+    counted: Sequence[Counted]
+    places: Sequence[float]  # of each: tokens before it, minutes since the log began, or its number
+    sentences: tuple[str, ...] = ()
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """A row for each of a few windows."""
+        parts = windows(self.counted, MOST)
+        return [(self._span(part), f"{round(self.places[part.first], 1):g}", _kept(part)) for part in parts]
+
+    def drawn(self) -> dict[str, Any]:
+        """A point for each window that drafted something: where it begins, what it kept, and both in words."""
+        points = [
+            {
+                "x": self.places[part.first],
+                "y": part.accepted / part.drafted,
+                "words": f"{self.things} {self._span(part)}: {_kept(part)} kept",
+            }
+            for part in windows(self.counted)
+            if part.drafted
+        ]
+        return {"title": self.title, "axis": self.axis, "points": points, "sentences": self.sentences}
+
+    def _span(self, part: Window) -> str:
+        last = part.first + part.rounds
+        return f"{part.first + 1} to {last}" if part.rounds > 1 else str(last)
+
+
+def course(log: RoundsRead) -> Course | None:
+    """What a log says over time; None where that is too little."""
     requests: dict[str, list[LoggedRound]] = {}
     for round_ in log.rounds:
         requests.setdefault(round_.request, []).append(round_)
     longest = max(requests.values(), key=len, default=[])
     if len(longest) >= SHORT:
-        print()
         title = "Acceptance over time" + (", of the longest request" if len(requests) > 1 else "")
-        terminal.show(
-            terminal.Table(("rounds", "from token", "kept of drafted"), _windows(longest), frozenset(), title)
-        )
-        for sentence in sentences(longest):
-            print(sentence)
+        axis, places = _placed("token", [each.position for each in longest], "round")
+        return Course(title, "rounds", axis, longest, places, tuple(sentences(longest)))
+    said = [each for each in log.tallies if each.drafted is not None and each.accepted is not None]
+    if len(said) < SHORT:
+        return None
+    minutes = [None if each.at_ms is None else each.at_ms / 60_000 for each in said]
+    axis, places = _placed("minute", minutes, "line")
+    lines = [Line(each.drafted or 0, each.accepted or 0) for each in said]
+    return Course("Acceptance over time", "lines", axis, lines, places)
+
+
+def alarm(log: RoundsRead) -> str:
+    """A sentence where acceptance is near nothing or near all at the end; empty otherwise."""
     recent = RecentAcceptance()
     for entry in (*log.tallies, *(tally([round_]) for round_ in log.rounds)):
         recent.add(entry)
-    if recent.alarm:
-        print(f"\nAlarm: {recent.alarm}: {WHY[recent.alarm]}.")
+    return f"Alarm: {recent.alarm}: {WHY[recent.alarm]}." if recent.alarm else ""
 
 
-def _windows(rounds: Sequence[LoggedRound]) -> list[tuple[str, str, str]]:
-    rows = []
-    for part in windows(rounds, MOST):
-        position = rounds[part.first].position
-        kept = f"{part.accepted} of {part.drafted}" if part.drafted else "nothing drafted"
-        last = part.first + part.rounds
-        rows.append((f"{part.first + 1} to {last}", "" if position is None else str(position), kept))
-    return rows
+def show(log: RoundsRead) -> None:
+    """Prints acceptance in windows, and what a mean does not say of all rounds."""
+    seen = course(log)
+    if seen is not None:
+        print()
+        heads = (seen.things, f"from {seen.axis}", "kept of drafted")
+        terminal.show(terminal.Table(heads, seen.rows(), frozenset(), seen.title))
+        for sentence in seen.sentences:
+            print(sentence)
+    if said := alarm(log):
+        print(f"\n{said}")
+
+
+def _placed(axis: str, places: Sequence[float | None], otherwise: str) -> tuple[str, Sequence[float]]:
+    """Where each thing is: on that axis if all are known to be, and never back; else by its number."""
+    known = [place for place in places if place is not None]
+    if len(known) == len(places) and known == sorted(known):
+        return axis, known
+    return otherwise, range(1, len(places) + 1)
+
+
+def _kept(part: Window) -> str:
+    return f"{part.accepted} of {part.drafted}" if part.drafted else "nothing drafted"
 
 
 def sentences(rounds: Sequence[LoggedRound]) -> Iterator[str]:
