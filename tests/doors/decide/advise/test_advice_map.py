@@ -101,7 +101,7 @@ def test_the_sentence_names_the_lines_and_marks_that_are_there(report: dict[str,
 def test_the_page_shows_the_map_and_its_sentence(report: dict[str, Any]) -> None:
     listeners = Page(None)  # type: ignore[arg-type]
     figure, note, group = listeners.draw(report, READERS, 0, 9, THIS_MACHINE)
-    assert figure is not None and group["visible"] is True
+    assert figure["value"] is not None and figure["visible"] is group["visible"] is True
     assert "What if: a draft step at 3.00 of its cost." in note and "break-even" in note
     assert all("value" not in each for each in listeners.draw(None, READERS, 0, 1, THIS_MACHINE))
 

@@ -47,9 +47,11 @@ from tests.support.raced import EVIL, hostile
 from tests.support.school import lessons_page
 
 FOLDER = task("lessons").path
-ORDER = re.search(r"LESSONS = \[(.*?)\]", (FOLDER / "lessons.js").read_text(encoding="utf-8"))
+LISTED = (FOLDER / "lessons.js").read_text(encoding="utf-8")
+ORDER = re.search(r"LESSONS = \[(.*?)\]", LISTED)
 assert ORDER is not None
-TEXTS = "".join((FOLDER / "texts" / f"{name}.js").read_text(encoding="utf-8") for name in ORDER[1].split(", "))
+NAMED = dict(re.findall(r"lesson as (\w+) } from \"./(texts/[\w-]+\.js)\"", LISTED))
+TEXTS = "".join((FOLDER / NAMED[name]).read_text(encoding="utf-8") for name in ORDER[1].split(", "))
 MAX_BYTES = 1_500_000
 SHORT = {"max_new_tokens": 40}
 

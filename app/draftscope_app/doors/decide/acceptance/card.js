@@ -4,7 +4,7 @@ import { h } from "../../../base/dom.js";
 import { counted, formatFixed, shorten, visible } from "../../../base/format.js";
 import { costsOf, isChain } from "../../../base/numbers.js";
 import { draftLane, isServer, plainLane, stateAt } from "../../../base/store.js";
-import { shareCurve } from "../../../draw/over-time.js";
+import { shareCurve } from "../../../draw/share-curve.js";
 import { html, nothing, render } from "../../../vendor/lit-html.js";
 import { afterGuess, alarm, bestLength, byLength, windows } from "./over-time.js";
 import sheet from "./card.css" with { type: "css" };

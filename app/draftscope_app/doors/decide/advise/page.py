@@ -81,7 +81,8 @@ class Page(TaskPage):
             return [gr.skip(), gr.skip(), gr.skip()]
         changes = what_if(alpha_override(alpha), draft_cost_factor(draft_cost), str(machine))
         figure, note = drawn(report, str(which), changes)
-        return [figure, notes.muted(note), gr.update(visible=True)]
+        shown = gr.update(value=figure, visible=figure is not None)
+        return [shown, notes.muted(note), gr.update(visible=True)]
 
     def job(self, values: Values, _: Any, __: str | None) -> AdviseJob:
         admission = self.shared.admission

@@ -44,9 +44,9 @@ def application(source: Source, plain_ms: float | None) -> Starlette:
     def answer(_: Request) -> Response:
         return Response(pages.newest(), media_type=TEXT)
 
-    found = Starlette(routes=[Route("/metrics", answer)])
-    found.router.redirect_slashes = False  # a redirect would say back whatever a request calls this host
-    return found
+    served = Starlette(routes=[Route("/metrics", answer)])
+    served.router.redirect_slashes = False  # a redirect would say back whatever a request calls this host
+    return served
 
 
 class FewConnections(BoundedConnection):

@@ -2,7 +2,7 @@
 
 import { callServer, say } from "../../../base/host.js";
 import { smallButton } from "../../../base/templates.js";
-import { shareCurve } from "../../../draw/over-time.js";
+import { shareCurve } from "../../../draw/share-curve.js";
 import { scrollable, table } from "../../../draw/tables.js";
 import { html, nothing } from "../../../vendor/lit-html.js";
 

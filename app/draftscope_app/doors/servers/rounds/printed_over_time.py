@@ -67,14 +67,14 @@ def course(log: RoundsRead) -> Course | None:
     longest = max(requests.values(), key=len, default=[])
     if len(longest) >= SHORT:
         title = "Acceptance over time" + (", of the longest request" if len(requests) > 1 else "")
-        axis, places = _placed("token", [each.position for each in longest], "round")
+        axis, places = _placed("token", [logged.position for logged in longest], "round")
         return Course(title, "rounds", axis, longest, places, tuple(sentences(longest)))
-    said = [each for each in log.tallies if each.drafted is not None and each.accepted is not None]
+    said = [tally for tally in log.tallies if tally.drafted is not None and tally.accepted is not None]
     if len(said) < SHORT:
         return None
-    minutes = [None if each.at_ms is None else each.at_ms / 60_000 for each in said]
+    minutes = [None if tally.at_ms is None else tally.at_ms / 60_000 for tally in said]
     axis, places = _placed("minute", minutes, "line")
-    lines = [Line(each.drafted or 0, each.accepted or 0) for each in said]
+    lines = [Line(tally.drafted or 0, tally.accepted or 0) for tally in said]
     return Course("Acceptance over time", "lines", axis, lines, places)
 
 
