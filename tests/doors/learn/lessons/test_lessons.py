@@ -208,7 +208,8 @@ def test_a_sweep_that_is_not_whole_is_refused(pair: DecodingEngine) -> None:
 
 def test_every_lesson_has_a_recording_and_every_recording_a_lesson() -> None:
     assert set(re.findall(r'trace: "(\w+)"', TEXTS)) == {*record_lessons.RECORDED, record_servers.NAME}
-    assert ORDER is not None and sorted(ORDER[1].split(", ")) == sorted(path.stem for path in FOLDER.glob("texts/*.js"))
+    assert ORDER is not None and sorted(ORDER[1].split(", ")) == sorted(NAMED)
+    assert sorted(NAMED.values()) == sorted(f"texts/{path.name}" for path in FOLDER.glob("texts/*.js"))
 
 
 def test_what_is_tried_are_controls_that_exist() -> None:
