@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from draftscope.log.alarm import WHY, RecentAcceptance
 from draftscope.log.entries import LoggedRound, RoundsRead, tally
-from draftscope.log.over_time import Counted, Window, after_guess, best_length, by_length, windows
+from draftscope.log.over_time import JudgedRound, Window, after_guess, best_length, by_length, windows
 from draftscope_app.cli import terminal
 
 SHORT = 8  # rounds or lines, below which there is nothing over time
@@ -32,7 +32,7 @@ class Course:
     title: str
     things: str  # rounds, or lines of a log
     axis: str  # what a place is
-    counted: Sequence[Counted]
+    counted: Sequence[JudgedRound]
     places: Sequence[float]  # of each: tokens before it, minutes since the log began, or its number
     sentences: tuple[str, ...] = ()
 
