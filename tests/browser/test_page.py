@@ -481,9 +481,9 @@ def test_screens(visit: Any, width: int, theme: str) -> None:
     phone = {"viewport": {"width": 390, "height": 844}} if width == 390 else {}
     page = visit(f"?__theme={theme}&temperature=1&max_new_tokens=24&drafter=sampled-tree&shape=3,2,1&seed=5", **phone)
     if phone:
-        page.page.wait_for_selector("#ds-drafter", state="hidden")
+        page.page.wait_for_selector("#ds-max-new-tokens", state="hidden")
         page.page.click("#ds-settings")
-        page.page.wait_for_selector("#ds-drafter", state="visible")
+        page.page.wait_for_selector("#ds-max-new-tokens", state="visible")
         assert page.page.get_attribute("#ds-settings", "aria-expanded") == "true"
         page.page.click("#ds-settings")
     page.run()
