@@ -86,6 +86,7 @@ def loads_slowly(pipe: Connection, load: LoadSettings, beats: Beats) -> None:
     from draftscope_app.engine import worker
 
     def opened(_: LoadSettings) -> tuple[Any, str]:
+        threading.Event().wait(1.0)  # so long that who watches sees the step before
         stages.tell(stages.Stage.FETCH, stages.megabytes(31_000_000, 93_000_000), 1 / 3)
         threading.Event().wait(2.5)  # says nothing meanwhile
         stages.tell(stages.Stage.CHECK)

@@ -17,6 +17,8 @@ TOGETHER = {
         "tests/browser/test_doors.py",
         "tests/browser/test_reload.py",
         "tests/browser/test_composer.py",
+        "tests/browser/test_light.py",
+        "tests/browser/test_reach.py",
         "tests/browser/test_tabs.py",
         "tests/browser/test_kept_runs.py",
         "tests/doors/*/test_page_*.py",

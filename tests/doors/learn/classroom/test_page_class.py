@@ -461,9 +461,9 @@ HELD_UP = f"e => {{ const late = {LATE}; {ROUNDS}.slice(late.index).forEach((rou
         (
             "Which of these writes most",
             f"e.lanes[{RATES}.indexOf(Math.max(...{RATES}))].root.querySelector('h3').textContent",
-            "Tokens a second, prompt included:",
+            "times as long as a plain one",
         ),
-        ("Which of these bursts", f"{LATE}.emitted_raw.join('').replaceAll(' ', '·')", "The waits were"),
+        ("Which of these bursts", f"{LATE}.emitted_raw.join('').replaceAll(' ', '·')", "The median of all"),
     ],
 )
 def test_a_question_about_a_live_run_is_answered_by_the_run_and_told_at_the_reveal(
@@ -476,7 +476,7 @@ def test_a_question_about_a_live_run_is_answered_by_the_run_and_told_at_the_reve
     phone.get_by_text("The presenter starts.").wait_for()
     run_and_show(presenter, address, 2, "&temperature=1&rule=token&drafter=draft&gamma=3")
     instrument = presenter.locator("draftscope-instrument")
-    if said == "The waits were":
+    if said == "The median of all":
         instrument.evaluate(HELD_UP)
     true = instrument.evaluate(f"e => {truth}")
     ask(presenter, question)

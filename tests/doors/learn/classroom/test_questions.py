@@ -17,7 +17,7 @@ from draftscope.trace.events import Round
 from draftscope_app.doors.learn.classroom import deck, shown_lessons
 from draftscope_app.doors.learn.classroom.making import OF_LANE, OF_RUN, make_question
 from draftscope_app.doors.learn.classroom.questions import Question, Spec
-from draftscope_app.doors.learn.classroom.recorded_lanes import Lane, lanes_of
+from draftscope_app.doors.learn.classroom.recorded_lanes import Lane, lanes_of, readable
 
 FULL = {"ask": "Which?", "options": ["a", "b"], "truth": 1, "said": "It was b."}
 
@@ -44,7 +44,7 @@ def test_the_answer_is_what_happened(coin: dict[str, Lane], kind: str) -> None:
         rounds = [
             r
             for r in lane.arrivals
-            if isinstance(r, Round) and [n.raw.replace(" ", "·") for n in r.nodes][: len(texts)] == texts
+            if isinstance(r, Round) and [readable(n.raw) for n in r.nodes][: len(texts)] == texts
         ]
         if kind == "survive":
             assert any(r.accepted == question.truth for r in rounds)
