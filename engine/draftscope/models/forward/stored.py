@@ -1,7 +1,7 @@
 """Modules of a transformers network whose weights lie in memory as in a GGUF file.
 
-The compiled forward reads the blocks. Whatever else asks for a module's `weight`, such as a head that shares it, gets
-it widened to bfloat16, which then stays in memory beside the blocks.
+The compiled forward reads the blocks. Whatever else asks for a module's `weight`, such as a head that drafts with the
+output layer, gets it widened to bfloat16, which then stays in memory beside the blocks.
 """
 
 from __future__ import annotations
