@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from urllib.parse import parse_qs
 
 import brotli
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
@@ -38,7 +39,7 @@ class Script:
 
     def route(self) -> Route:
         async def answer(request: Request) -> Response:
-            body, headers = compressed(self.text.encode(), request.headers.get("accept-encoding", ""))
+            body, headers = await packed_as(request.headers, self.text.encode())
             return Response(body, media_type="text/javascript", headers=headers | {"Cache-Control": FOR_EVER})
 
         return Route(f"/{self.name}", answer)
@@ -74,7 +75,7 @@ class Documents:
 
     async def _send(self, scope: Scope, start: Message, body: bytes, send: Send) -> None:
         whole = self._filled(body, parse_qs(scope["query_string"].decode("latin-1")))
-        packed, more = compressed(whole, Headers(scope=scope).get("accept-encoding", ""))
+        packed, more = await packed_as(Headers(scope=scope), whole)
         headers = MutableHeaders(raw=start["headers"])
         headers.update(more)
         headers["Content-Length"] = str(len(packed))
@@ -95,16 +96,19 @@ def _is_document(headers: Headers) -> bool:
     return headers.get("content-type", "").startswith("text/html") and "content-encoding" not in headers
 
 
+async def packed_as(headers: Headers, body: bytes) -> tuple[bytes, dict[str, str]]:
+    """The body in the best encoding that a request's `headers` accept, and the headers that say so. Compressed in a
+    thread: others are answered meanwhile."""
+    accepted = {part.partition(";")[0].strip() for part in headers.get("accept-encoding", "").split(",")}
+    name = next((name for name in ("br", "gzip") if name in accepted), None)
+    if name is None:
+        return body, {"Vary": "Accept-Encoding"}
+    return await run_in_threadpool(compressed, body, name), {"Content-Encoding": name, "Vary": "Accept-Encoding"}
+
+
 @lru_cache(KEPT)
-def compressed(body: bytes, accepted: str) -> tuple[bytes, dict[str, str]]:
-    """The body in the best of the `accepted` encodings, and the headers that say so."""
-    names = {part.partition(";")[0].strip() for part in accepted.split(",")}
-    if "br" in names:
-        return brotli.compress(body, mode=brotli.MODE_TEXT, quality=QUALITY), _encoded("br")
-    if "gzip" in names:
-        return gzip.compress(body, mtime=0), _encoded("gzip")
-    return body, {"Vary": "Accept-Encoding"}
-
-
-def _encoded(name: str) -> dict[str, str]:
-    return {"Content-Encoding": name, "Vary": "Accept-Encoding"}
+def compressed(body: bytes, name: str) -> bytes:
+    """The body by brotli (`br`) or `gzip`."""
+    if name == "br":
+        return bytes(brotli.compress(body, mode=brotli.MODE_TEXT, quality=QUALITY))
+    return gzip.compress(body, mtime=0)
