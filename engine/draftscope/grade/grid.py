@@ -20,6 +20,7 @@ from draftscope.base.errors import DraftscopeError
 Output: TypeAlias = Any  # a value of JSON, with tuples for lists
 Law: TypeAlias = Mapping[Output, Fraction]
 Answered: TypeAlias = Callable[[Sequence[Sequence[float]]], list[Any]]  # random numbers of calls -> results
+AGAIN = 16  # calls with the same numbers: one of two values that it drew itself would be the same in all by 1 in 65,536
 INNER = (0.1, 0.9)  # where in a cell a point may lie: rounding moves a threshold by less
 
 OWN_NUMBERS = "it returns different things for the same random numbers: draw with rng() only"
@@ -39,8 +40,8 @@ def law(answered: Answered, dims: int, cells: int) -> Law:
     others = [value(result, dims) for result in answered(_points(boxes, cells))]
     for point, one, other in zip(points, outputs, others, strict=True):
         if one != other:
-            again = value(answered([point])[0], dims)
-            raise FailedError(ELSEWHERE if again == one else OWN_NUMBERS)
+            again = {value(result, dims) for result in answered([point] * AGAIN)}
+            raise FailedError(ELSEWHERE if again == {one} else OWN_NUMBERS)
     return {output: Fraction(count, len(boxes)) for output, count in Counter(outputs).items()}
 
 
