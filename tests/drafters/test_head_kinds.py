@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib import reload
 from pathlib import Path
@@ -49,14 +48,10 @@ from tests.support import contracts, mutations
 
 
 @pytest.fixture(autouse=True)
-def given(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The made-up drafters are given, one as its file; afterwards nothing of them is left."""
-    monkeypatch.setattr(drafter_registry, "_registered", {})
-    monkeypatch.setattr(head_kinds, "_registered", {})
+def given(own_drafters: None) -> None:
+    """The made-up drafters are given, one as its file."""
     assert adopt(f"{made_up.__file__}:INFO") == "glimpse"
     assert adopt(made_up.WIDE) == "wide-glimpse"
-    yield
-    monkeypatch.undo()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -52,13 +51,10 @@ REPEATS = "abcabcabcabcabcabc"
 
 
 @pytest.fixture(autouse=True)
-def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Nothing is given before or after, and what is remembered lies in an empty folder."""
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is remembered lies in an empty folder."""
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.setattr(checks, "fresh_seed", lambda seed: seed)  # the same findings in every run of a test
-    yield
-    monkeypatch.undo()
 
 
 def readme_code(file: Path = README, title: str = "## Add a drafter") -> str:

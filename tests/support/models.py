@@ -20,7 +20,9 @@ from draftscope.decode import calibration, load, rank_acceptance
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import choose_threads
 from draftscope.decode.pair import NamedHead
+from draftscope.drafters import registry
 from draftscope.measure.bench import limit
+from draftscope.models import head_kinds
 from draftscope.models.heads import (
     Block,
     BlockConfig,
@@ -54,6 +56,15 @@ def one_thread() -> Iterator[None]:
     yield
     if torch.get_num_threads() != 1:
         torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def own_drafters() -> Iterator[None]:
+    """A drafter or head that a test gives to this process is unknown to the next test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (registry, head_kinds):
+            patch.setattr(module, "_registered", dict(module._registered))
+        yield
 
 
 class NobodyElse:
