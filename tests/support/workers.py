@@ -22,6 +22,7 @@ TOGETHER = {
         "tests/browser/test_tabs.py",
         "tests/browser/test_kept_runs.py",
         "tests/doors/*/test_page_*.py",
+        "tests/browser/test_other_models.py",  # the last: it loads others into the server
     ),
     "tests/app, one engine": (
         "tests/app/test_app_process.py",
@@ -41,7 +42,6 @@ LONGEST = (  # in time; whatever is not named follows in the order of its name
     "tests/app/test_ending.py",
     *TOGETHER["tests/app, one engine"],
     "tests/doors/learn/lessons/test_lessons.py",
-    "tests/browser/test_other_models.py",
     "tests/models/test_architectures.py",
     "tests/models/test_graphs.py",
     "tests/models/test_on_card.py",
