@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import json
-import os
 import re
 import shutil
 import signal
@@ -305,25 +304,6 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
 def test_bad_input_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, words: list[str], expected: str) -> None:
     monkeypatch.delenv("DRAFTSCOPE_CORPUS", raising=False)
     assert expected in refused(cli(*words))
-
-
-@pytest.mark.parametrize(
-    ("words", "trains"),
-    [
-        (("train", "target", "--corpus", "texts"), "draftscope.train.family.train"),
-        (("train-drafter", "--target", "m"), "draftscope.train.drafter_training.train_drafter"),
-    ],
-)
-def test_training_takes_the_cores_that_it_may_use(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], trains: str
-) -> None:
-    """On one core of two, as with `taskset`, two threads waited for each other."""
-    asked: list[int] = []
-    monkeypatch.setattr(trains, lambda training: asked.append(training.threads) or True)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1}, raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    assert cli(*words).code == 0
-    assert asked == [1]
 
 
 def test_a_full_disk_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, recorded: Path) -> None:

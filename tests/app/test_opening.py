@@ -20,7 +20,6 @@ from draftscope_app.cli import options
 from draftscope_app.engine import opening_models
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus
 from draftscope_app.engine.opening_models import is_chat, loading, opened, ready
-from draftscope_app.lab.space import entry
 from draftscope_app.page import opening_settings as page_opening
 from draftscope_app.page.controls import defaults, names
 from draftscope_app.page.listeners.engine_status import EngineListeners, able, engine_message
@@ -147,16 +146,6 @@ def test_a_drafter_brings_the_head_that_it_needs(name: str) -> None:
 )
 def test_a_known_target_alone_has_a_drafter(given: dict[str, Any], drafter: str | None, chosen: str | None) -> None:
     assert options.models(given, drafter)[1] == chosen
-
-
-def test_a_space_chooses_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from draftscope_app.serve import server
-
-    served: list[Any] = []
-    monkeypatch.setattr(server, "serve", lambda *args, **_: served.append(args[2:]))
-    monkeypatch.setenv("DRAFTSCOPE_TARGET", "smollm2")
-    assert entry.main(Path(__file__).parents[2]) == 0
-    assert [(load.target, drafter) for load, drafter in served] == [("smollm2", None)]  # the page chooses
 
 
 def choice(name: str, there: bool, usual: str = "ngram") -> DrafterChoice:

@@ -503,6 +503,14 @@ def test_the_environment_goes_before_the_description(checkout: Path, monkeypatch
     assert seen[0].limits == Limits(max_tokens=64, max_runs=7)
 
 
+def test_a_space_leaves_the_drafter_of_a_known_target_to_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[Any] = []
+    monkeypatch.setattr("draftscope_app.serve.server.serve", lambda *args, **_: served.append(args[2:]))
+    monkeypatch.setenv("DRAFTSCOPE_TARGET", "smollm2")
+    assert entry.main(ROOT) == 0
+    assert [(load.target, drafter) for load, drafter in served] == [("smollm2", None)]  # the page chooses
+
+
 # Uploads.
 
 
