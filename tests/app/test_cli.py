@@ -29,7 +29,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.findings import Finding
 from draftscope.trace import files, tables
 from draftscope.trace.events import SCHEMA_VERSION
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.commands import decode
 from draftscope_app.cli.extra import PACKAGES
 from draftscope_app.cli.main import COMMANDS
@@ -360,7 +360,7 @@ def test_decode_says_which_options_the_drafter_does_not_read(cli: Cli) -> None:
 
 
 def test_an_empty_prompt_loads_no_model(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options, "load", lambda _: pytest.fail("loaded"))
+    monkeypatch.setattr(command_options, "load", lambda _: pytest.fail("loaded"))
     assert "The prompt is empty" in refused(cli("decode", ""))
 
 
@@ -638,7 +638,7 @@ def test_check_exits_with_1_where_a_difference_was_found(cli: Cli, monkeypatch: 
 def test_drafters_says_who_can_run_and_why_not(
     cli: Cli, loaded: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(options, "load", lambda _: DecodingEngine(loaded.target, None, loaded.tokenizer))
+    monkeypatch.setattr(command_options, "load", lambda _: DecodingEngine(loaded.target, None, loaded.tokenizer))
     ran = cli("drafters", "--json")
     told = {drafter["name"]: drafter for drafter in ran.json}
     assert all(
