@@ -24,7 +24,7 @@ from draftscope_app.page import opening_settings as page_opening
 from draftscope_app.page.controls import defaults, names
 from draftscope_app.page.listeners.engine_status import EngineListeners, able, engine_message
 from draftscope_app.page.shared import Shared
-from tests.programs.formats import FORMS, folder
+from tests.support.formats import FORMS, folder
 
 OF_THE_HEAD = ("eagle3", "eagle3-sampled-tree")
 OF_SMOLLM2 = usual_drafter(LoadSettings(target="smollm2"))

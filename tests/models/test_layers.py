@@ -16,7 +16,7 @@ from draftscope.models.cache.slots import SlotLayer
 from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_model
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
-from tests.programs.architectures import CASES, SMALL, Case, configuration, network
+from tests.support.architectures import CASES, SMALL, Case, configuration, network
 from tests.support.models import letters
 
 HOW = CheckpointOptions(torch.float32, torch.device("cpu"))

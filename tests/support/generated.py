@@ -15,8 +15,8 @@ from draftscope.models.loading import embedded
 from draftscope.servers.audit import coverage
 from draftscope.trace import glossary
 from draftscope_app.engine import config
-from tests.programs import architectures, formats
-from tests.programs.options_table import options_table
+from tests.support import architectures, formats
+from tests.support.options_table import options_table
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -19,7 +19,7 @@ from draftscope.train.students.shapes import ROPE, build, mamba2
 from draftscope.train.students.students import _shape, lesson_for, new_head
 from draftscope_app.cli.main import main
 from draftscope_app.lab.train_drafter import command as train_drafter
-from tests.programs.architectures import CASES, network
+from tests.support.architectures import CASES, network
 from tests.support.models import byte_tokenizer
 
 PROMPT = "The quick brown fox"
