@@ -115,7 +115,7 @@ def test_a_test_that_knows_a_door_is_named_with_the_line(tmp_path: Path, line: s
     assert not [found for found in imports_of_doors([file]) if "measure" in found or "doors.door" in found]
 
 
-def test_a_door_is_seen_through_a_file_of_support(tmp_path: Path) -> None:
+def test_a_door_is_seen_through_a_file_that_is_imported(tmp_path: Path) -> None:
     file = tmp_path / "test_made_up.py"
-    file.write_text("from tests.support.generated import TABLES\n")
-    assert any(found.startswith("tests/support/generated.py:") for found in imports_of_doors([file]))
+    file.write_text("from tests.generated_tables import TABLES\n")
+    assert any(found.startswith("tests/generated_tables.py:") for found in imports_of_doors([file]))

@@ -1,4 +1,4 @@
-"""The tables in the Markdown files that the code generates: `python -m tests.support.generated` writes them anew.
+"""The tables in the Markdown files that the code generates: `python -m tests.generated_tables` writes them anew.
 
 Each stands between `<!-- table: NAME -->` and `<!-- end of table -->`; tests/test_documents.py holds them to the code.
 """
@@ -18,7 +18,7 @@ from draftscope_app.engine import config
 from tests.support import architectures, formats
 from tests.support.options_table import options_table
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def models() -> str:
