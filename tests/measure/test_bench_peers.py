@@ -238,7 +238,11 @@ def test_llama_cpp_speculates_with_the_files_of_target_and_draft(
 
 @pytest.mark.parametrize(
     ("script", "why"),
-    [("echo cannot load >&2; exit 1", "did not load the model; it said: cannot load"), (None, "does not start")],
+    [
+        ("echo cannot load >&2; exit 1", "llama-server' did not load the model; it said: cannot load"),
+        ("kill -SEGV $$", "llama-server', which SIGSEGV ended, did not load the model; it said: nothing"),
+        (None, "does not start"),
+    ],
 )
 def test_a_server_that_does_not_load_is_named_with_its_last_line(
     pair: DecodingEngine, binary: Path, script: str | None, why: str
@@ -308,7 +312,7 @@ def test_openvino_reads_the_file_that_the_target_was_converted_from(
         "openvino-genai, Q4_1",
         "openvino-genai 2026.4.1.0: Q4_1",
     )
-    assert "file that the target is from" in system.note
+    assert path.name in system.note
     path.write_bytes(path.read_bytes() + b"another")
     assert by_openvino(engine).label.name == "openvino-genai, Q8_0"
 

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from draftscope.servers.museum import tour
-from draftscope_app.cli import options
+from draftscope_app.cli import command_options
 from tests.support.command import command_line
 
 CONVICTED = {
@@ -31,7 +31,7 @@ def test_four_bugs_are_convicted_their_mends_acquitted_and_what_that_could_miss_
     """Both forms of the answer are of one tour."""
     toured = tour.tour
     monkeypatch.setattr(tour, "PLAN", replace(tour.PLAN, samples=SAMPLES))
-    monkeypatch.setattr(options, "load", cache(options.load))
+    monkeypatch.setattr(command_options, "load", cache(command_options.load))
     monkeypatch.setattr(tour, "tour", cache(lambda engine: list(toured(engine))))
     ran = command_line(capsys, "museum")("--json")
     assert ran.code == 0, ran.out + ran.err

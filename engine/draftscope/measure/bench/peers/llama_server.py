@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -131,13 +132,17 @@ def _started(command: list[str], open_until: ExitStack) -> tuple[httpx.Client, s
     url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + STARTS_S
     while not _ready(url):
         if process.poll() is not None or time.monotonic() > deadline:
-            said = log_file.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
-            raise MissingPeerError(
-                f"{PEER} was skipped: '{command[0]}' did not load the model; it said: {said[0][:160]}"
-            )
+            raise MissingPeerError(_why_not(command[0], process.poll(), log_file))
         time.sleep(0.1)
     client = open_until.enter_context(httpx.Client(base_url=url, timeout=ANSWERS_S, trust_env=False))
     return client, client.get("/props").json().get("build_info", "of an unknown build")
+
+
+def _why_not(binary: str, code: int | None, log: Path) -> str:
+    """Why the server did not load its model: its last line, and how it ended; `code` is None while it runs."""
+    said = log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+    crashed = f", which {signal.Signals(-code).name} ended," if code is not None and code < 0 else ""
+    return f"{PEER} was skipped: '{binary}'{crashed} did not load the model; it said: {said[0][:160]}"
 
 
 def _ready(url: str) -> bool:
