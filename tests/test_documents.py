@@ -39,6 +39,7 @@ OURS = (
     "assets/instrument/README.md",
     "app/DEPLOY.md",
     "app/CLASS.md",
+    "tests/README.md",
     "assets/models/README.md",
 )
 RESULTS = ("assets/results/FINDINGS.md", *(str(p.relative_to(ROOT)) for p in ROOT.glob("assets/results/*/*.md")))
