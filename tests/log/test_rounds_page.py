@@ -32,7 +32,7 @@ def test_a_servers_log_is_drawn_over_its_minutes() -> None:
     said = answered({"name": "vllm.log", "text": lines_of_vllm(*[30] * 6, *[0] * 6)})
     course = said["course"]
     assert course["axis"] == "minute" and len(course["points"]) == 12
-    assert course["points"][6] == {"x": 1.0, "y": 0.0, "words": "lines 7: 0 of 40 kept"}
+    assert course["points"][6] == {"x": 1.0, "y": 0.0, "words": "line 7: 0 of 40 kept"}
     assert [point["y"] for point in course["points"]] == [0.75] * 6 + [0.0] * 6
 
 

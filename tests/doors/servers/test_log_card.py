@@ -30,11 +30,11 @@ def test_a_log_that_is_dropped_is_drawn_over_its_time(visit: Any, width: int, th
     assert card.locator("circle").count() == 12
     fill, words, lines = card.evaluate(LOOK)
     assert fill == "none" and words != "rgb(0, 0, 0)" and lines != "none"
-    assert "Least was kept in lines 7: 3 of 40 kept." in " ".join(card.inner_text().split())
+    assert "Least was kept in line 7: 3 of 40 kept." in " ".join(card.inner_text().split())
     assert card.get_by_label("Part of the log").input_value() == "6"
     card.locator("circle").nth(2).dispatch_event("click")
     page.painted()
-    assert "In lines 3: 30 of 40 kept." in " ".join(card.inner_text().split())
+    assert "In line 3: 30 of 40 kept." in " ".join(card.inner_text().split())
     assert page.page.evaluate("document.documentElement.scrollWidth") <= width
     chart, table = (card.locator(part).first.bounding_box() for part in (".share-curve", "table"))
     beside = chart["y"] < table["y"] + table["height"] and chart["x"] + chart["width"] <= table["x"]

@@ -47,12 +47,15 @@ class Course:
             {
                 "x": self.places[part.first],
                 "y": part.accepted / part.drafted,
-                "words": f"{self.things} {self._span(part)}: {_kept(part)} kept",
+                "words": f"{self._named(part)}: {_kept(part)} kept",
             }
             for part in windows(self.counted)
             if part.drafted
         ]
         return {"title": self.title, "axis": self.axis, "points": points, "sentences": self.sentences}
+
+    def _named(self, part: Window) -> str:
+        return f"{self.things if part.rounds > 1 else self.things.removesuffix('s')} {self._span(part)}"
 
     def _span(self, part: Window) -> str:
         last = part.first + part.rounds
