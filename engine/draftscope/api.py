@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 
 from draftscope import drafters as registry
 from draftscope.base import prompts as prompt_files
+from draftscope.base.admit import admit
 from draftscope.base.common_settings import refuse_unknown_arguments
 from draftscope.base.costs import NOT_KEPT
 from draftscope.base.errors import DraftscopeError, quoted
@@ -302,8 +303,9 @@ class Engine(DecodingEngine):
         if not every:
             raise DraftscopeError("The list of prompts is empty; give at least one.")
         for text in every:
-            if not isinstance(text, str) or not text.strip():
+            if not isinstance(text, str):
                 raise DraftscopeError(f"prompt = {quoted(repr(text))}: a dataset holds texts; give a list of them.")
+            admit({"prompt": text.strip()})
         return by_kind, []
 
 

@@ -29,12 +29,12 @@ from draftscope_app.engine.answers import Answer, Log
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import NOBODY, Asker, Command, EngineStatus, Job, Stop, Update
 from draftscope_app.engine.notice import Notice
-from draftscope_app.engine.visitors import Visitors
+from draftscope_app.engine.visitors import Visitors, asker_of
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.listeners.runs import RunListeners
-from draftscope_app.page.runs.feed import stream
-from draftscope_app.page.shared import Shared
+from draftscope_app.page.shared import Shared, shown
 from draftscope_app.page.task import CardPage, Task, TaskListeners
+from tests.support.feeds import stream
 from tests.support.runs import job
 
 MINE, THEIRS = "0" * 31 + "1", "f" * 32
@@ -284,13 +284,14 @@ class CardOf(CardPage):
 
 def listeners(page: RunListeners, work: Job) -> TaskListeners:
     task: Task = AdvicePage(page.shared) if isinstance(work, AdviseJob) else CardOf(page.shared, work)
-    return TaskListeners(page.shared, task)
+    return TaskListeners(page.shared, task, {})
 
 
 def asked(page: RunListeners, session: str, work: Job) -> tuple[Answer, AsyncIterator[Any]]:
     request: Any = SimpleNamespace(session_hash=session)
-    answer = page.shared.begin(request, lambda: work)
-    return answer, listeners(page, work)._shown(answer, session)
+    visitor, admission = page.shared.visitors.of(session), page.shared.admission
+    visitor.replace(answer := admission.admit({}, lambda _: work, visitor.active, asker_of(request, session)))
+    return answer, shown(admission.engine, visitor, answer, listeners(page, work))
 
 
 def found_again(page: RunListeners, session: str, work: Job) -> AsyncIterator[Any]:
@@ -371,13 +372,21 @@ def test_a_check_that_nobody_comes_back_to_ends(
 
 
 def test_another_measurement_is_refused_while_one_goes_on(page: RunListeners, engine: Tape) -> None:
-    answer, _ = asked(page, "mine", WORK[0])
-    with pytest.raises(DraftscopeError, match="still going on"):
-        asked(page, "mine", WORK[1])
-    page.shared.stop(SimpleNamespace(session_hash="theirs"))  # type: ignore[arg-type]
-    assert not answer.stopped
-    page.shared.stop(SimpleNamespace(session_hash="mine"))  # type: ignore[arg-type]
-    assert answer.stopped
+    request: Any = SimpleNamespace(session_hash="mine")
+    event: Any = SimpleNamespace(payload=None)
+
+    async def press_both() -> None:
+        first, second = (listeners(page, work).begin({}, event, request) for work in WORK[:2])
+        assert json.loads(await anext(first))["compare"]["state"] == "queued"
+        answer = page.shared.visitors.of("mine").active
+        assert answer is not None and "still going on" in [json.loads(each)["note"] async for each in second][0]
+        assert page.shared.visitors.of("mine").active is answer
+        page.shared.stop(SimpleNamespace(session_hash="theirs"))  # type: ignore[arg-type]
+        assert not answer.stopped
+        page.shared.stop(SimpleNamespace(session_hash="mine"))  # type: ignore[arg-type]
+        assert answer.stopped
+
+    asyncio.run(press_both())
 
 
 def test_a_card_says_what_must_be_measured_first(page: RunListeners, engine: Tape) -> None:

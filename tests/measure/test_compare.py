@@ -258,18 +258,16 @@ def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
         choice("plain"), choice("draft", "gamma", "rule"), choice("ngram", "gamma", "ngram"), choice("typed", "typed"),
         choice("mamba", "gamma", available=False),
     ]  # fmt: skip
-    job = compare_task.comparison_of(defaults() | {"prompt": "x", "gamma": 6, "drafter": "plain"}, known, 2048)
+    job = compare_task.comparison_of(defaults() | {"prompt": "x", "gamma": 6, "drafter": "plain"}, known)
     assert list(job.lanes) == ["plain", "draft", "ngram"]
     assert job.lanes["ngram"].model_dump()["gamma"] == 6
     assert "rule" not in job.lanes["ngram"].model_dump()
     assert job.repeats == compare_task.REPEATS
     assert compare_task.Page.about(None, job)["lanes"] == 3
-    typed = compare_task.comparison_of(defaults() | {"prompt": "x", "typed": "and"}, known, 2048)
+    typed = compare_task.comparison_of(defaults() | {"prompt": "x", "typed": "and"}, known)
     assert list(typed.lanes)[-1] == "typed"
     with pytest.raises(DraftscopeError, match="no drafter to compare"):
-        compare_task.comparison_of(defaults() | {"prompt": "x"}, [], 2048)
-    with pytest.raises(DraftscopeError, match="The prompt is empty"):  # of which every lane would be refused alone
-        compare_task.comparison_of(defaults() | {"prompt": ""}, known, 2048)
+        compare_task.comparison_of(defaults() | {"prompt": "x"}, [])
 
 
 def test_drafters_for_another_tokenizer_are_compared_only_where_the_draft_has_one(
@@ -279,7 +277,7 @@ def test_drafters_for_another_tokenizer_are_compared_only_where_the_draft_has_on
     detours = [{d.name for d in engine.drafters() if d.is_detour} for engine in (pair, foreign)]
     assert detours == [{"slem", "tli"}, set()]
     known = [choice("plain"), choice("draft", "gamma"), replace(choice("slem", "gamma"), is_detour=True)]
-    assert list(compare_task.comparison_of(defaults() | {"prompt": "x"}, known, 2048).lanes) == ["plain", "draft"]
+    assert list(compare_task.comparison_of(defaults() | {"prompt": "x"}, known).lanes) == ["plain", "draft"]
 
 
 def test_the_shown_runs_drafter_and_rule_are_checked(pair: DecodingEngine) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
+from draftscope.base.admit import EMPTY, admit
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.decode.pair import LoadedPair
 from draftscope.drafters import DrafterInfo, plain
@@ -14,7 +15,6 @@ from draftscope.models.files.tokenizer_file import without_panic
 from draftscope.models.loading.chat import Chat, ChatMessage, is_chat
 from draftscope.models.model import Model
 
-EMPTY = "The prompt is empty; write at least a word to continue from."
 LONGEST_TOKEN = 64  # characters; a longer prompt for each token of the context cannot fit
 
 AnyPrompt = str | Sequence[ChatMessage] | Sequence[int]  # a text, the messages of a chat, or token ids
@@ -81,14 +81,7 @@ def _text_or_chat(prompt: AnyPrompt, room: int) -> str | Sequence[ChatMessage]:
         return prompt
     if not isinstance(prompt, str):
         raise DraftscopeError(f"prompt = {quoted(prompt)}: give {KINDS}.")
-    if not prompt:
-        raise DraftscopeError(EMPTY)
-    if prompt.encode(errors="ignore").decode() != prompt:
-        raise DraftscopeError(f"prompt = {quoted(prompt)}: it holds half a character; leave that out.")
-    if len(prompt) > LONGEST_TOKEN * room:
-        raise DraftscopeError(
-            f"The prompt has {len(prompt):,} characters and the models read {room:,} tokens; shorten it."
-        )
+    admit({"prompt": prompt}, LONGEST_TOKEN * room)
     return prompt
 
 

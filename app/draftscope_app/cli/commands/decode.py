@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from draftscope.base.admit import admit
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps, last, said, stoppable
 from draftscope.trace.result import Result
@@ -99,11 +100,9 @@ def _print_result(events: list[AnyEvent], json: bool, lost: DraftscopeError | No
 def _text(given: str) -> str:
     try:
         text = sys.stdin.read() if given == "-" else given
-        text.encode()
     except UnicodeError:
         raise DraftscopeError("The prompt is not valid UTF-8; convert it first.") from None
-    if not text:
-        raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
+    admit({"prompt": text})
     return text
 
 
