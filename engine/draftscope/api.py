@@ -97,8 +97,9 @@ class Engine(DecodingEngine):
 
         if not isinstance(repeats, int) or repeats < 0:
             raise DraftscopeError(f"repeats = {repeats!r}: choose a whole number, 0 or more.")
-        lanes = self._lanes([PLAIN, *(_names(drafters) or [default_drafter(self)])], settings)
-        warn_unread([*lanes], settings)
+        every = self._lanes([PLAIN, *(_names(drafters) or [default_drafter(self)])], settings)
+        warn_unread([*every], settings)
+        lanes = {name: Lane.of(self, chosen) for name, chosen in every.items()}
         with show_measuring(progress) as watch:
             runs = [last(self.opening(prompt, chosen, lane=name), watch) for name, chosen in lanes.items()]
             return Trace((*race(runs), *said(solo_runs(self, prompt, lanes, repeats=repeats))))

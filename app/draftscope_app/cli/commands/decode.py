@@ -60,6 +60,7 @@ def decode(
     settings = options.settings(chosen, drafter)
     from draftscope import drafters
     from draftscope.decode.availability import default_drafter
+    from draftscope.decode.lane import Lane
     from draftscope.decode.race import race
 
     drafters.find(settings.drafter)
@@ -67,7 +68,7 @@ def decode(
     if drafter is None:
         settings = settings.model_copy(update={"drafter": default_drafter(engine)})
     _say_what_is_not_read(settings.drafter, chosen)
-    opening = engine.opening(text, settings)
+    opening = engine.opening(text, Lane.of(engine, settings))
     with terminal.show_progress("Measuring") as watch:
         lane = last(opening, watch)
     with _shown(settings.max_new_tokens if json else None) as show:
