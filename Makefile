@@ -28,7 +28,7 @@ test: lint
 	$(PYTEST) -m "not slow and not real_servers"
 
 test-all: lint
-	$(PYTEST) -m "not real_servers"
+	$(PYTEST) -m "not real_servers and not short"
 
 # A door's tests, and the core's with those of `measure`, by themselves; and the files of tests that changed since main.
 CORE := tests/decode tests/drafters tests/measure tests/models tests/trace tests/verify tests/app tests/instrument

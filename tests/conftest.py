@@ -18,7 +18,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> workers.Room
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") == "no":  # this process runs tests
-        for fixtures in ("models", "pages"):
+        for fixtures in ("models", "pages", "processes"):
             config.pluginmanager.register(import_module(f"tests.support.{fixtures}"))
 
 

@@ -21,7 +21,7 @@ from draftscope.measure.bench.rows import BenchRow
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import main
 from draftscope_app.doors.door import commands, tasks
-from tests.support.generated import ROOT, TABLES, shown
+from tests.generated_tables import ROOT, TABLES, shown
 
 OURS = (
     "README.md",
@@ -39,6 +39,7 @@ OURS = (
     "assets/instrument/README.md",
     "app/DEPLOY.md",
     "app/CLASS.md",
+    "tests/README.md",
     "assets/models/README.md",
 )
 RESULTS = ("assets/results/FINDINGS.md", *(str(p.relative_to(ROOT)) for p in ROOT.glob("assets/results/*/*.md")))
@@ -74,7 +75,7 @@ def anchors(file: str) -> set[str]:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_is_what_the_code_writes(name: str) -> None:
     file, table = TABLES[name]
-    assert shown(name) == table(), f"{file} is behind the code; run: python -m tests.support.generated"
+    assert shown(name) == table(), f"{file} is behind the code; run: python -m tests.generated_tables"
 
 
 def test_a_line_of_prose_fits_a_screen() -> None:

@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from tests.generated_tables import ROOT
 from tests.programs import lock
-from tests.support.generated import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 WORKFLOWS = sorted((*(ROOT / ".github/workflows").glob("*.yml"), ROOT / "app/action/action.yml"))

@@ -25,6 +25,15 @@ def test_every_file_with_visits_to_the_shared_page_is_in_its_group() -> None:
         assert shared <= _among(f"tests/browser/{path.name}", TOGETHER["tests/browser, one server"]), path.name
 
 
+def test_every_short_test_has_a_slow_twin() -> None:
+    """`make test-all` runs that one in its place."""
+    texts = {path: path.read_text(encoding="utf-8") for path in BROWSER.parent.rglob("test_*.py")}
+    short = {path: text for path, text in texts.items() if "mark.short" in text and path != Path(__file__)}
+    assert short
+    for path, text in short.items():
+        assert text.count("mark.slow") >= text.count("mark.short"), path
+
+
 def test_the_users_cache_is_left_as_it_is(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert cache_folder().is_relative_to(tmp_path_factory.getbasetemp())
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import files
 from draftscope_app.engine import select
@@ -23,12 +22,8 @@ from tests.support.stand_ins import does_nothing
 
 
 @pytest.fixture(scope="session")
-def engine(pair_folders: tuple[Path, Path]) -> Iterator[EngineProcess]:
-    process = EngineProcess(LoadSettings(str(pair_folders[0]), str(pair_folders[1]), dtype="float32", threads=1))
-    status = wait_loaded(process)
-    assert status.phase == "ready", status
-    yield process
-    process.close()
+def engine(engine_process: EngineProcess) -> EngineProcess:
+    return engine_process
 
 
 @pytest.fixture

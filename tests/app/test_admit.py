@@ -23,68 +23,24 @@ from draftscope.base import prompts as prompt_files
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
-from draftscope_app.doors.decide.compare.page import Page as ComparePage
-from draftscope_app.engine.admission import Admission
-from draftscope_app.engine.config import Limits
-from draftscope_app.engine.jobs import DrafterChoice, EngineStatus
-from draftscope_app.engine.notice import Notice
-from draftscope_app.engine.visitors import Visitors
-from draftscope_app.page.controls import defaults
 from draftscope_app.page.listeners.runs import RunListeners
-from draftscope_app.page.shared import Shared
-from draftscope_app.page.task import TaskListeners
 from draftscope_app.serve import decode_endpoint
+from tests.support.bare_page import MOST, bare_page, first_note
 from tests.support.command import Cli, command_line, instead_of_loading
 
-MOST = 60_000  # characters, on the page and for programs
 ODD, HALF = "\u00df", "a\ud800"
 OTHERS = r"\\ud[89a-fA-F]|surrogate\w* pair|rompt is empty; write"  # of a check somewhere else
 Entry = Callable[[str], object]
 
 
-class NoEngine:
-    """Takes no job."""
-
-    status = EngineStatus("ready", "stand-in", (DrafterChoice("ngram", "n-grams", True, True, "", ("gamma",)),))
-    changed = Notice()
-
-    def __len__(self) -> int:
-        return 0
-
-    def run(self, *job: Any) -> Any:
-        pytest.fail(str(job))
-
-
-def page() -> tuple[Shared, dict[str, Any]]:
-    """A page, and its controls."""
-    admission = Admission(NoEngine(), Limits(max_text=MOST))  # type: ignore[arg-type]
-    return Shared(admission, Visitors(), defaults(), ()), {name: object() for name in defaults()}
-
-
-def said_by(listener: Any, controls: dict[str, Any], text: str, *event: Any) -> None:
-    """Raises what the page says first."""
-    values = {controls[name]: value for name, value in (defaults() | {"prompt": text, "drafter": "ngram"}).items()}
-
-    async def first() -> str:
-        return str(await anext(aiter(listener(values, *event, gr.Request(session_hash="a")))))
-
-    raise DraftscopeError(json.loads(asyncio.run(first()))["note"])
-
-
 def of_page(text: str) -> None:
-    shared, controls = page()
+    shared, controls = bare_page()
     widgets: Any = SimpleNamespace(controls=controls)
-    said_by(RunListeners(shared, widgets).run, controls, text)
-
-
-def of_comparison(text: str) -> None:
-    shared, controls = page()
-    event: Any = SimpleNamespace(payload=None)
-    said_by(TaskListeners(shared, ComparePage(shared), controls).begin, controls, text, event)
+    raise DraftscopeError(first_note(RunListeners(shared, widgets).run, controls, text))
 
 
 def of_program(text: str) -> None:
-    shared, _ = page()
+    shared, _ = bare_page()
     decode = decode_endpoint.endpoint(shared.admission, shared.visitors)
     try:
         asyncio.run(decode(gr.Request(session_hash="a"), text, *decode_endpoint.defaults()))
@@ -123,7 +79,6 @@ def entries(pair: DecodingEngine, cli: Cli, tmp_path: Path, monkeypatch: pytest.
         "the command line": lambda text: of_command("decode", text),
         "standard input": of_standard_input,
         "the page": of_page,
-        "the page's comparison": of_comparison,
         "a program's call": of_program,
     }
 

@@ -71,6 +71,7 @@ def walk(served: Served, client: httpx.Client, room: dict[str, str], step: int) 
     assert not failures(client, wanted, presents)
 
 
+@pytest.mark.short
 def test_no_route_answers_500_to_a_sample(served: Served, client: httpx.Client, room: dict[str, str]) -> None:
     walk(served, client, room, SAMPLE)
 

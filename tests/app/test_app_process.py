@@ -6,11 +6,8 @@ import asyncio
 import json
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-from ctypes import c_uint64
 from dataclasses import asdict
 from itertools import accumulate
 from multiprocessing import Pipe
@@ -26,16 +23,14 @@ from draftscope.decode.race import race
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
 from draftscope.trace.events import AnyEvent
-from draftscope_app.doors.decide import commands
-from draftscope_app.doors.decide.experiments.job import ExperimentJob
-from draftscope_app.engine.beats import Beats
-from draftscope_app.engine.jobs import Asker, Command, EngineStatus, Message, Quit, Start, Update
+from draftscope_app.engine.jobs import Asker, EngineStatus, Message, Quit, Start, Update
 from draftscope_app.engine.process import EngineProcess, pause_after, uninterrupted
 from draftscope_app.engine.visitors import Visitor, Visitors
 from draftscope_app.engine.worker import IN_TURNS, main
 from draftscope_app.page.runs import own_models
 from draftscope_app.serve.server import serve
 from tests.support.feeds import stream
+from tests.support.pipe import UNWATCHED, PipeEnd
 from tests.support.runs import PATIENCE_S, Seen, job, wait_loaded
 from tests.support.stand_ins import (
     cannot_load,
@@ -46,8 +41,6 @@ from tests.support.stand_ins import (
     never_comes_up,
     never_listens,
 )
-
-UNWATCHED = Beats(c_uint64())
 
 
 def test_a_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,62 +157,15 @@ def test_steps_pay_for_one_round_and_hold_up_nobody(engine: EngineProcess) -> No
     assert set(slow.done().ends.values()) == {"cancelled"}
 
 
-class Line:
-    """The engine's end of the pipe: commands to hear; says how long each wait for another might have lasted.
-
-    Once it is waited for, it ends the engine. A wait of no time at all is a look, and nobody looks for ever.
-    """
-
-    def __init__(self, *commands: Command) -> None:
-        self.commands = [*commands]
-        self.said: list[Message] = []
-        self.waits: list[tuple[float | None, Message]] = []  # how long, and what it had said last
-        self.looks = 0
-
-    def poll(self, patience: float | None = 0.0) -> bool:
-        if not self.commands and patience == 0.0:
-            self.looks += 1
-            assert self.looks < 1000, "it looks again and again for a command, and waits for none"
-            return False
-        if not self.commands:
-            self.waits.append((patience, self.said[-1]))
-            self.commands.append(Quit())
-        return True
-
-    def recv(self) -> Command:
-        return self.commands.pop(0)
-
-    def send(self, message: Message) -> None:
-        self.said.append(message)
-
-
 def test_a_step_waits_without_burning_a_cycle(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the round that was paid for it sleeps until it hears a command, or half a minute."""
     monkeypatch.setattr("draftscope.api.load", lambda **_: pair)
-    line = Line(Start(paid := job(tokens=60, steps=1)))
+    line = PipeEnd(Start(paid := job(tokens=60, steps=1)))
     main(line, LoadSettings(), UNWATCHED)  # type: ignore[arg-type]
     ((patience, last),) = line.waits
     assert patience == 30.0 and isinstance(last, Update) and (last.id, last.state) == (paid.id, "stepping")
     events = [json.loads(message.line) for message in line.said if isinstance(message, Update) and message.line]
     assert sum((event["kind"], event["lane"]) == ("round", "speculative") for event in events) == 1
-
-
-def test_a_command_of_an_experiment_ends_with_the_engine(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It outlived a server that was told to end."""
-    started: list[Any] = []
-    begin = subprocess.Popen
-
-    class Ends(Line):
-        def poll(self, _: float | None = 0.0) -> bool:
-            if started:
-                self.commands = [Quit()]
-            return bool(self.commands)
-
-    monkeypatch.setattr("draftscope.api.load", lambda **_: pair)
-    monkeypatch.setattr(commands, "arguments", lambda *_: [sys.executable, "-S", "-c", "import time; time.sleep(60)"])
-    monkeypatch.setattr(subprocess, "Popen", lambda *args, **how: started.append(begin(*args, **how)) or started[-1])
-    main(Ends(Start(ExperimentJob(id="r", name="Batch"))), LoadSettings(), UNWATCHED)  # type: ignore[arg-type]
-    assert [one.returncode for one in started] == [-9, -9]
 
 
 def test_a_refusal_is_one_sentence_and_the_next_run_goes(engine: EngineProcess) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import json
-import os
 import re
 import shutil
 import signal
@@ -30,7 +29,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.findings import Finding
 from draftscope.trace import files, tables
 from draftscope.trace.events import SCHEMA_VERSION
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.commands import decode
 from draftscope_app.cli.extra import PACKAGES
 from draftscope_app.cli.main import COMMANDS
@@ -307,25 +306,6 @@ def test_bad_input_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, wo
     assert expected in refused(cli(*words))
 
 
-@pytest.mark.parametrize(
-    ("words", "trains"),
-    [
-        (("train", "target", "--corpus", "texts"), "draftscope.train.family.train"),
-        (("train-drafter", "--target", "m"), "draftscope.train.drafter_training.train_drafter"),
-    ],
-)
-def test_training_takes_the_cores_that_it_may_use(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], trains: str
-) -> None:
-    """On one core of two, as with `taskset`, two threads waited for each other."""
-    asked: list[int] = []
-    monkeypatch.setattr(trains, lambda training: asked.append(training.threads) or True)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1}, raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    assert cli(*words).code == 0
-    assert asked == [1]
-
-
 def test_a_full_disk_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch, recorded: Path) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -380,7 +360,7 @@ def test_decode_says_which_options_the_drafter_does_not_read(cli: Cli) -> None:
 
 
 def test_an_empty_prompt_loads_no_model(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options, "load", lambda _: pytest.fail("loaded"))
+    monkeypatch.setattr(command_options, "load", lambda _: pytest.fail("loaded"))
     assert "The prompt is empty" in refused(cli("decode", ""))
 
 
@@ -658,7 +638,7 @@ def test_check_exits_with_1_where_a_difference_was_found(cli: Cli, monkeypatch: 
 def test_drafters_says_who_can_run_and_why_not(
     cli: Cli, loaded: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(options, "load", lambda _: DecodingEngine(loaded.target, None, loaded.tokenizer))
+    monkeypatch.setattr(command_options, "load", lambda _: DecodingEngine(loaded.target, None, loaded.tokenizer))
     ran = cli("drafters", "--json")
     told = {drafter["name"]: drafter for drafter in ran.json}
     assert all(

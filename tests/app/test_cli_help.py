@@ -37,7 +37,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo, DrafterOptions, registry
 from draftscope.drafters.settings import known_settings
 from draftscope.measure.findings import Finding
-from draftscope_app.cli import fields, options
+from draftscope_app.cli import command_options, fields
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import COMMANDS, main
 from draftscope_app.cli.terminal import Table
@@ -129,7 +129,7 @@ def test_an_option_of_another_packages_drafter_is_an_option_here(monkeypatch: py
     seen: dict[str, Any] = {}
 
     @own.command()
-    @fields.takes(chosen=options.settings_options())
+    @fields.takes(chosen=command_options.settings_options())
     def run(chosen: fields.Given) -> int:
         seen.update(chosen)
         return 0
@@ -137,14 +137,14 @@ def test_an_option_of_another_packages_drafter_is_an_option_here(monkeypatch: py
     command = get_command(own)
     words = ["--beam-width", "5", "--beam-sizes", "3,4", "--beam-words", "a, b,c", "--beam-greedy"]
     command.main([*words, "--beam-kind", "deep", "--beam-rate", "0.5"], standalone_mode=False)
-    assert options.settings(seen).options(BeamOptions) == BeamOptions(
+    assert command_options.settings(seen).options(BeamOptions) == BeamOptions(
         beam_width=5, beam_sizes=(3, 4), beam_words=("a", "b", "c"), beam_greedy=True, beam_kind="deep", beam_rate=0.5
     )
-    about = {option.name: option.annotation.__metadata__[0] for option in options.settings_options()}
+    about = {option.name: option.annotation.__metadata__[0] for option in command_options.settings_options()}
     assert about["beam_width"].help == r"beams \[of a plug-in] \[1 to 9; default: 3]"
     assert about["beam_kind"].help == r"kind of beam \[wide, deep; default: wide]"
     assert about["beam_rate"].help == r"rate \[above 0]"
-    assert {about[name].rich_help_panel for name in about if name.startswith("beam")} == {options.DRAFTER}
+    assert {about[name].rich_help_panel for name in about if name.startswith("beam")} == {command_options.DRAFTER}
 
 
 def test_exit_codes_are_listed_once() -> None:
@@ -231,7 +231,7 @@ def test_findings_are_a_table_on_a_terminal(
         yield Finding("first", True, "equal [bold]tokens[/bold]")
         yield Finding("second", False, "other tokens")
 
-    monkeypatch.setattr(options, "load", lambda _: pair)
+    monkeypatch.setattr(command_options, "load", lambda _: pair)
     monkeypatch.setattr("draftscope.measure.check.check", findings)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(["check"]) == ExitCode.FAILED
@@ -254,7 +254,7 @@ def test_calibrate_prints_what_it_measured(
         yield None
         return found
 
-    monkeypatch.setattr(options, "load", lambda _: pair)
+    monkeypatch.setattr(command_options, "load", lambda _: pair)
     monkeypatch.setattr(calibration, "calibration_of", lambda *_: measured())
     assert json.loads(shown(capsys, "calibrate", "--json")) == json.loads(found.model_dump_json())
     lines = shown(capsys, "calibrate").splitlines()

@@ -1,4 +1,4 @@
-"""What the instrument asks the server: lessons, the shown run again, files; anybody may send anything."""
+"""What the instrument asks the server: the shown run again, files; anybody may send anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import pytest
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.trace import files
-from draftscope_app.doors.learn.lessons import page as lessons
 from draftscope_app.engine.admission import UNREADABLE
 from draftscope_app.engine.visitors import Visitors
 from draftscope_app.page import host, page
@@ -44,9 +43,8 @@ def call(shared: Shared, name: str, sent: Any, session: Any = "mine") -> Any:
         async def json(self) -> Any:
             return {"data": sent} | ({} if session is None else {"session_hash": session})
 
-    functions = [*host.functions(shared), *lessons.Page(shared).functions()]
-    function = next(one for one in functions if one.__name__ == name)
-    return asyncio.run(function(sent) if name == "lesson" else function(sent, Request()))
+    function = next(one for one in host.functions(shared) if one.__name__ == name)
+    return asyncio.run(function(sent, Request()))
 
 
 def test_the_shown_run_is_saved_and_nothing_of_it_stays_on_disk(
@@ -75,12 +73,6 @@ def test_the_whole_run_is_its_visitors_only(shared: Shared) -> None:
      {"kind": "trace", "lesson": "../first"}, {"kind": "trace", "lesson": "", "path": "/etc/passwd"}],
 )  # fmt: skip
 def test_what_cannot_be_read_is_one_sentence(shared: Shared, sent: Any) -> None:
-    for answer in (call(shared, "save", sent), json.loads(call(shared, "lesson", sent))):
-        assert answer["note"].endswith("reload the page.") or answer["note"] == UNREADABLE
-        assert "data" not in answer
-
-
-def test_a_lesson_is_its_recorded_run(shared: Shared) -> None:
-    name = lessons.names()[0]
-    answer = json.loads(call(shared, "lesson", name))
-    assert answer["lesson"] == name and answer["ev"][0]["kind"] == "run_start"
+    answer = call(shared, "save", sent)
+    assert answer["note"].endswith("reload the page.") or answer["note"] == UNREADABLE
+    assert "data" not in answer

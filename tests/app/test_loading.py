@@ -14,7 +14,7 @@ import draftscope
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.stages import Stage, tell
 from draftscope.decode.engine import DecodingEngine
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.engine.answers import watch
 from draftscope_app.engine.jobs import EngineStatus
 from draftscope_app.engine.notice import Notice
@@ -109,7 +109,7 @@ def test_a_command_says_how_far_loading_is(
 
     monkeypatch.setattr(terminal, "STEP_S", 0.0)
     monkeypatch.setattr(draftscope, "load", load)
-    options.load(QUICK)
+    command_options.load(QUICK)
     said = capsys.readouterr().err
     assert "Loading: step 1 of 6: starting torch." in said
     assert "fetching the model: 31 of 93 MB." in said and "checking the forward: a model." in said

@@ -16,16 +16,15 @@ from draftscope.base.load_settings import LoadSettings
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.loading import embedded, sources
 from draftscope.models.loading.known import usual_drafter
-from draftscope_app.cli import options
+from draftscope_app.cli import command_options
 from draftscope_app.engine import opening_models
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus
 from draftscope_app.engine.opening_models import is_chat, loading, opened, ready
-from draftscope_app.lab.space import entry
 from draftscope_app.page import opening_settings as page_opening
 from draftscope_app.page.controls import defaults, names
 from draftscope_app.page.listeners.engine_status import EngineListeners, able, engine_message
 from draftscope_app.page.shared import Shared
-from tests.programs.formats import FORMS, folder
+from tests.support.formats import FORMS, folder
 
 OF_THE_HEAD = ("eagle3", "eagle3-sampled-tree")
 OF_SMOLLM2 = usual_drafter(LoadSettings(target="smollm2"))
@@ -125,7 +124,7 @@ def test_what_is_left_out_of_a_checkpoint_is_said_on_the_page_and_in_the_termina
 ) -> None:
     (form,) = (form for form in FORMS if form.name == "an adapter (LoRA) beside the weights")
     sentence = f"'{tmp_path}' has an adapter (LoRA) of 'some/base' beside its weights, which is not applied"
-    with options.load(LoadSettings(target=str(folder(form, tmp_path)), dtype="float32", threads=1)) as engine:
+    with command_options.load(LoadSettings(target=str(folder(form, tmp_path)), dtype="float32", threads=1)) as engine:
         assert sentence in ready(engine, 1.0).sentence
     assert f"draftscope: {sentence}" in capsys.readouterr().err
 
@@ -133,7 +132,7 @@ def test_what_is_left_out_of_a_checkpoint_is_said_on_the_page_and_in_the_termina
 @pytest.mark.parametrize("name", ["eagle3", "eagle3-tree", "hybrid"])
 def test_a_drafter_brings_the_head_that_it_needs(name: str) -> None:
     """The head's kind is known where models are loaded, since that takes torch."""
-    assert options.models({}, f"{name}:folder") == (LoadSettings(heads=(f"{name}:folder",)), name)
+    assert command_options.models({}, f"{name}:folder") == (LoadSettings(heads=(f"{name}:folder",)), name)
 
 
 @pytest.mark.parametrize(
@@ -146,17 +145,7 @@ def test_a_drafter_brings_the_head_that_it_needs(name: str) -> None:
     ],
 )
 def test_a_known_target_alone_has_a_drafter(given: dict[str, Any], drafter: str | None, chosen: str | None) -> None:
-    assert options.models(given, drafter)[1] == chosen
-
-
-def test_a_space_chooses_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from draftscope_app.serve import server
-
-    served: list[Any] = []
-    monkeypatch.setattr(server, "serve", lambda *args, **_: served.append(args[2:]))
-    monkeypatch.setenv("DRAFTSCOPE_TARGET", "smollm2")
-    assert entry.main(Path(__file__).parents[2]) == 0
-    assert [(load.target, drafter) for load, drafter in served] == [("smollm2", None)]  # the page chooses
+    assert command_options.models(given, drafter)[1] == chosen
 
 
 def choice(name: str, there: bool, usual: str = "ngram") -> DrafterChoice:

@@ -73,7 +73,7 @@ def test_a_wheel_is_small_and_runs_in_a_bare_environment(tmp_path: Path) -> None
 
 
 def test_an_editable_install_packs_no_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads them from the checkout, and to pack them is most of what a first `make run` would wait for."""
+    """It reads them from the checkout, and a first `make run` does not wait until they are packed."""
     interface = "hatchling.builders.hooks.plugin.interface"  # hatchling is in the environment of a build only
     monkeypatch.setitem(sys.modules, interface, SimpleNamespace(BuildHookInterface=SimpleNamespace))
     hook = runpy.run_path(str(ROOT / "engine/wheel_hook.py"))["PackedModels"](root=str(tmp_path))

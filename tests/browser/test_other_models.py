@@ -1,28 +1,21 @@
-"""Other models from the page: named, loaded, told, decoded by; and what cannot be loaded changes nothing."""
+"""Other models from the page: named, loaded, told, decoded by; and what cannot be loaded changes nothing.
+
+They are loaded into the server that all share, so no test of the page comes after these (`tests/support/workers.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.browsers import refuse_none, violations
+from tests.support.browsers import violations
 from tests.support.models import byte_tokenizer, random_llama
-from tests.support.served import served
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 WRITTEN = "e => e.store.lanes.map((lane) => lane.end.token_ids)"
-
-
-@pytest.fixture(scope="module")
-def address(long_winded: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of these tests' own: they load other models into it."""
-    refuse_none()
-    with served(long_winded, tmp_path_factory.mktemp("page")) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")

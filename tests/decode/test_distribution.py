@@ -25,7 +25,7 @@ from tests.support.contracts import SMALL, examples
 from tests.support.distribution import distribution_test
 
 SAMPLES = 2000  # in which all mutations below but the last are seen with p < 1e-18
-MORE = [SAMPLES, pytest.param(4000, marks=pytest.mark.slow)]
+MORE = [pytest.param(SAMPLES, marks=pytest.mark.short), pytest.param(4000, marks=pytest.mark.slow)]
 TOGETHER = 1000  # samples decoded in one batch: tiny models spend most of a round outside their forwards
 LOSSLESS = {name: {"drafter": name, **options} for name, options in examples(SMALL, typed="bcd||bd||acd").items()} | {
     "token": {"drafter": "draft", "rule": "token", "gamma": 3},

@@ -9,21 +9,11 @@ import pytest
 from draftscope.base.common_settings import LOSSY
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.lane import Lane
-from draftscope.drafters import TextDraftModel
 from draftscope.drafters.settings import Settings
 from draftscope.measure.check import checked, steps
 from draftscope.measure.compare import ComparedLane, compare
-from draftscope.servers.engine_lane import EngineLane
-from tests.support.models import byte_tokenizer
 
 PROMPT = "abcabc"
-
-
-@pytest.fixture(scope="module")
-def foreign(pair: DecodingEngine) -> DecodingEngine:
-    """The draft has a tokenizer of its own."""
-    assert pair.draft is not None
-    return DecodingEngine(pair.target, None, pair.tokenizer, foreign=TextDraftModel(pair.draft, byte_tokenizer()))
 
 
 Decoding = Callable[[DecodingEngine], object]
@@ -53,25 +43,24 @@ def test_a_lane_is_resolved_once(pair: DecodingEngine, decoding: Decoding, monke
     assert len(resolved) == 1
 
 
-def test_what_drafts_through_text_is_named_alike_everywhere(foreign: DecodingEngine) -> None:
+def test_what_drafts_through_text_is_named_alike_everywhere(through_text: DecodingEngine) -> None:
     settings = Settings.of(drafter="draft", max_new_tokens=4)
     said = {
-        "run": foreign.decode(PROMPT, "draft", max_new_tokens=4).start.drafter,
+        "run": through_text.decode(PROMPT, "draft", max_new_tokens=4).start.drafter,
         "compared": next(
-            e.drafter for e in compare(foreign, PROMPT, {"a": settings}, 1) if isinstance(e, ComparedLane)
+            e.drafter for e in compare(through_text, PROMPT, {"a": settings}, 1) if isinstance(e, ComparedLane)
         ),
-        "checked": next(event.drafter for event in checked(foreign, settings) if event is not None),
-        "server": EngineLane(foreign, settings).identity.model,
+        "checked": next(event.drafter for event in checked(through_text, settings) if event is not None),
     }
     assert set(said.values()) == {"slem"}, said
 
 
-def test_a_check_takes_no_rule_that_its_drafter_does_not_read(foreign: DecodingEngine) -> None:
+def test_a_check_takes_no_rule_that_its_drafter_does_not_read(through_text: DecodingEngine) -> None:
     """A draft with another tokenizer is verified without a choice of rule, so none is said to be checked."""
-    event = next(iter(checked(foreign, Settings.of(drafter="draft", rule="token"))))
+    event = next(iter(checked(through_text, Settings.of(drafter="draft", rule="token"))))
     assert event is not None and event.rule == ""
     with pytest.raises(Exception, match="'slem' has no choice of rule"):
-        next(iter(steps(foreign, "draft", 500, rule="token")))
+        next(iter(steps(through_text, "draft", 500, rule="token")))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

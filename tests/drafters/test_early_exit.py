@@ -13,7 +13,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.models.forward.emulated_size import EmulatedShape
 from draftscope.models.forward.lean import LeanLlama
 from draftscope.models.probe import probed
-from tests.programs.architectures import CASES, Case, network
+from tests.support.architectures import CASES, Case, network
 from tests.support.models import letters, random_llama
 
 TEXT = [1, 4, 2, 0, 3, 3, 1]

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from importlib import reload
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 
-from draftscope.advise import servers as advised
-from draftscope.advise.candidates import Candidate
 from draftscope.base.errors import DraftscopeError
-from draftscope.claims.claim import ClaimVerdict
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.lane import Lane
 from draftscope.decode.load import _head
@@ -23,7 +17,6 @@ from draftscope.decode.prompt import EncodedPrompt
 from draftscope.decode.start import run_start
 from draftscope.drafters import adopt, find
 from draftscope.drafters import registry as drafter_registry
-from draftscope.drafters.model.draft_model import CHAIN
 from draftscope.drafters.options import ShapeOptions
 from draftscope.drafters.registry import chain_of, known_heads, trained_kinds
 from draftscope.drafters.settings import Settings
@@ -33,33 +26,22 @@ from draftscope.models import head_kinds
 from draftscope.models.heads import SharedWeights, kind_of, save_head
 from draftscope.models.heads.head_files import read
 from draftscope.models.heads.inspected import inspect, kind_of_files
-from draftscope.models.heads.lessons import Blocks
-from draftscope.servers.programs import program_list
-from draftscope.servers.programs.program import ServedPair
-from draftscope.train.publish.card import _method
-from draftscope.train.students.recipes import CPU
-from draftscope.train.students.shapes import ROPE
-from draftscope.train.students.students import lesson_for, new_head
-from draftscope_app.cli.main import main
-from draftscope_app.doors.learn.classroom.verifier import EngineVerifier
-from draftscope_app.lab.train_drafter import command as train_drafter
-from tests.doors.decide.claims.test_claims import judged, row
-from tests.drafters import made_up
-from tests.support import contracts, mutations
+from tests.support import contracts, made_up_heads, mutations
+from tests.support.models import first_head
 
 
 @pytest.fixture(autouse=True)
 def given(own_drafters: None) -> None:
     """The made-up drafters are given, one as its file."""
-    assert adopt(f"{made_up.__file__}:INFO") == "glimpse"
-    assert adopt(made_up.WIDE) == "wide-glimpse"
+    assert adopt(f"{made_up_heads.__file__}:INFO") == "glimpse"
+    assert adopt(made_up_heads.WIDE) == "wide-glimpse"
 
 
 @pytest.fixture
 def engine(tiny: DecodingEngine, tmp_path: Path) -> DecodingEngine:
     """The tiny pair with such a head, which was saved and is loaded as the command line loads it."""
     torch.manual_seed(1)
-    head = new_head("glimpse", tiny.target.network, torch.arange(2), ROPE)
+    head = first_head("glimpse", tiny.target)
     for weight in head.parameters():
         weight.data.add_(torch.randn_like(weight) * 0.2)
     save_head(head, tmp_path, "tiny-target")
@@ -71,19 +53,8 @@ def engine(tiny: DecodingEngine, tmp_path: Path) -> DecodingEngine:
     return made
 
 
-def test_it_is_in_every_list(capsys: pytest.CaptureFixture[str], tiny: DecodingEngine) -> None:
+def test_it_is_in_every_list(tiny: DecodingEngine) -> None:
     assert "glimpse" in known_heads() and "glimpse" in trained_kinds()
-    reload(train_drafter)
-    assert main(["train-drafter", "--help"]) == 0
-    assert "glimpse" in capsys.readouterr().out
-    for candidate in (Candidate("glimpse", 3), Candidate("wide-glimpse")):
-        settings = {ready.engine: ready.settings for ready in advised.ready(candidate, [])}
-        assert '"method": "glimpse"' in settings["vLLM"] and "GLIMPSE" in settings["SGLang"]
-        assert settings["llama.cpp"] == ""
-    assert main(["servers", "small", "--program", "vllm", "--method", "glimpse", "--drafter", "mine"]) == 0
-    assert '"method": "glimpse", "num_speculative_tokens": 4, "model": "mine"' in capsys.readouterr().out
-    assert _method("glimpse").format(depths=4) == "A glimpse of 4 tokens."
-    assert CPU.answers.recipe("glimpse").rates == head_kinds.EAGLE3.rates
     assert {"glimpse"} <= set(contracts.examples(contracts.SMALL)) & set(contracts.chains())
     lane = Lane(Settings.of(drafter="glimpse", gamma=3), replace(find("glimpse"), head=None))
     assert run_start(tiny, lane, EncodedPrompt("a", "", [1]), "r", "r").sized_by == "gamma"
@@ -98,20 +69,10 @@ def test_its_files_are_known_and_checked(engine: DecodingEngine, tmp_path: Path)
     assert [defect.name for defect in inspect("glimpse", tmp_path, shared)] == ["blurred"]
 
 
-def test_a_class_competes_with_it_and_a_benchmark_gives_it_its_tree(engine: DecodingEngine) -> None:
-    choices = [SimpleNamespace(name=info.name, title=info.title, available=True) for info in (made_up.INFO, CHAIN)]
-    status = SimpleNamespace(drafters=choices[::-1])
-    admission: Any = SimpleNamespace(engine=SimpleNamespace(status=status))
-    assert EngineVerifier(admission).head() == ("glimpse", "A glimpse, chain")
-    adopt(replace(made_up.WIDE, options=ShapeOptions, bench_shape=(2, 1)))
+def test_a_benchmark_gives_it_its_tree(engine: DecodingEngine) -> None:
+    adopt(replace(made_up_heads.WIDE, options=ShapeOptions, bench_shape=(2, 1)))
     systems, _ = drafter_systems(engine, BenchPlan(drafters=("wide-glimpse",)))
     assert [system.label.shape for system in systems] == [None, (2, 1)]
-
-
-@pytest.mark.parametrize("name", ["glimpse", "wide-glimpse"])
-def test_claims_count_it_among_the_heads(name: str) -> None:
-    assert judged(9, row(name, (4.2, 4.5, 4.8)), row("ngram", (0.9, 1.0, 1.1))) is ClaimVerdict.HOLDS
-    assert judged(9, row("ngram", (4.2, 4.5, 4.8))) is ClaimVerdict.UNMEASURED
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -122,26 +83,19 @@ def test_it_decodes_what_the_target_says(engine: DecodingEngine, temperature: fl
         assert run.token_ids == engine.decode("abcab", "plain", max_new_tokens=24).token_ids
 
 
-def test_it_learns_by_its_lesson(tiny: DecodingEngine) -> None:
-    head = new_head("glimpse", tiny.target.network, torch.arange(2), ROPE)
-    assert type(lesson_for(tiny.target.network, head)) is Blocks
-
-
 def test_a_taken_or_unknown_name_is_refused() -> None:
     with pytest.raises(DraftscopeError, match="'mtp' has the name of a built-in one"):
-        adopt(replace(made_up.INFO, name="other", head=replace(made_up.HEAD, name="mtp")))
+        adopt(replace(made_up_heads.INFO, name="other", head=replace(made_up_heads.HEAD, name="mtp")))
     with pytest.raises(DraftscopeError, match=r"'glimps'; choose from eagle3, .*, glimpse, speculators"):
         head_kinds.find("glimps")
-    assert "glimpse" not in program_list.methods("llama.cpp")
 
 
 @pytest.mark.parametrize("kind", head_kinds.KINDS, ids=lambda kind: kind.name)
 def test_every_kind_is_whole(kind: head_kinds.HeadKind, tiny: DecodingEngine) -> None:
-    """What one list needs is there wherever another promises it: a drafter, a network, programs that know its name."""
+    """What one list needs is there wherever another promises it: a drafter, a network."""
     assert find(kind.name).head is kind
-    assert set(kind.names) <= {program.kind for program in program_list.PROGRAMS}
-    head = new_head(kind.name, tiny.target.network, torch.arange(2), ROPE)
-    assert isinstance(head, kind.network().head) and lesson_for(tiny.target.network, head).weights
+    head = first_head(kind.name, tiny.target)
+    assert isinstance(head, kind.network().head)
     assert head.shared.vocabulary == SharedWeights.of(tiny.target.network).vocabulary
 
 
@@ -162,11 +116,3 @@ def test_trees_that_draw_are_those_that_the_mutations_break(engine: DecodingEngi
         if "rrsw" in rules:
             drawn.add(name)
     assert drawn == set(mutations.DRAWN_TREES)
-
-
-def test_a_drafter_whose_weights_are_in_the_target_needs_no_model() -> None:
-    start = program_list.find_start("sglang")
-    _, speculative = start.commands(ServedPair("small", "mtp"))
-    assert "NEXTN" in speculative.arguments and "--speculative-draft-model-path" not in speculative.arguments
-    with pytest.raises(DraftscopeError, match="--method eagle needs the drafter's model"):
-        ServedPair("small", "eagle")

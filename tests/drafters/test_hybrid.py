@@ -131,12 +131,16 @@ def p_value(engine: DecodingEngine, samples: int = 2000, batch: int = 1000, **mo
     return distribution_test(engine, "abcabdabca", settings, 5, samples, batch, whole=True).p_value
 
 
-MORE = ((1500, 4, "block"), (1500, 1, "block"), (6000, 1000, "token"))
-
-
+# A guess that is dropped, as below, is seen with p < 1e-100 in 600 texts alone and in 800 in fours; a copy that passes
+# for a guess needs a text beside it, and is p = 1.4e-10 with 800 in fours. A false alarm is p < 1e-6.
 @pytest.mark.parametrize(
     ("samples", "batch", "rule"),
-    [(800, 4, "block"), (2000, 1000, "token"), *(pytest.param(*each, marks=pytest.mark.slow) for each in MORE)],
+    [
+        (800, 4, "block"),
+        pytest.param(600, 1, "block", marks=pytest.mark.slow),
+        pytest.param(2000, 1000, "token", marks=pytest.mark.short),
+        pytest.param(6000, 1000, "token", marks=pytest.mark.slow),
+    ],
 )
 def test_the_joint_distribution_is_the_targets_whatever_the_sources(
     tiny: DecodingEngine, sources: Counter[str], samples: int, batch: int, rule: str

@@ -31,7 +31,7 @@ from draftscope_app.page import controls
 from draftscope_app.page.panel import panel
 from draftscope_app.serve import decode_endpoint
 from tests.drafters.test_plugin import Entry, plugged_in
-from tests.programs.options_table import options_table
+from tests.support.options_table import options_table
 
 
 class EchoOptions(GammaOptions):

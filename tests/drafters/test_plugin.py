@@ -25,12 +25,9 @@ from draftscope import (
     sampled_chain,
     sampled_tree,
 )
-from draftscope.advise.advise import advise
-from draftscope.advise.question import Question
 from draftscope.base import costs
 from draftscope.base.costs import PLAIN
 from draftscope.base.errors import PluginWarning
-from draftscope.base.prompts import Prompt
 from draftscope.base.steps import last
 from draftscope.decode import calibration
 from draftscope.decode.engine import DecodingEngine
@@ -301,7 +298,7 @@ def test_plugins_that_cannot_be_used_are_left_out_with_a_warning(
     assert refused == "draftscope: gamma = 0: should be greater than or equal to 1."
 
 
-def test_a_plugin_that_raises_ends_neither_advice_nor_calibration_and_spoils_none(
+def test_a_plugin_that_raises_ends_no_calibration_and_spoils_none(
     monkeypatch: pytest.MonkeyPatch, tiny: DecodingEngine
 ) -> None:
     class Raises(Follow):
@@ -313,11 +310,6 @@ def test_a_plugin_that_raises_ends_neither_advice_nor_calibration_and_spoils_non
     costs.save(measured)
     plugged_in(monkeypatch, replace(INFO, create=Raises))
     assert last(calibration.calibration_of(tiny)) == measured == costs.load_saved(calibration.measured_for(tiny))
-    question = Question(length=8, seconds=4.0)
-    prompts = {"prompts": [Prompt("prompts", text) for text in ("abcab", "ddebc")]}
-    report = advise(tiny, question, prompts, ["ngram", "follow"])
-    assert any("follow was left out: The drafter 'follow' failed in propose" in note for note in report.notes)
-    assert {each.candidate.drafter for each in report.predicted} == {"ngram"}
 
 
 # What a drafter returns.

@@ -3,14 +3,12 @@ stays."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import Mamba2Config, Mamba2ForCausalLM
 
-import draftscope
 from draftscope import DraftscopeError
 from draftscope.base.steps import last
 from draftscope.decode.engine import DecodingEngine
@@ -25,7 +23,6 @@ from draftscope.models.forward.mamba import READ, ancestors
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.trace.events import DraftState
-from draftscope.train.students.shapes import build, mamba2
 from draftscope.verify.tree import full
 from tests.models.test_cache import CLOSE, fresh, path_to
 from tests.support.distribution import distribution_test
@@ -334,18 +331,6 @@ def test_the_benchmark_weighs_a_state_beside_caches_that_grow(
         assert [each / sizes[grows.name][0] for each in sizes[grows.name]] == [1, 72 / 24, 264 / 24]
     assert {line.model for line in found if line.constant} == {bytes_mamba.draft.name}
     assert [line.role for line in found] == ["target"] * 3 + ["draft"] * 6
-
-
-def test_the_trained_shape_loads_as_a_draft_from_its_folder(tmp_path: Path, pair_folders: tuple[Path, Path]) -> None:
-    """What `train family` calls mamba2."""
-    build(mamba2(258, layers=1, width=64, state=16), seed=3).save_pretrained(tmp_path)
-    byte_tokenizer().save_pretrained(tmp_path)
-    engine = draftscope.load(pair_folders[0], tmp_path, dtype="float32", threads=1)
-    assert engine.draft is not None and engine.draft.recurrent and engine.draft.trees
-    assert (
-        engine.decode(PROMPT, "draft", max_new_tokens=20).token_ids
-        == engine.decode(PROMPT, "plain", max_new_tokens=20).token_ids
-    )
 
 
 def test_drafters_that_a_recurrent_state_cannot_serve_are_refused(

@@ -23,7 +23,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.bench_plan import QUICK, BenchPlan
 from draftscope.measure.greedy_checks import PROMPTS
 from draftscope.measure.joint import joint_distance
-from draftscope_app.cli import fields, options, plans, terminal
+from draftscope_app.cli import command_options, fields, plans, terminal
 from draftscope_app.cli.main import main
 from tests.support.command import Cli, command_line, instead_of_loading
 
@@ -243,7 +243,7 @@ def test_bad_values_are_one_sentence(
 def test_a_folder_that_cannot_be_made_is_said_before_anything_is_measured(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(options, "load", lambda _: pytest.fail("loaded"))
+    monkeypatch.setattr(command_options, "load", lambda _: pytest.fail("loaded"))
     (tmp_path / "file").write_text("")
     ran = cli("--out", tmp_path / "file" / "folder")
     assert ran.code == 2

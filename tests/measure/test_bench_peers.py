@@ -169,6 +169,8 @@ class Handler(BaseHTTPRequestHandler):
         words = [asked["prompt"][0] + asked["seed"] + i for i in range(asked["n_predict"])]
         self.answer({{"tokens": words if whole else []}})
 
+with open(sys.argv[0] + ".log", "a") as log:
+    print(*sys.argv[1:], file=log)
 HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serve_forever()
 """
 
@@ -204,13 +206,43 @@ def test_llama_cpp_reads_the_file_that_the_target_is_read_from(
     with ExitStack() as stack:
         (server,) = peers.llama_server.systems(engine, 60, stack)
     stored = engine.target.forward_mode is ForwardMode.PACKED
-    assert ("file that the target is from, cache in BF16" in server.note) == stored
+    assert ("small.gguf (0 MB), cache in BF16" in server.note) == stored
     assert ("weights and cache in BF16" in server.note) != stored
+
+
+def started_with(binary: Path) -> list[list[str]]:
+    return [line.split() for line in binary.with_suffix(".log").read_text().splitlines()]
+
+
+def test_llama_cpp_speculates_with_the_files_of_target_and_draft(
+    binary: Path, pair: DecodingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One server more, which is given the draft's file; a pair that is not read from such files has none."""
+    monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path / "cache"))
+    tokenizer, paths = gguf_files.tokenizer_with_merges(), [tmp_path / "large.gguf", tmp_path / "small.gguf"]
+    for path in paths:
+        gguf_files.write(path, llama(vocab_size=len(tokenizer)).float(), tokenizer, GGMLQuantizationType.Q4_1)
+    engine = draftscope.load(*paths, dtype="stored", threads=1)
+    assert engine.target.forward_mode is ForwardMode.PACKED
+    with ExitStack() as stack:
+        (server,) = peers.llama_server.speculating(engine, 60, stack)
+        written = server.prepare(Case("any", 0, ((3, 5),), 0.0), 4, seed=10)()
+        assert peers.llama_server.speculating(pair, 60, stack) == []
+    assert written.ids == [[13, 14, 15, 16]]
+    assert server.label.name == "llama.cpp-draft"
+    assert "large.gguf (0 MB) with small.gguf (0 MB), its own draft length" in server.note
+    (options,) = started_with(binary)
+    assert options[options.index("-m") + 1] == str(paths[0])
+    assert options[options.index("-md") + 1] == str(paths[1])
 
 
 @pytest.mark.parametrize(
     ("script", "why"),
-    [("echo cannot load >&2; exit 1", "did not load the model; it said: cannot load"), (None, "does not start")],
+    [
+        ("echo cannot load >&2; exit 1", "llama-server' did not load the model; it said: cannot load"),
+        ("kill -SEGV $$", "llama-server', which SIGSEGV ended, did not load the model; it said: nothing"),
+        (None, "does not start"),
+    ],
 )
 def test_a_server_that_does_not_load_is_named_with_its_last_line(
     pair: DecodingEngine, binary: Path, script: str | None, why: str
@@ -280,7 +312,7 @@ def test_openvino_reads_the_file_that_the_target_was_converted_from(
         "openvino-genai, Q4_1",
         "openvino-genai 2026.4.1.0: Q4_1",
     )
-    assert "file that the target is from" in system.note
+    assert path.name in system.note
     path.write_bytes(path.read_bytes() + b"another")
     assert by_openvino(engine).label.name == "openvino-genai, Q8_0"
 

@@ -1,4 +1,4 @@
-"""Comparing drafters and checking one: in the engine, and as a visitor asks for them. No time is asserted."""
+"""Comparing drafters and checking one, in the engine. No time is asserted."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any, TypeGuard
 
 import pytest
 
-from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.base.steps import said, stoppable
 from draftscope.decode.engine import DecodingEngine
-from draftscope.drafters import TextDraftModel
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure import joint, sampled
@@ -28,11 +25,6 @@ from draftscope.measure.greedy_checks import TESTS, GreedyTest
 from draftscope.measure.joint import along, exact_joint
 from draftscope.measure.sampled import Runs
 from draftscope.verify.sampling import Sampling
-from draftscope_app.doors.decide.check import page as check_task
-from draftscope_app.doors.decide.compare import page as compare_task
-from draftscope_app.engine.jobs import DrafterChoice
-from draftscope_app.page.controls import defaults
-from tests.support.models import byte_tokenizer
 
 SHORT = {"max_new_tokens": 8, "seed": 2}
 
@@ -244,49 +236,3 @@ def test_where_rounding_decides_what_top_k_keeps_the_prefix_is_one_outcome(tiny:
             assert mass == pytest.approx(below)
     seen = Counter({(0, 1, 2): 3, (0, 1, 3): 2, (4, 0, 0): 1})
     assert along(seen, {(0, 1): 0.5, (4, 0, 0): 0.5}) == {(0, 1): 5, (4, 0, 0): 1}
-
-
-# As a visitor asks.
-
-
-def choice(name: str, *uses: str, available: bool = True) -> DrafterChoice:
-    return DrafterChoice(name, name.title(), True, available, "" if available else "not here", uses)
-
-
-def test_every_drafter_that_can_run_is_compared_with_what_it_reads() -> None:
-    known = [
-        choice("plain"), choice("draft", "gamma", "rule"), choice("ngram", "gamma", "ngram"), choice("typed", "typed"),
-        choice("mamba", "gamma", available=False),
-    ]  # fmt: skip
-    job = compare_task.comparison_of(defaults() | {"prompt": "x", "gamma": 6, "drafter": "plain"}, known)
-    assert list(job.lanes) == ["plain", "draft", "ngram"]
-    assert job.lanes["ngram"].model_dump()["gamma"] == 6
-    assert "rule" not in job.lanes["ngram"].model_dump()
-    assert job.repeats == compare_task.REPEATS
-    assert compare_task.Page.about(None, job)["lanes"] == 3
-    typed = compare_task.comparison_of(defaults() | {"prompt": "x", "typed": "and"}, known)
-    assert list(typed.lanes)[-1] == "typed"
-    with pytest.raises(DraftscopeError, match="no drafter to compare"):
-        compare_task.comparison_of(defaults() | {"prompt": "x"}, [])
-
-
-def test_drafters_for_another_tokenizer_are_compared_only_where_the_draft_has_one(
-    pair: DecodingEngine,
-) -> None:
-    foreign = DecodingEngine(pair.target, None, pair.tokenizer, foreign=TextDraftModel(pair.draft, byte_tokenizer()))
-    detours = [{d.name for d in engine.drafters() if d.is_detour} for engine in (pair, foreign)]
-    assert detours == [{"slem", "tli"}, set()]
-    known = [choice("plain"), choice("draft", "gamma"), replace(choice("slem", "gamma"), is_detour=True)]
-    assert list(compare_task.comparison_of(defaults() | {"prompt": "x"}, known).lanes) == ["plain", "draft"]
-
-
-def test_the_shown_runs_drafter_and_rule_are_checked(pair: DecodingEngine) -> None:
-    events = pair.decode("abc", rule="lenient", lenience=0.3, temperature=1.0, max_new_tokens=4, seed=9).events
-    job = check_task.check_of(events)
-    assert check_task.Page.about(None, job)["settings"] == {
-        "drafter": "draft", "rule": "lenient", "lenience": 0.3, "agreement": 3, "draft_length": "fixed",
-        "confidence": 0.4, "seed": 9,
-    }  # fmt: skip
-    assert job.samples == check_task.SAMPLES
-    with pytest.raises(DraftscopeError, match="Nothing was drafted"):
-        check_task.check_of(pair.decode("abc", "plain", max_new_tokens=2).events)

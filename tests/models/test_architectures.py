@@ -23,7 +23,7 @@ from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.verify.tree import Topology, full, topology
 from tests.models.test_cache import CLOSE, fresh, path_to
-from tests.programs.architectures import CASES, WINDOW, network, table, takes
+from tests.support.architectures import CASES, WINDOW, network, table, takes
 from tests.support.distribution import distribution_test
 from tests.support.models import letters
 

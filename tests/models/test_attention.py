@@ -32,7 +32,7 @@ from draftscope.models.probe import probed
 from draftscope.verify import drawing
 from draftscope.verify.tree import Topology, chain, topology
 from tests.decode.test_loop import DRAFTERS
-from tests.programs.architectures import CASES, Case, network
+from tests.support.architectures import CASES, Case, network
 from tests.support.models import byte_tokenizer, made_calibration, random_heads, random_llama
 from tests.support.tape import Recorder
 

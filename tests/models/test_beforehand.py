@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.stages import watched_by
 from draftscope.models import beforehand
-from tests.models.test_native import COUNTED
+from draftscope.models.native.linear import linear
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -96,13 +99,49 @@ def test_a_process_ends_when_whoever_started_it_is_gone() -> None:
     assert ended.returncode == 1
 
 
-@pytest.mark.slow
-def test_what_the_processes_compiled_no_other_compiles_again(tmp_path: Path) -> None:
+# AVX2, on whatever processor of that kind this is: what is compiled for it is compiled nowhere else.
+SHORTER = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+sse4.2,+avx,+avx2,+fma,+bmi,+bmi2,+f16c"}
+X86 = platform.machine() in ("x86_64", "AMD64")
+OTHER_PROCESS = """
+import torch
+from numba.core import caching
+made = []
+caching.Cache.save_overload = lambda *_: made.append(1)
+from draftscope.models.native import available, linear, products
+assert available.why_not() == ""
+generator = torch.Generator().manual_seed(1)
+weight, x = (torch.randn(size, generator=generator).bfloat16() for size in ((83, 96), (9, 96)))
+with torch.inference_mode():
+    product = linear.linear(x, weight, exact=True)
+torch.save((len(made), products.ROWS, available.programs().panels, product), "product.pt")
+"""
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Any]:
+    """Where the processes compiled all programs anew, what they said, and what another process then found."""
     pytest.importorskip("numba")
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    found = []
-    for command in (["-m", "draftscope.models.beforehand"], ["-c", COUNTED]):
-        ran = subprocess.run([sys.executable, *command], env=environment, cwd=ROOT, capture_output=True, text=True)
-        found.append(ran.stdout.strip())
-    assert found == ["", "0"]
-    assert list(tmp_path.glob("*.compiled"))
+    folder = tmp_path_factory.mktemp("elsewhere")
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)} | (SHORTER if X86 else {})
+    python = [sys.executable, "-m", "draftscope.models.beforehand"]
+    said = subprocess.run(python, env=environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    subprocess.run([sys.executable, "-c", OTHER_PROCESS], env=environment, cwd=folder, check=True)
+    return folder, said.strip(), torch.load(folder / "product.pt")
+
+
+@pytest.mark.slow
+def test_what_the_processes_compiled_no_other_compiles_again(elsewhere: tuple[Path, str, Any]) -> None:
+    folder, said, (compiled_again, *_) = elsewhere
+    assert (said, compiled_again) == ("", 0)
+    assert list(folder.glob("*.compiled"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not X86, reason="AVX2 is a feature of x86-64 processors")
+def test_a_processor_with_shorter_vectors_computes_the_same_bits(elsewhere: tuple[Path, str, Any]) -> None:
+    """Other tiles, the same sums."""
+    _, _, (_, rows, panels, actual) = elsewhere
+    generator = torch.Generator().manual_seed(1)
+    weight, x = (torch.randn(size, generator=generator).bfloat16() for size in ((83, 96), (9, 96)))
+    with torch.inference_mode():
+        assert rows == 2 and not panels and linear(x, weight, exact=True).equal(actual)

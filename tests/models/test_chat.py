@@ -18,7 +18,7 @@ from draftscope.drafters.settings import Settings
 from draftscope.models.files import bounded
 from draftscope.models.loading.chat import Chat, in_template
 from draftscope.trace.events import RunStart
-from draftscope_app.cli import options
+from draftscope_app.cli import command_options
 from draftscope_app.cli.fields import Given, takes
 from tests.support import gguf_files
 from tests.support.models import byte_tokenizer, letters
@@ -196,14 +196,14 @@ os.kill(os.getpid(), 9)
 
 
 def test_the_command_line_has_the_switches() -> None:
-    assert options.settings({}) == Settings()
+    assert command_options.settings({}) == Settings()
     own = typer.Typer(add_completion=False)
     found: list[Chat] = []
 
     @own.command()
-    @takes(chosen=options.settings_options())
+    @takes(chosen=command_options.settings_options())
     def decode(chosen: Given) -> int:
-        found.append(Chat.of(options.settings(chosen)))
+        found.append(Chat.of(command_options.settings(chosen)))
         return 0
 
     get_command(own).main(["--raw", "--thinking", "--system", "be brief"], standalone_mode=False)

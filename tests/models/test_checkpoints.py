@@ -36,7 +36,7 @@ from draftscope.models.loading.checkpoints import (
 from draftscope.models.loading.converted import weights_of
 from draftscope.models.loading.devices import pick_device_map
 from draftscope.models.probe import probed
-from tests.programs.architectures import CASES, network
+from tests.support.architectures import CASES, network
 from tests.support.models import byte_tokenizer, letters, random_llama
 
 HTTP = sys.modules[HfHubHTTPError.__bases__[0].__module__]  # the HTTP client of the hub's own client

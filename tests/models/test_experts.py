@@ -15,7 +15,7 @@ from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.trace import files
 from draftscope.trace.events import EVENT, Experts
-from tests.programs.architectures import CASES, network
+from tests.support.architectures import CASES, network
 from tests.support.models import letters
 
 CASE = {case.name: case for case in CASES}

@@ -10,7 +10,7 @@ import torch
 import draftscope
 from draftscope import DraftscopeError
 from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_model
-from tests.programs.formats import FORMS, Form, folder, network
+from tests.support.formats import FORMS, Form, folder, network
 
 HOW = CheckpointOptions(torch.float32, torch.device("cpu"))
 TEXT = torch.arange(2, 40)[None]

@@ -851,7 +851,7 @@ def test_only_files_that_are_read_are_downloaded(tmp_path: Path, monkeypatch: py
     folder = written(eagle3(), tmp_path)
     requested: list[list[str]] = []
 
-    def fetch(source: str, allow_patterns: list[str]) -> str:
+    def fetch(source: str, allow_patterns: list[str], tqdm_class: type) -> str:
         requested.append(allow_patterns)
         if source == "some/broken":
             raise OSError("Connection reset\nby peer")

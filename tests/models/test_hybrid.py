@@ -16,7 +16,7 @@ from draftscope.models.forward.layers_with_state import Hybrid, HybridCache
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from tests.models.test_cache import CLOSE, fresh
-from tests.programs.architectures import CASES, network
+from tests.support.architectures import CASES, network
 from tests.support.distribution import distribution_test
 from tests.support.models import letters, random_llama
 

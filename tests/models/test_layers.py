@@ -16,8 +16,7 @@ from draftscope.models.cache.slots import SlotLayer
 from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_model
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
-from draftscope.train.students.students import _shape
-from tests.programs.architectures import CASES, SMALL, Case, configuration, network
+from tests.support.architectures import CASES, SMALL, Case, configuration, network
 from tests.support.models import letters
 
 HOW = CheckpointOptions(torch.float32, torch.device("cpu"))
@@ -142,8 +141,3 @@ def test_the_first_layers_are_cut_where_one_embedding_has_the_inputs_of_all(name
     model = probed(network(NAMES[name]), name)
     assert_greedy(model, "early-exit")
     assert 0 < model.first_layers(1).kept_bytes(1) < model.first_layers(2).kept_bytes(1) == model.kept_bytes(1)
-
-
-def test_a_student_has_the_heads_of_the_targets_first_layer() -> None:
-    shape = _shape(network(NAMES["Gemma 4"]), {})
-    assert (shape.heads, shape.key_value_heads, shape.head_width) == (4, 2, 8)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -341,31 +339,6 @@ def test_a_product_is_exact_and_its_rows_do_not_depend_on_each_other(rows: int, 
     assert exact.equal(alone) and exact.dtype == torch.float32
     assert actual.equal(exact.bfloat16())
     torch.testing.assert_close(exact.double(), expected, atol=1e-4, rtol=1e-5)
-
-
-OTHER_PROCESSOR = """
-import torch
-from draftscope.models.native import available, linear, products
-assert available.why_not() == ""
-generator = torch.Generator().manual_seed(1)
-weight, x = (torch.randn(size, generator=generator).bfloat16() for size in ((83, 96), (9, 96)))
-with torch.inference_mode():
-    torch.save((products.ROWS, available.programs().panels, linear.linear(x, weight, exact=True)), "product.pt")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="AVX2 is a feature of x86-64 processors")
-def test_a_processor_with_shorter_vectors_computes_the_same_bits(tmp_path: Path) -> None:
-    """The path for AVX2, forced on whatever processor this is: other tiles, the same sums."""
-    features = "+sse4.2,+avx,+avx2,+fma,+bmi,+bmi2,+f16c"
-    forced = {**os.environ, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features}
-    subprocess.run([sys.executable, "-c", OTHER_PROCESSOR], cwd=tmp_path, env=forced, check=True)
-    rows, panels, actual = torch.load(tmp_path / "product.pt")
-    generator = torch.Generator().manual_seed(1)
-    weight, x = (torch.randn(size, generator=generator).bfloat16() for size in ((83, 96), (9, 96)))
-    with torch.inference_mode():
-        assert rows == 2 and not panels and linear(x, weight, exact=True).equal(actual)
 
 
 def test_products_that_are_not_compiled_are_those_of_torch() -> None:

@@ -13,7 +13,7 @@ from draftscope.models import model as models
 from draftscope.models import precise, probe
 from draftscope.models.counter import ForwardCounter
 from draftscope.models.probe import probed
-from tests.programs.architectures import CASES, network, takes
+from tests.support.architectures import CASES, network, takes
 from tests.support.models import random_llama
 
 

@@ -31,7 +31,7 @@ from draftscope.models.native.available import programs, stored_kinds
 from draftscope.models.native.decoders import FORMATS
 from draftscope.models.precise import fp32_logits
 from draftscope.models.probe import probed
-from draftscope_app.cli.options import load
+from draftscope_app.cli.command_options import load
 from tests.models.test_head_steps import head
 from tests.models.test_native import llama
 from tests.support import gguf_files

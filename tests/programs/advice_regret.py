@@ -32,7 +32,7 @@ from draftscope.measure.bench.rows import Paired, counted
 from draftscope.measure.bench.statistics import LEVEL, Interval
 from draftscope.measure.bench.systems import PLAIN, DrafterSystem, System
 from draftscope.measure.regret import Chooser, ChosenSetting, RegretCell
-from draftscope_app.cli import options, plans
+from draftscope_app.cli import command_options, plans
 from draftscope_app.cli.fields import Given, options_of, takes
 
 DRAFTERS = ("draft", "sampled-tree", "topk-tree", "ngram", "suffix", "eagle3")
@@ -137,7 +137,7 @@ app = typer.Typer(add_completion=False)
 @takes(
     compared=COMPARED,
     wanted=plans.plan_options(PLAN, ("kinds", "temperature", "tokens", "repeats")),
-    loading=options.MODEL_OPTIONS,
+    loading=command_options.MODEL_OPTIONS,
 )
 def run(
     compared: Given,
@@ -152,7 +152,7 @@ def run(
     question = Question(length=plan.tokens, seconds=compared.get("each", 20.0), concurrency=max(plan.batches))
     selected, _ = texts(plan, prompts)
     plans.prepare_folder(out)
-    engine = options.load(options.models(loading)[0])
+    engine = command_options.load(command_options.models(loading)[0])
     selected = plans.for_target(engine, plan, prompts, selected)
     names = tuple(compared.get("drafters", DRAFTERS))
     advice = AdviceChooser(engine, question, names)

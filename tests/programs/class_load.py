@@ -32,7 +32,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.models.probe import probed
 from draftscope_app.doors.learn.classroom.class_routes import KEY
 from draftscope_app.doors.learn.classroom.rooms import Rooms
-from tests.support.classroom import served_class, states
+from tests.doors.learn.classroom.class_server import served_class, states
 from tests.support.models import byte_tokenizer, random_llama
 
 ANSWERING_S = 2.0

@@ -17,7 +17,7 @@ from draftscope.servers.audit.audit import AuditReport
 from draftscope.servers.museum.exhibits import NOT_REPRODUCED
 from draftscope.servers.museum.server import Kept
 from draftscope.servers.museum.tour import Exhibited, tour
-from draftscope_app.cli import options
+from draftscope_app.cli import command_options
 from draftscope_app.doors.servers.museum.command import TARGET, about
 from draftscope_app.doors.servers.museum.page import MUSEUM
 from tests.programs.museum_picture import picture
@@ -49,7 +49,7 @@ def ended(report: AuditReport) -> Mapping[str, Any]:
 
 
 def main() -> None:
-    engine = options.load(LoadSettings(target=TARGET, dtype="float32", device="cpu", threads=1))
+    engine = command_options.load(LoadSettings(target=TARGET, dtype="float32", device="cpu", threads=1))
     MUSEUM.write_text(json.dumps(rounded(record(engine, list(tour(engine)))), indent=1) + "\n", encoding="utf-8")
     print(MUSEUM)
 

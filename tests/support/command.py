@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from draftscope.decode.engine import DecodingEngine
-from draftscope_app.cli import options
+from draftscope_app.cli import command_options
 from draftscope_app.cli.main import main
 
 
@@ -44,5 +44,5 @@ def command_line(capsys: pytest.CaptureFixture[str], *first: str | Path) -> Cli:
 
 def instead_of_loading(monkeypatch: pytest.MonkeyPatch, engine: DecodingEngine) -> DecodingEngine:
     """Every command decodes with `engine`, whatever its arguments name."""
-    monkeypatch.setattr(options, "load", lambda _: engine)
+    monkeypatch.setattr(command_options, "load", lambda _: engine)
     return engine

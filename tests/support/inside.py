@@ -12,7 +12,6 @@ from pathlib import Path
 
 from draftscope.base.assets import assets
 from draftscope.trace.linker import link
-from draftscope_app.doors.learn.classroom.pages import SCREENS
 from draftscope_app.serve.doors import page_doors
 
 ROOT = assets() / "instrument"
@@ -30,6 +29,7 @@ def script() -> str:
 
 
 def sources(folder: Path) -> list[Path]:
-    """The modules of a task that the page has; those of a door's own folder are the tasks' too."""
+    """The modules of a task that the page has, not those of its screens; those of a door's own folder are the tasks'
+    too."""
     paths = folder.rglob("*.js") if "task.py" in os.listdir(folder) else ()
-    return sorted(path for path in paths if path.name != "card.js" and path.parent != SCREENS)
+    return sorted(path for path in paths if path.name != "card.js" and path.parent.name != "screens")

@@ -20,7 +20,7 @@ from draftscope.decode import calibration, load, rank_acceptance
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.load import choose_threads
 from draftscope.decode.pair import NamedHead
-from draftscope.drafters import registry
+from draftscope.drafters import TextDraftModel, adopt, registry
 from draftscope.measure.bench import limit
 from draftscope.models import head_kinds
 from draftscope.models.heads import (
@@ -44,6 +44,7 @@ from draftscope.models.heads import (
 from draftscope.models.model import Model
 from draftscope.models.probe import probed
 from draftscope.verify import drawing
+from tests.support import made_up_heads
 
 torch.set_num_threads(1)
 
@@ -65,6 +66,13 @@ def own_drafters() -> Iterator[None]:
         for module in (registry, head_kinds):
             patch.setattr(module, "_registered", dict(module._registered))
         yield
+
+
+@pytest.fixture
+def glimpsed(own_drafters: None) -> None:
+    """Two drafters with a made-up kind of head are known."""
+    adopt(made_up_heads.INFO)
+    adopt(made_up_heads.WIDE)
 
 
 class NobodyElse:
@@ -169,11 +177,24 @@ def made_calibration(**changes: object) -> Calibration:
     return Calibration.model_validate(values | changes)
 
 
+ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+
+
+def head_shape(target: Model) -> HeadShape:
+    """Of a head on a target of `random_llama`."""
+    return HeadShape(target.hidden, heads=4, key_value_heads=2, head_width=8, mlp=48, rope=ROPE, positions=512)
+
+
+def first_head(kind: str, target: Model) -> Head:
+    """A head of any known kind as it is before training, which drafts the first two tokens only if it drafts some."""
+    shared = SharedWeights.of(target.network)
+    head: Head = head_kinds.find(kind).network().first(head_shape(target), shared, torch.arange(2))
+    return head.requires_grad_(False).eval()
+
+
 def random_heads(target: Model, selection: tuple[int, ...]) -> dict[str, NamedHead]:
     """A random head of every kind on a target of `random_llama`; EAGLE-3's knows the tokens of `selection` only."""
-    shared, hidden = SharedWeights.of(target.network), target.hidden
-    rope = {"rope_type": "default", "rope_theta": 10000.0}
-    shape = HeadShape(hidden, heads=4, key_value_heads=2, head_width=8, mlp=48, rope=rope, positions=512)
+    shared, shape = SharedWeights.of(target.network), head_shape(target)
     layers, own = (0, 1, target.layers), OwnWeights(lm_head=True, vocabulary=len(selection))
     eagle3 = Eagle3(Eagle3Config(shape, layers, own), shared)
     eagle3.layers = layers  # the last one after the final norm: its drafts are then accepted now and then
@@ -217,6 +238,13 @@ def pair() -> DecodingEngine:
     engine.calibration = made_calibration()
     drawing.loops()  # no test's first round waits for them
     return engine
+
+
+@pytest.fixture(scope="session")
+def through_text(pair: DecodingEngine) -> DecodingEngine:
+    """The byte pair whose draft has a tokenizer of its own."""
+    assert pair.draft is not None
+    return DecodingEngine(pair.target, None, pair.tokenizer, foreign=TextDraftModel(pair.draft, byte_tokenizer()))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """One browser and one server for all tests of the page, wherever they stand; each test opens pages of its own.
 
-Who loads other models into the server has another: see `test_other_models.py`.
+Who loads other models into the server comes last: see `test_other_models.py`.
 """
 
 from __future__ import annotations

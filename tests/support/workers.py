@@ -22,12 +22,15 @@ TOGETHER = {
         "tests/browser/test_tabs.py",
         "tests/browser/test_kept_runs.py",
         "tests/doors/*/test_page_*.py",
+        "tests/browser/test_other_models.py",  # the last: it loads others into the server
     ),
-    "tests/app, one engine": (
+    "one engine process": (
         "tests/app/test_app_process.py",
         "tests/app/test_asks_process.py",
         "tests/app/test_beats.py",
         "tests/app/test_own_models.py",
+        "tests/doors/decide/check/test_check_process.py",
+        "tests/doors/decide/compare/test_compare_process.py",
     ),
 }
 LONGEST = (  # in time; whatever is not named follows in the order of its name
@@ -39,9 +42,8 @@ LONGEST = (  # in time; whatever is not named follows in the order of its name
     "tests/doors/servers/museum/test_museum.py",
     "tests/doors/servers/audit/test_audit_action.py",
     "tests/app/test_ending.py",
-    *TOGETHER["tests/app, one engine"],
+    *TOGETHER["one engine process"],
     "tests/doors/learn/lessons/test_lessons.py",
-    "tests/browser/test_other_models.py",
     "tests/models/test_architectures.py",
     "tests/models/test_graphs.py",
     "tests/models/test_on_card.py",

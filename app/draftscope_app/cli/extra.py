@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from typing import Annotated
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.fields import whole
 
-Port = Annotated[int, options.make_option("port to listen on", "N", parser=whole)]
-Host = Annotated[str, options.make_option("address to listen on", "ADDRESS")]
-NoBrowser = Annotated[bool, options.make_option("do not open a browser", None, None, "--no-browser")]
+Port = Annotated[int, command_options.make_option("port to listen on", "N", parser=whole)]
+Host = Annotated[str, command_options.make_option("address to listen on", "ADDRESS")]
+NoBrowser = Annotated[bool, command_options.make_option("do not open a browser", None, None, "--no-browser")]
 
 REMEDY = "install it with: pip install 'draftscope[app]'"
 PACKAGES = ("gradio", "plotly", "segno")

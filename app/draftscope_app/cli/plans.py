@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 from draftscope.base.errors import DraftscopeError, one_sentence
 from draftscope.base.prompts import Prompt, select, shipped
 from draftscope.measure.bench.bench_plan import BenchPlan
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.fields import Given, option, options_of, typed
 from draftscope_app.engine.opening_models import chats
 
@@ -40,8 +40,8 @@ _OPTIONS: Mapping[str, tuple[str, str, str]] = {  # option -> field of the plan,
 }
 
 OWN = "prompts of your own, or a log of requests, one JSON object a line"
-Prompts = Annotated[Path | None, options.make_option(OWN, "FILE.jsonl", MEASURED)]
-Out = Annotated[Path, options.make_option("folder for the files", "DIR", options.OUTPUT)]
+Prompts = Annotated[Path | None, command_options.make_option(OWN, "FILE.jsonl", MEASURED)]
+Out = Annotated[Path, command_options.make_option("folder for the files", "DIR", command_options.OUTPUT)]
 
 
 def plan_options(default: BenchPlan, names: Sequence[str] = tuple(_OPTIONS)) -> list[inspect.Parameter]:

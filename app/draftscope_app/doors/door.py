@@ -14,6 +14,7 @@ needs:
 | `command.py` | the command's function, which has the command's name, or a Typer `app` of several commands            |
 | `server.py`  | `routes(site, admission)`: addresses of its own beside the page                                       |
 | `card.js`    | `card`: its part of the instrument, described in assets/instrument/README.md; `card.css` is its style |
+| `screens/`   | pages of its own, which are no part of the instrument                                                 |
 | `README.md`  | what it is for, how it is walked, how it is tested                                                    |
 """
 

@@ -148,8 +148,8 @@ class TaskListeners:
         """`press` is the event that asks for it; `resumed` the listener after which a reloaded page's visitor is known.
         Returns the listeners of both, after which more may follow."""
         limits: dict[str, Any] = {"concurrency_limit": None, "preprocess": False, **PRIVATE}
-        found = resumed.then(self.resume, None, outputs, **limits)
-        return press(self.begin, set(self.inputs.values()), outputs, **limits), found
+        begun = press(self.begin, set(self.inputs.values()), outputs, **limits)
+        return begun, resumed.then(self.resume, None, outputs, **limits)
 
     async def begin(self, values: Values, event: gr.EventData, request: gr.Request) -> AsyncIterator[Any]:
         """Its answer as it grows, or why there is none."""

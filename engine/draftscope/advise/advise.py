@@ -70,6 +70,40 @@ class Measurements:
     prompt: int  # tokens of a prompt, in the mean
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How probing is read: by the costs of this machine, or without them by the rounds that were probed."""
+
+    question: Question
+    cases: Sequence[Case]
+    calibration: Calibration | None
+
+    @property
+    def prompt(self) -> float:
+        """Tokens of a prompt, in the mean."""
+        return fmean(len(case.prompts[0]) for case in self.cases)
+
+    @property
+    def context(self) -> int:
+        """In the middle of an answer."""
+        return round(self.prompt + self.question.length / 2)
+
+    def of(self, probed: Mapping[str, Probed], keep: Sequence[int]) -> Measurements:
+        """By the prompts with these indices."""
+        calibration = self.calibration
+        costs = probed_costs(probed) if calibration is None else fitted(calibration, probed, self.context)
+        return Measurements(_observed(probed, keep), costs, prefill(probed), round(self.prompt))
+
+    def rank(self, probed: Mapping[str, Probed]) -> Mapping[str, float]:
+        """Each drafter's best predicted ratio."""
+        known = self.of(probed, range(len(self.cases)))
+        ratios = [
+            (steady_ratio(entry, rounds, known.costs, self.question.concurrency), entry.drafter)
+            for entry, rounds in known.observed.items()
+        ]
+        return {drafter: ratio for ratio, drafter in sorted(ratios)}
+
+
 def advise(
     engine: DecodingEngine,
     question: Question,
@@ -108,13 +142,7 @@ def advising(
     """The same step by step. A timed run is never interrupted for others: within one `watch` is called every round, and
     may raise `Cancelled`. Unless it `waits` for this machine's costs, those that are not known yet are taken from the
     rounds on the prompts, and what would need them is left out of the report."""
-    infos = able(engine, names)
-    if not infos:
-        raise DraftscopeError("No drafter can run on these models, so there is nothing to decide; load a draft model.")
-    if question.concurrency > 1 and not engine.batches:
-        raise DraftscopeError(
-            f"concurrency = {question.concurrency}: these models decode one sequence at a time; ask for one."
-        )
+    infos = _comparable(engine, question, names)
     single, many, unusable = cases_of(engine, question, prompts)
     compared = [info.name for info in infos] if names else []
     calibration = engine.known_costs(compared)
@@ -122,31 +150,11 @@ def advising(
         calibration = yield from _calibrated(engine, compared, question)
     infos, waiting = (infos, []) if calibration is not None else without_costs(infos)
     until = perf_counter() + question.seconds
-    prompt = fmean(len(case.prompts[0]) for case in single)
-    context = round(prompt + question.length / 2)
-
-    def known(probed: Mapping[str, Probed], keep: Sequence[int]) -> Measurements:
-        costs = probed_costs(probed) if calibration is None else fitted(calibration, probed, context)
-        return Measurements(_observed(probed, keep), costs, prefill(probed), round(prompt))
-
-    def rank(probed: Mapping[str, Probed]) -> Mapping[str, float]:
-        at_hand = known(probed, range(len(single)))
-        ratios = [
-            (steady_ratio(entry, rounds, at_hand.costs, question.concurrency), entry.drafter)
-            for entry, rounds in at_hand.observed.items()
-        ]
-        return {drafter: ratio for ratio, drafter in sorted(ratios)}
-
-    meter = OtherCores()
-    tokens = min(question.length, PROBE_TOKENS)
-    most = math.inf if waits or names else TRYING * question.seconds
-    probing = probe(engine, single, promising(infos), tokens, PROBING * question.seconds, rank, watch, most)
-    probed, failed = yield from mapped(probing, lambda _: _now(ACCEPTANCE, question, until))
-    company = Company.of([meter.lap()], torch.get_num_threads() if engine.target.device.type == "cpu" else 1)
-    calibrated_ms = None if calibration is None else calibration.round_ms(PLAIN, 0, 0, 1, context)
-    busy = noise(company, probed[PLAIN].round_ms, calibrated_ms)
+    reading = Reading(question, single, calibration)
+    trying_s = math.inf if waits or names else TRYING * question.seconds
+    probed, failed, busy = yield from _probed(engine, reading, infos, trying_s, until, watch)
     keep, looping = _without_loops(probed[PLAIN])
-    evidence = known(probed, keep)
+    evidence = reading.of(probed, keep)
     predicted = predict(question, evidence.observed, evidence.costs, evidence.prefill)
     if not predicted:
         raise DraftscopeError(f"No drafter could be measured. {' '.join(failed)}")
@@ -158,8 +166,7 @@ def advising(
     report = _reported(engine, question, predicted, measured, others, evidence, all_notes)
     if calibration is not None:
         return report
-    step_s = evidence.costs.plain(1) / 1e3
-    return replace(report, costs_s=foreseen_s(engine, step_s, compared))
+    return replace(report, costs_s=foreseen_s(engine, evidence.costs.plain(1) / 1e3, compared))
 
 
 def advised(engine: DecodingEngine, request: Asked, watch: Watch) -> Iterator[Advised | Progress]:
@@ -167,6 +174,36 @@ def advised(engine: DecodingEngine, request: Asked, watch: Watch) -> Iterator[Ad
     prompts = {kind: [Prompt(kind, text) for text in texts] for kind, texts in request.prompts.items()}
     report = yield from advising(engine, request.question, prompts, request.drafters, watch=watch, waits=request.waits)
     yield Advised(report=json.loads(report.as_json()))
+
+
+def _comparable(engine: DecodingEngine, question: Question, names: Sequence[str]) -> list[DrafterInfo]:
+    """The drafters `names`, or all that can run here. Raises `DraftscopeError` where the question cannot be asked."""
+    infos = able(engine, names)
+    if not infos:
+        raise DraftscopeError("No drafter can run on these models, so there is nothing to decide; load a draft model.")
+    if question.concurrency > 1 and not engine.batches:
+        raise DraftscopeError(
+            f"concurrency = {question.concurrency}: these models decode one sequence at a time; ask for one."
+        )
+    return infos
+
+
+def _probed(
+    engine: DecodingEngine,
+    reading: Reading,
+    infos: Sequence[DrafterInfo],
+    trying_s: float,
+    until: float,
+    watch: Watch,
+) -> Steps[Progress, tuple[Mapping[str, Probed], list[str], list[str]]]:
+    """What was measured of each drafter, and notes: on those that failed, and on what else ran here meanwhile."""
+    question, calibration, meter = reading.question, reading.calibration, OtherCores()
+    tokens, probing_s = min(question.length, PROBE_TOKENS), PROBING * question.seconds
+    probing = probe(engine, reading.cases, promising(infos), tokens, probing_s, reading.rank, watch, trying_s)
+    probed, failed = yield from mapped(probing, lambda _: _now(ACCEPTANCE, question, until))
+    company = Company.of([meter.lap()], torch.get_num_threads() if engine.target.device.type == "cpu" else 1)
+    calibrated_ms = None if calibration is None else calibration.round_ms(PLAIN, 0, 0, 1, reading.context)
+    return probed, failed, noise(company, probed[PLAIN].round_ms, calibrated_ms)
 
 
 def promising(infos: Sequence[DrafterInfo]) -> list[DrafterInfo]:

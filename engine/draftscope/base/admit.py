@@ -24,7 +24,7 @@ def admit(values: Mapping[str, Any], most: int | None = None) -> None:
         length = sum(len(part) if isinstance(part, str) else 1 for part in _parts(value))
         if most is not None and length > most:
             raise DraftscopeError(f"{name} is {length:,} characters long; this takes at most {most:,}, so shorten it.")
-        for half in (found[0] for part in _parts(value) if isinstance(part, str) and (found := _HALF.search(part))):
+        for half in (half for part in _parts(value) if isinstance(part, str) for half in _HALF.findall(part)):
             raise DraftscopeError(
                 f"{name} contains \\u{ord(half):04x}, which is half of a character; remove it, or write the text as "
                 "UTF-8."

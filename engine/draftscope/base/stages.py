@@ -92,8 +92,13 @@ def watched_by(watch: Watcher, clock: Callable[[], float] = monotonic) -> Iterat
 
 def tell(stage: Stage, detail: str = "", share: float = 0.0) -> None:
     """This step has begun or got on, as `detail` says."""
-    if (teller := _TELLER.get()) is not None:
-        teller.tell(stage, detail, share)
+    teller()(stage, detail, share)
+
+
+def teller() -> Callable[[Stage, str, float], None]:
+    """`tell` to whoever watches here, for another thread."""
+    current = _TELLER.get()
+    return current.tell if current is not None else lambda *_: None
 
 
 def megabytes(done: int, whole: int) -> str:

@@ -16,7 +16,7 @@ from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System
 from draftscope.measure.regret import CellRuns, Chooser, ChosenSetting, RegretCell, cell_rows, ratio_of_sums
-from draftscope_app.cli import options
+from draftscope_app.cli import command_options
 from draftscope_app.cli.main import main
 
 CHAIN, TREE, UCB = (Label(OWN, name) for name in ("draft:2", "sampled-tree:4x1", "ucb"))
@@ -98,7 +98,7 @@ def test_held_out_regret_does_not_choose_the_best_by_the_runs_that_measure_it() 
 def regret(
     pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Any:
-    monkeypatch.setattr(options, "load", lambda _: pair)
+    monkeypatch.setattr(command_options, "load", lambda _: pair)
 
     def call(*arguments: str) -> tuple[int, str, str]:
         code = main(["regret", "--out", str(tmp_path), *arguments])
@@ -161,7 +161,7 @@ def test_bad_input_is_one_sentence(regret: Any, arguments: tuple[str, ...], sent
 def test_an_arm_without_its_head_is_said_before_anything_is_measured(
     regret: Any, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(options, "load", lambda _: DecodingEngine(pair.target, pair.draft, pair.tokenizer))
+    monkeypatch.setattr(command_options, "load", lambda _: DecodingEngine(pair.target, pair.draft, pair.tokenizer))
     code, _, err = regret(*TINY, "--arms", "draft:2,eagle3-tree")
     assert code == 2
     assert "The arm 'eagle3-tree' cannot run here: no eagle3 head is loaded" in err

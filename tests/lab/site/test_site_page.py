@@ -151,7 +151,9 @@ def test_what_was_recorded_of_servers(reader: Callable[..., Reader], site: Path)
     for name in ("Load test", "Audit of plain", "Audit of drafts"):
         tab.page.get_by_role("button", name=name).click()
     tab.page.wait_for_selector(".loaded")
-    assert tab.page.locator(".audit[data-result]").count() == 2
+    audits = tab.page.locator(".audit[data-result]")
+    audits.nth(1).wait_for()  # each is drawn once it is painted
+    assert audits.count() == 2
     tab.page.get_by_role("button", name="Close").first.click()
 
 

@@ -76,7 +76,7 @@ def test_the_folder_is_a_space(tmp_path: Path) -> None:
     build(folder, ROOT, "paid")
     front = front_matter(folder)
     assert front["suggested_hardware"] == "cpu-basic"
-    assert (front["sdk"], front["app_file"], front["python_version"]) == ("gradio", "app/main.py", "3.12")
+    assert (front["sdk"], front["app_file"], front["python_version"]) == ("gradio", "app/start_server.py", "3.12")
     assert (folder / front["app_file"]).is_file()
     assert sum(path.stat().st_size for path in folder.rglob("*")) < 150 * 10**6
     assert {path.name for path in (folder / "assets" / "models").iterdir()} >= {"llama-draftscope-15m"}
@@ -327,7 +327,7 @@ def test_a_push_uploads_what_was_rendered(
     assert push(checkout, "owner/demo", "--yes") == 0, (capsys.readouterr().err, hub.asked)
     said = capsys.readouterr()
     assert "is at http" in said.out
-    assert {"README.md", "requirements.txt", "app/main.py", "space.yaml"} <= set(hub.files)
+    assert {"README.md", "requirements.txt", "app/start_server.py", "space.yaml"} <= set(hub.files)
     assert TOKEN not in said.out + said.err
 
 
@@ -486,7 +486,7 @@ def test_visitors_who_never_say_that_they_left_are_forgotten_unless_they_wait() 
     assert visitors.of("passes 0").shown.lines == []
 
 
-# What `python app/main.py` says.
+# What `python app/start_server.py` says.
 
 
 def test_the_entry_says_bad_settings_in_one_sentence(
@@ -505,6 +505,14 @@ def test_the_environment_goes_before_the_description(checkout: Path, monkeypatch
     monkeypatch.setenv("DRAFTSCOPE_MAX_RUNS", "7")
     assert entry.main(checkout) == 0
     assert seen[0].limits == Limits(max_tokens=64, max_runs=7)
+
+
+def test_a_space_leaves_the_drafter_of_a_known_target_to_its_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[Any] = []
+    monkeypatch.setattr("draftscope_app.serve.server.serve", lambda *args, **_: served.append(args[2:]))
+    monkeypatch.setenv("DRAFTSCOPE_TARGET", "smollm2")
+    assert entry.main(ROOT) == 0
+    assert [(load.target, drafter) for load, drafter in served] == [("smollm2", None)]  # the page chooses
 
 
 # Uploads.

@@ -85,7 +85,9 @@ def space(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sp
     }
     python = Path(os.environ.get("DRAFTSCOPE_SPACE_PYTHON", sys.executable)).absolute()
     with log.open("w") as file:
-        process = subprocess.Popen([python, "app/main.py"], cwd=folder, env=environment, stdout=file, stderr=file)
+        process = subprocess.Popen(
+            [python, "app/start_server.py"], cwd=folder, env=environment, stdout=file, stderr=file
+        )
     url = f"http://127.0.0.1:{port}"
     with framed(url) as proxy:
         running = Space(url, proxy, process, log)
@@ -275,7 +277,9 @@ def test_a_visitor_reaches_nothing_of_another(visit: Any, space: Space, tmp_path
     assert mine.ask("e => e.store.lanes[1].start.seed") == 77
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "space.yaml", "app/main.py", "../../etc/passwd", "assets/theme.json"])
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "space.yaml", "app/start_server.py", "../../etc/passwd", "assets/theme.json"]
+)
 def test_no_file_of_the_server_can_be_had(space: Space, path: str) -> None:
     status, text = asked(f"{space.url}/gradio_api/file={path}")
     assert status in (403, 404)

@@ -62,7 +62,11 @@ def test_greedy_answers_are_those_of_one_forward_after_the_other(network: Any) -
 
 
 @pytest.mark.parametrize(
-    ("temperature", "rows"), [(0.7, 5000), *(pytest.param(t, 12_000, marks=pytest.mark.slow) for t in (0.7, 1.0))]
+    ("temperature", "rows"),
+    [
+        pytest.param(0.7, 5000, marks=pytest.mark.short),
+        *(pytest.param(t, 12_000, marks=pytest.mark.slow) for t in (0.7, 1.0)),
+    ],
 )
 def test_two_tokens_have_the_targets_joint_distribution(network: Any, temperature: float, rows: int) -> None:
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""A server to attack, `app/main.py` on the loopback with the embedded pair, and somebody who watches it meanwhile."""
+"""A server to attack, `app/start_server.py` on the loopback with the embedded pair, and who watches it meanwhile."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Server:
         self.began = time.monotonic()
         with self.log.open("w") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "app/main.py"], cwd=ROOT, env=variables, stdout=file, stderr=file,
+                [sys.executable, "app/start_server.py"], cwd=ROOT, env=variables, stdout=file, stderr=file,
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY)),
             )  # fmt: skip
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.measure.bench.bench_plan import QUICK, BenchPlan, texts
-from draftscope_app.cli import options, plans, terminal
+from draftscope_app.cli import command_options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.extra import plots
 from draftscope_app.cli.fields import Given, takes
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 BRIEFLY = "one prompt a kind, gamma 4; minutes on two cores"
 
 
-@takes(wanted=plans.plan_options(BenchPlan()), loading=options.MODEL_OPTIONS)
+@takes(wanted=plans.plan_options(BenchPlan()), loading=command_options.MODEL_OPTIONS)
 def bench(
     wanted: Given,
     loading: Given,
     prompts: plans.Prompts = None,
-    quick: Annotated[bool, options.make_option(BRIEFLY, None, plans.MEASURED, "--quick")] = False,
+    quick: Annotated[bool, command_options.make_option(BRIEFLY, None, plans.MEASURED, "--quick")] = False,
     out: plans.Out = Path("bench"),
-    json: options.Json = False,
+    json: command_options.Json = False,
 ) -> int:
     """Measure drafters, and other programs on the same weights.
 
@@ -45,7 +45,7 @@ def bench(
     from draftscope.measure.bench.systems import refuse_unknown
 
     refuse_unknown(plan.drafters)
-    chosen, _ = options.models(loading)
+    chosen, _ = command_options.models(loading)
     engine, more = _loaded(chosen)
     report = benchmark(engine, plan, plans.for_target(engine, plan, prompts, selected), [*notes, *more])
     plans.print_report(report, save(report, out), json)
@@ -56,14 +56,14 @@ def bench(
 def _loaded(chosen: LoadSettings) -> tuple[DecodingEngine, list[str]]:
     """The pair. If a draft was named and cannot be loaded: the target alone, and why."""
     try:
-        return options.load(chosen), []
+        return command_options.load(chosen), []
     except DraftscopeError as error:
         if chosen.draft is None:
             raise
         from draftscope.models.loading import embedded
 
         target = chosen.target or str(embedded.home("target"))
-        target_alone = options.load(replace(chosen, target=target, draft=None, draft_revision=None))
+        target_alone = command_options.load(replace(chosen, target=target, draft=None, draft_revision=None))
         return target_alone, [f"Measured without the draft '{chosen.draft}'. {error}"]
 
 

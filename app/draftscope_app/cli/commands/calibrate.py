@@ -8,7 +8,7 @@ import typer
 
 from draftscope.base.costs import PLAIN
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
 from draftscope_app.cli.terminal import Table
@@ -21,14 +21,14 @@ WIDTHS = (1, 2, 3, 4, 5, 7, 9, 17, 33, 65)
 GAMMAS = (1, 2, 3, 4, 6, 8)
 
 
-@takes(loading=options.MODEL_OPTIONS)
+@takes(loading=command_options.MODEL_OPTIONS)
 def calibrate(
     loading: Given,
     drafter: Annotated[
         str, typer.Option(metavar="NAME,...", help="drafters to measure; default: all that can run")
     ] = "",
     again: Annotated[bool, typer.Option("--again", help="measure again what was measured before")] = False,
-    json: options.Json = False,
+    json: command_options.Json = False,
 ) -> int:
     """Measure what a round costs on this machine. The result is kept, so that each pair is measured once.
 
@@ -43,8 +43,8 @@ def calibrate(
     names = [name.strip() for name in drafter.split(",") if name.strip()]
     for name in names:
         drafters.find(name)
-    chosen, _ = options.models(loading)
-    engine = options.load(chosen)
+    chosen, _ = command_options.models(loading)
+    engine = command_options.load(chosen)
     for name in names:
         refuse_unavailable(engine, drafters.find(name))
         if not drafting_of(engine, [name]):

@@ -15,7 +15,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps, last, said, stoppable
 from draftscope.trace.result import Result
 from draftscope.trace.unhelpful import unhelpful
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
 from draftscope_app.cli.terminal import interruptible
@@ -29,19 +29,19 @@ Show = Callable[["AnyEvent"], None]
 SERVER, RUN = "Another program's server", "inside"
 TRACE = "record the run; compressed where FILE ends in .gz"
 INSIDE = "show the rounds that draftscope-vllm records in the server"
-OF_SERVER = (*options.OF_SERVERS, "max_new_tokens", "raw")
+OF_SERVER = (*command_options.OF_SERVERS, "max_new_tokens", "raw")
 
 
-@takes(chosen=options.settings_options(), loading=options.MODEL_OPTIONS)
+@takes(chosen=command_options.settings_options(), loading=command_options.MODEL_OPTIONS)
 def decode(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="the text to continue; '-' reads standard input")],
     loading: Given,
     chosen: Given,
     *,
-    trace: Annotated[Path | None, options.make_option(TRACE, "FILE", options.OUTPUT)] = None,
-    server: Annotated[str | None, options.make_option("a vLLM that writes the text", "URL", SERVER)] = None,
-    inside: Annotated[bool, options.make_option(INSIDE, None, SERVER, "--inside")] = False,
-    json: options.Json = False,
+    trace: Annotated[Path | None, command_options.make_option(TRACE, "FILE", command_options.OUTPUT)] = None,
+    server: Annotated[str | None, command_options.make_option("a vLLM that writes the text", "URL", SERVER)] = None,
+    inside: Annotated[bool, command_options.make_option(INSIDE, None, SERVER, "--inside")] = False,
+    json: command_options.Json = False,
 ) -> int:
     """Decode a prompt: print the text while it is written, then a summary on stderr.
 
@@ -56,15 +56,15 @@ def decode(
     if server is not None or inside:
         _refuse_beside_a_server(server, inside, [*loading, *chosen])
         return _inside(text, str(server), chosen, trace, json)
-    load, drafter = options.models(loading, chosen.get("drafter"))
-    settings = options.settings(chosen, drafter)
+    load, drafter = command_options.models(loading, chosen.get("drafter"))
+    settings = command_options.settings(chosen, drafter)
     from draftscope import drafters
     from draftscope.decode.availability import default_drafter
     from draftscope.decode.lane import Lane
     from draftscope.decode.race import race
 
     drafters.find(settings.drafter)
-    engine = options.load(load)
+    engine = command_options.load(load)
     if drafter is None:
         settings = settings.model_copy(update={"drafter": default_drafter(engine)})
     _say_what_is_not_read(settings.drafter, chosen)
@@ -119,7 +119,7 @@ def _refuse_beside_a_server(server: str | None, inside: bool, given: Sequence[st
 def _inside(text: str, server: str, chosen: Given, trace: Path | None, json: bool) -> int:
     from draftscope.servers.field import Field, request_of
 
-    settings = options.settings(chosen)
+    settings = command_options.settings(chosen)
     with Field.open({"inside": server}) as field:
         steps = field.inside(field.prompt(text, settings), request_of(settings), RUN)
         events, lost = _decode(steps, (lambda _: None) if json else _print, trace)

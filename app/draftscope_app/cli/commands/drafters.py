@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 from typing import TYPE_CHECKING
 
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 FIELDS = ("name", "exact", "unchecked", "available", "why_not", "paper")  # the contract of --json
 
 
-@takes(loading=options.MODEL_OPTIONS)
-def drafters(loading: Given, json: options.Json = False) -> int:
+@takes(loading=command_options.MODEL_OPTIONS)
+def drafters(loading: Given, json: command_options.Json = False) -> int:
     """List the drafters and which of them can run on these models."""
-    chosen, _ = options.models(loading)
-    choices = options.load(chosen).drafters()
+    chosen, _ = command_options.models(loading)
+    choices = command_options.load(chosen).drafters()
     if json:
         print(jsonlib.dumps([{field: getattr(drafter, field) for field in FIELDS} for drafter in choices]))
         return ExitCode.OK

@@ -8,18 +8,18 @@ from typing import Annotated
 
 from draftscope.base.errors import DraftscopeError, write_text
 from draftscope.trace import files
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
 WHAT = "tokens, rounds or decisions: a table with a row for each; page: one HTML file that plays offline"
 TO = "ends in .csv, .parquet or .jsonl; a page ends in .html; default: stdout"
 NAMES = ["tokens", "rounds", "decisions", "page"]
 
-What = Annotated[str, options.make_option(WHAT, "NAME", options.OUTPUT, autocompletion=lambda: NAMES)]
-To = Annotated[Path | None, options.make_option(TO, "FILE", options.OUTPUT)]
+What = Annotated[str, command_options.make_option(WHAT, "NAME", command_options.OUTPUT, autocompletion=lambda: NAMES)]
+To = Annotated[Path | None, command_options.make_option(TO, "FILE", command_options.OUTPUT)]
 
 
-def export(trace: options.Trace, what: What = "tokens", to: To = None) -> int:
+def export(trace: command_options.Trace, what: What = "tokens", to: To = None) -> int:
     """Write a recorded run as a table, or as a page that plays by itself.
 
     Of a file that was cut short, everything before the cut is written, and a warning says so.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 from typing import TYPE_CHECKING
 
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ FIELDS = ("target", "drafter", "kind", "gb", "gated", "note")  # the contract of
 HEAD = ("target", "drafter", "kind", "GB bf16", "licence", "note")
 
 
-def pairs(json: options.Json = False) -> int:
+def pairs(json: command_options.Json = False) -> int:
     """List known pairs of models, and what they need."""
     from draftscope.drafters.catalog import PAIRS
 

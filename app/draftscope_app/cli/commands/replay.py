@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from draftscope.trace.result import Result, read
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.reports import run_report as report
 
@@ -19,7 +19,7 @@ class Replay(BaseModel):
     lanes: list[report.Replayed]
 
 
-def replay(file: options.Trace, json: options.Json = False) -> int:
+def replay(file: command_options.Trace, json: command_options.Json = False) -> int:
     """Print a recorded run: its text, a summary and the metrics.
 
     Of a file that was cut short, everything before the cut is printed, and a warning says so.

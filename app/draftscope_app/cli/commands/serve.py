@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.extra import Host, NoBrowser, Port, refuse_missing
 from draftscope_app.cli.fields import Given, takes
@@ -12,13 +12,13 @@ from draftscope_app.cli.fields import Given, takes
 DRAFTER = "drafter that is chosen when the page opens; with a head: eagle3:MODEL"
 
 
-@takes(loading=options.SERVED)
+@takes(loading=command_options.SERVED)
 def serve(
     loading: Given,
     host: Host = "127.0.0.1",
     port: Port = 7860,
     no_browser: NoBrowser = False,
-    drafter: Annotated[str | None, options.make_option(DRAFTER, "NAME")] = None,
+    drafter: Annotated[str | None, command_options.make_option(DRAFTER, "NAME")] = None,
 ) -> int:
     """Open the dashboard in a browser. Stop it with Ctrl-C.
 
@@ -27,7 +27,7 @@ def serve(
     refuse_missing()
     from draftscope_app.serve import server
 
-    load, named = options.models(loading, drafter)
+    load, named = command_options.models(loading, drafter)
     chosen = named if drafter is not None else None  # the page chooses for itself
     server.serve(host, port, load, chosen, open_browser=not no_browser, say=terminal.loading_lines())
     return ExitCode.OK

@@ -14,7 +14,7 @@ import typer
 
 from draftscope.base.errors import DraftscopeError, read_bytes, reason
 from draftscope.models import head_kinds
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, takes
 from draftscope_app.engine.opening_models import chats
@@ -30,11 +30,13 @@ LEAST = 1.1  # tokens a round; below, hardly a draft is accepted: the head draft
 PUBLISHED = (1.3, 5.0)  # tokens a round of published heads at 4 drafts, where its folder says nothing
 
 
-@takes(loading=options.model_options(options.OF_DRAFTS, {"target": "the model that the head drafts for"}))
+@takes(
+    loading=command_options.model_options(command_options.OF_DRAFTS, {"target": "the model that the head drafts for"})
+)
 def inspect(
     head: Annotated[str, typer.Argument(metavar="HEAD", help="folder or hub id of a head, or KIND:MODEL")],
     loading: Given,
-    json: options.Json = False,
+    json: command_options.Json = False,
 ) -> int:
     """Find out whether a head will be served as it was trained.
 
@@ -58,15 +60,15 @@ def inspect(
     if not colon or Path(head).exists():
         source = head
         kind = kind_of_files(read(head))
-    load, _ = options.models(loading)
-    engine = options.load(load)
+    load, _ = command_options.models(loading)
+    engine = command_options.load(load)
     shared = SharedWeights.of(engine.target.network)
     defects = inspect_files(kind, source, shared)
     here: list[Drafted] = []
     other: list[Drafted] = []
     tau = ids = None
     if all(defect.drafts for defect in defects):
-        with_head, name = options.load(replace(load, heads=(f"{kind}:{source}",))), head_kinds.find(kind).name
+        with_head, name = command_options.load(replace(load, heads=(f"{kind}:{source}",))), head_kinds.find(kind).name
         ids = stated_ids(name, source, shared)
         tau = tokens_a_round(_drafted(with_head, name, TOKENS))
         if ids is not None:

@@ -12,7 +12,7 @@ from typing import Annotated, get_args
 from draftscope.drafters.options import BanditOptions
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.bench_plan import BenchPlan, texts
-from draftscope_app.cli import options, plans, terminal
+from draftscope_app.cli import command_options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, takes, typed
 
@@ -34,16 +34,16 @@ COMPARED = options_of(
 @takes(
     compared=COMPARED,
     wanted=plans.plan_options(PLAN, ("kinds", "temperature", "tokens", "repeats")),
-    loading=options.MODEL_OPTIONS,
+    loading=command_options.MODEL_OPTIONS,
 )
 def regret(
     compared: Given,
     wanted: Given,
     loading: Given,
     prompts: plans.Prompts = None,
-    quick: Annotated[bool, options.make_option(BRIEFLY, None, plans.MEASURED, "--quick")] = False,
+    quick: Annotated[bool, command_options.make_option(BRIEFLY, None, plans.MEASURED, "--quick")] = False,
     out: plans.Out = Path("regret"),
-    json: options.Json = False,
+    json: command_options.Json = False,
 ) -> int:
     """Compare policies with the best fixed setting in hindsight, by kind of text.
 
@@ -60,8 +60,8 @@ def regret(
     from draftscope.measure.regret import BanditChooser, arm_systems
 
     arms_of(Settings.of(arms=arms))
-    load, _ = options.models(loading)
-    engine = options.load(load)
+    load, _ = command_options.models(loading)
+    engine = command_options.load(load)
     choosers = [BanditChooser(engine, policy, arms) for policy in policies]
     for note in notes:
         terminal.print_note(note)

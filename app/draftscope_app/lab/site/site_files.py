@@ -119,7 +119,8 @@ def data_script(name: str, text: str) -> str:
 
 
 def style(doors: Sequence[PageDoor]) -> str:
-    """The dashboard's own, and what only a page without Gradio needs."""
+    """The dashboard's own, and what only a page without Gradio and its cards need."""
     colours = f"{html.root_colours()}\n.dark {{ {html.css_variables(html.palette()['dark'])} }}"
     page = page_css(path for door in doors for path in door.styles)
-    return f"{colours}\n{page}\n{(HERE / 'site.css').read_text(encoding='utf-8')}"
+    sheets = (HERE / "site.css", *sorted(HERE.glob("*/page.css")))
+    return "\n".join((colours, page, *(sheet.read_text(encoding="utf-8") for sheet in sheets)))

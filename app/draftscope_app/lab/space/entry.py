@@ -1,4 +1,4 @@
-"""What `python app/main.py` does, on a Space and in a container. All settings come from the environment."""
+"""What `python app/start_server.py` does, on a Space and in a container. All settings come from the environment."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.usable_cores import usable_cores
 from draftscope.models.loading.embedded import FAMILY
-from draftscope_app.cli import options
+from draftscope_app.cli import command_options
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
@@ -48,7 +48,7 @@ class Options(BaseModel):
         "start a new run from the weights of this model folder; with another --seed it reads the text in another order",
         None, metavar="DIR",
     )  # fmt: skip
-    threads: int | None = options.THREADS
+    threads: int | None = command_options.THREADS
     members: tuple[str, ...] | None = option(f"with 'family': some of {NAMES}; default: all", None, metavar="NAME,...")
     preset: Literal["cpu", "gpu"] | None = option("for two cores (default), or for a GPU", None)
     sitting: float | None = option(

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from draftscope.base.usable_cores import usable_cores
 from draftscope.drafters.registry import trained_kinds
-from draftscope_app.cli import options
+from draftscope_app.cli import command_options
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
@@ -32,7 +32,7 @@ class Options(BaseModel):
     work: Path = option("folder for answers and unfinished runs", Path(".train"), metavar="DIR")
     preset: Literal["cpu", "gpu"] = option("for two cores, or for a GPU", "cpu")
     seed: int = option("seed of prompts, order and weights", 0, ge=0)
-    threads: int | None = options.THREADS
+    threads: int | None = command_options.THREADS
     tokens: int | None = option(
         "tokens that the target writes; default: 1,000,000, 20,000,000 on a GPU", None, panel=HOW_LONG
     )

@@ -18,6 +18,7 @@ from torch import Tensor
 from draftscope.base.errors import DraftscopeError, quoted, reason
 from draftscope.models.files import hub
 from draftscope.models.files.contents import refuse_config, refuse_folder
+from draftscope.models.files.hub_bars import bars
 
 WEIGHTS = ("medusa_lm_head", "model", "pytorch_model")  # prefixes of weight files; other files are training state
 SUFFIXES = (".safetensors", ".bin", ".pt")  # in order of preference
@@ -135,7 +136,7 @@ def _fetched(source: str, files: tuple[str, ...]) -> Path:
     suffix = next((s for s in SUFFIXES if any(f.startswith(WEIGHTS) and f.endswith(s) for f in files)), SUFFIXES[0])
     wanted = ["config.json", *(f"{name}*{suffix}" for name in WEIGHTS)]
     try:
-        return Path(snapshot_download(source, allow_patterns=wanted))
+        return Path(snapshot_download(source, allow_patterns=wanted, tqdm_class=bars(False, source)))
     except OSError as error:
         reason = str(error).strip().split("\n")[0]
         raise DraftscopeError(

@@ -28,6 +28,7 @@ from draftscope.models.files import contents, hub, memory_needed
 from draftscope.models.files.finite import not_finite
 from draftscope.models.files.gguf_file import as_stored
 from draftscope.models.files.gguf_parts import parts_of
+from draftscope.models.files.hub_bars import bars
 from draftscope.models.files.pretrained import loaded, quiet
 from draftscope.models.files.tokenizer_file import refuse_tokenizer, without_panic
 from draftscope.models.forward.decoder import covers
@@ -90,6 +91,7 @@ def load_model(place: Place, options: CheckpointOptions) -> Model:
         use_safetensors=None if options.allow_pickle else True,
         output_loading_info=True,
         ignore_mismatched_sizes=True,  # they are refused below, in a sentence
+        tqdm_class=bars(options.progress, place.name),  # of what the hub sends
         **place.origin,
         **_placing(place.config, options),
     )

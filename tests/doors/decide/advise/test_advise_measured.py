@@ -447,7 +447,7 @@ def test_one_prompt_says_what_it_cannot_tell(pair: DecodingEngine) -> None:
 def test_bad_values_are_refused_before_a_model_is_loaded(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
 ) -> None:
-    monkeypatch.setattr("draftscope_app.cli.options.load", lambda _: pytest.fail("a model was loaded"))
+    monkeypatch.setattr("draftscope_app.cli.command_options.load", lambda _: pytest.fail("a model was loaded"))
     done = cli(*arguments)
     assert done.code == 2 and words in done.err
 
@@ -470,7 +470,7 @@ LOG_LINE = "INFO 05-21 21:11:56 [loggers.py:271] Engine 000: Avg prompt throughp
 def test_a_file_that_cannot_be_used_is_one_sentence(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str, content: str | None, words: str
 ) -> None:
-    monkeypatch.setattr("draftscope_app.cli.options.load", lambda _: pytest.fail("a model was loaded"))
+    monkeypatch.setattr("draftscope_app.cli.command_options.load", lambda _: pytest.fail("a model was loaded"))
     file = tmp_path / "file"
     if content is not None:
         file.write_text(content, encoding="utf-8")
@@ -492,7 +492,7 @@ def test_prompts_that_loop_are_counted() -> None:
 
 
 def test_typed_values_need_no_model(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("draftscope_app.cli.options.load", lambda _: pytest.fail("a model was loaded"))
+    monkeypatch.setattr("draftscope_app.cli.command_options.load", lambda _: pytest.fail("a model was loaded"))
     done = cli("--alpha", ".7,.42,.21", "--unconditional", "--c", ".1", "--report", tmp_path / "plan.html")
     assert done.code == 0 and done.out.startswith("Turn it on: draft, gamma 3: 1.7") and "modelled" in done.out
     assert "Nothing" not in (tmp_path / "plan.html").read_text(encoding="utf-8")

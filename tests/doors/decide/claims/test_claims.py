@@ -252,3 +252,10 @@ def test_the_suite_of_a_card_is_found_in_a_folder(tmp_path: Path) -> None:
     (tmp_path / "gpu.json").write_text(json.dumps({"machine": {"device": "a card"}, "sections": {}}))
     evidence = in_folder(tmp_path)
     assert evidence.gpu is not None and evidence.machine == {"device": "a card"}
+
+
+@pytest.mark.usefixtures("glimpsed")
+@pytest.mark.parametrize("name", ["glimpse", "wide-glimpse"])
+def test_a_made_up_head_counts_among_the_heads(name: str) -> None:
+    assert judged(9, row(name, (4.2, 4.5, 4.8)), row("ngram", (0.9, 1.0, 1.1))) is ClaimVerdict.HOLDS
+    assert judged(9, row("ngram", (4.2, 4.5, 4.8))) is ClaimVerdict.UNMEASURED

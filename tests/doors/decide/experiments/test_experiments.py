@@ -18,11 +18,13 @@ import pytest
 
 from draftscope.base.assets import assets
 from draftscope.base.errors import DraftscopeError
+from draftscope.base.load_settings import LoadSettings
 from draftscope.base.steps import Cancelled, last
 from draftscope.claims import saved
 from draftscope.claims.charts import Chart, Line
 from draftscope.claims.experiments import EXPERIMENTS, find, named
 from draftscope.claims.saved_results import SavedResults
+from draftscope.decode.engine import DecodingEngine
 from draftscope_app.doors.decide import commands
 from draftscope_app.doors.decide.commands import MAX_S, ExperimentResult
 from draftscope_app.doors.decide.experiments import experiment_html
@@ -30,10 +32,12 @@ from draftscope_app.doors.decide.experiments.job import ExperimentJob
 from draftscope_app.doors.decide.experiments.page import ExperimentForm, Page, experiment_form
 from draftscope_app.doors.decide.experiments.plot import figure
 from draftscope_app.engine.answers import Answer, Part
-from draftscope_app.engine.jobs import EngineStatus, Update
+from draftscope_app.engine.jobs import EngineStatus, Quit, Start, Update
 from draftscope_app.engine.work import steps_of
+from draftscope_app.engine.worker import main
 from draftscope_app.page import notes
 from tests.doors.decide.claims.test_claims import row
+from tests.support.pipe import UNWATCHED, PipeEnd
 
 EVIL = "<script>alert('x')</script>"
 BENCH = {"rows": [row(batch=batch) for batch in (1, 4)], "machine": {"target": "t", "draft": "d", "date": "2026-01-01"}}
@@ -288,8 +292,27 @@ def test_whoever_closes_a_command_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert [one.returncode for one in started] == [-9, -9]
 
 
+def test_a_command_ends_with_the_engine(pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It outlived a server that was told to end."""
+    started: list[Any] = []
+    instead(monkeypatch, WAITS)
+    begin = subprocess.Popen
+
+    class Ends(PipeEnd):
+        def poll(self, _: float | None = 0.0) -> bool:
+            if started:
+                self.commands = [Quit()]
+            return bool(self.commands)
+
+    monkeypatch.setattr("draftscope.api.load", lambda **_: pair)
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **how: started.append(begin(*args, **how)) or started[-1])
+    main(Ends(Start(ExperimentJob(id="r", name="Batch"))), LoadSettings(), UNWATCHED)  # type: ignore[arg-type]
+    assert [one.returncode for one in started] == [-9, -9]
+
+
 PARENT = f"""
 import pathlib, sys
+from draftscope.decode.engine import DecodingEngine
 from draftscope_app.doors.decide import commands
 commands.arguments = lambda *_: [sys.executable, "-S", "-c", "{WAITS}"]
 running = commands.running("draftscope bench", pathlib.Path(), 60)

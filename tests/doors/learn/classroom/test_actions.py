@@ -20,10 +20,10 @@ from draftscope_app.doors.learn.classroom.class_routes import KEY, Classroom
 from draftscope_app.doors.learn.classroom.drafting import DEPTH
 from draftscope_app.doors.learn.classroom.room import IDLE_S, Room
 from draftscope_app.doors.learn.classroom.rooms import Rooms
+from tests.doors.learn.classroom.class_server import client
 from tests.doors.learn.classroom.test_class_routes import STEP, TinyVerifier
 from tests.doors.learn.classroom.test_drafting import PROMPT
 from tests.doors.learn.classroom.test_rooms import DECK, TAKEN, Clock
-from tests.support.classroom import client
 
 PRESENTERS = {
     "next": ("turn", {"action": "next"}),

@@ -15,8 +15,8 @@ from draftscope_app.doors.learn.classroom import bells, class_routes, pages
 from draftscope_app.doors.learn.classroom.deck import shipped
 from draftscope_app.doors.learn.classroom.drafting import LIKELY, OTHERS
 from draftscope_app.doors.learn.classroom.shown_lessons import recorded
+from tests.doors.learn.classroom.class_server import served_class, states
 from tests.doors.learn.classroom.test_drafting import PROMPT, decoder
-from tests.support.classroom import served_class, states
 
 post, get = partial(httpx.post, timeout=60), partial(httpx.get, timeout=60)  # also on a busy machine
 

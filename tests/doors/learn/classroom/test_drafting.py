@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.fork import ForkPoint
+from draftscope.drafters.model.draft_model import CHAIN
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent
 from draftscope_app.doors.learn.classroom import drafting
 from draftscope_app.doors.learn.classroom.drafting import DEPTH, LIKELY, OTHERS, PROPOSALS_MOST, Writing
+from draftscope_app.doors.learn.classroom.verifier import EngineVerifier
 from tests.doors.learn.classroom.test_rooms import open_room
+from tests.support import made_up_heads
 
 PROMPT = "abcab"
 
@@ -122,3 +126,13 @@ def test_words_are_shown_only_after_the_round_closes() -> None:
         room.propose(phone, "late")
     with pytest.raises(DraftscopeError, match="verifying"):
         room.turn("next")
+
+
+@pytest.mark.usefixtures("glimpsed")
+def test_a_class_competes_with_a_made_up_head() -> None:
+    choices = [
+        SimpleNamespace(name=info.name, title=info.title, available=True) for info in (made_up_heads.INFO, CHAIN)
+    ]
+    status = SimpleNamespace(drafters=choices[::-1])
+    admission: Any = SimpleNamespace(engine=SimpleNamespace(status=status))
+    assert EngineVerifier(admission).head() == ("glimpse", "A glimpse, chain")

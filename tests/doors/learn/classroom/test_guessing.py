@@ -24,8 +24,8 @@ from draftscope_app.doors.learn.classroom.rooms import (
     Rooms,
 )
 from draftscope_app.engine.config import Environment
+from tests.doors.learn.classroom.class_server import client
 from tests.doors.learn.classroom.test_rooms import DECK, Clock
-from tests.support.classroom import client
 
 YEAR_S = 365.25 * 86400
 TRIES = 5

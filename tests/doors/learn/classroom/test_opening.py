@@ -12,9 +12,9 @@ import pytest
 from draftscope_app.doors.learn.classroom import class_routes
 from draftscope_app.doors.learn.classroom.class_routes import KEY, Classroom
 from draftscope_app.doors.learn.classroom.rooms import LaterError, NoRoomError, Rooms, in_words
+from tests.doors.learn.classroom.class_server import client
 from tests.doors.learn.classroom.test_guessing import SCHOOL, STRANGER, refusals
 from tests.doors.learn.classroom.test_rooms import DECK, Clock
-from tests.support.classroom import client
 
 
 def test_nobody_takes_all_rooms_and_an_ended_one_gives_its_place_back() -> None:

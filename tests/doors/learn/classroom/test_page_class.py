@@ -15,8 +15,8 @@ from draftscope_app.doors.learn.classroom.deck import shipped
 from draftscope_app.doors.learn.classroom.questions import Question
 from draftscope_app.doors.learn.classroom.rooms import Rooms
 from draftscope_app.doors.learn.classroom.shown_lessons import LessonStep, recorded
+from tests.doors.learn.classroom.class_server import served_class
 from tests.support.browsers import assert_accessible
-from tests.support.classroom import served_class
 from tests.support.framed import free_port
 from tests.support.visit import forget
 

@@ -15,11 +15,11 @@ from draftscope_app.doors.learn.classroom.class_routes import KEY, Classroom
 from draftscope_app.doors.learn.classroom.deck import read
 from draftscope_app.doors.learn.classroom.drafting import Writing
 from draftscope_app.doors.learn.classroom.rooms import Rooms
+from tests.doors.learn.classroom.class_server import client
 from tests.doors.learn.classroom.test_actions import PHONES, PRESENTERS, Played, played
 from tests.doors.learn.classroom.test_drafting import PROMPT, decoder
 from tests.doors.learn.classroom.test_questions import FULL
 from tests.doors.learn.classroom.test_rooms import DECK, open_room
-from tests.support.classroom import client
 
 HALF = '"\\ud800"'
 BODIES = (

@@ -11,6 +11,7 @@ import pytest
 from draftscope.advise import servers as advised
 from draftscope.advise.candidates import Candidate
 from draftscope.base.errors import DraftscopeError
+from draftscope.models import head_kinds
 from draftscope.servers.adapter import Identity, Offers, Request, Server
 from draftscope.servers.audit.text_writer import refuse_without_ids
 from draftscope.servers.programs import program_list, vllm
@@ -127,3 +128,23 @@ def test_the_settings_of_advice_are_those_of_a_command(start: str) -> None:
         settings = shlex.split(program.settings(pair.chain))
         assert list(more)[: len(settings)] == settings
         assert program.kind != "sglang" or settings[settings.index("--speculative-num-draft-tokens") + 1] == "4"
+
+
+@pytest.mark.usefixtures("glimpsed")
+def test_a_made_up_head_is_served_where_its_name_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["servers", "small", "--program", "vllm", "--method", "glimpse", "--drafter", "mine"]) == 0
+    assert '"method": "glimpse", "num_speculative_tokens": 4, "model": "mine"' in capsys.readouterr().out
+    assert "glimpse" not in program_list.methods("llama.cpp")
+
+
+def test_every_program_that_a_kind_of_head_names_is_known() -> None:
+    for kind in head_kinds.KINDS:
+        assert set(kind.names) <= {program.kind for program in program_list.PROGRAMS}
+
+
+def test_a_drafter_whose_weights_are_in_the_target_needs_no_model() -> None:
+    start = program_list.find_start("sglang")
+    _, speculative = start.commands(ServedPair("small", "mtp"))
+    assert "NEXTN" in speculative.arguments and "--speculative-draft-model-path" not in speculative.arguments
+    with pytest.raises(DraftscopeError, match="--method eagle needs the drafter's model"):
+        ServedPair("small", "eagle")

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from draftscope.advise.question import Objective, Question
 from draftscope.base.errors import DisturbedError, DraftscopeError, write_text
 from draftscope.measure.bench.bench_plan import BenchPlan, texts
-from draftscope_app.cli import options, plans, terminal
+from draftscope_app.cli import command_options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.extra import plots
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
@@ -59,11 +59,11 @@ class Options(BaseModel):
         "read --alpha from vLLM's /metrics page or log, a log of rounds, JSON of 'vllm bench serve', or shares by "
         "position", None, ELSEWHERE, "FILE",
     )  # fmt: skip
-    report: Path | None = option("write a page for a colleague", None, options.OUTPUT, "FILE.html")
+    report: Path | None = option("write a page for a colleague", None, command_options.OUTPUT, "FILE.html")
 
 
-@takes(given=options_of(Options.model_fields, by_commas=frozenset({"drafters"})), loading=options.MODEL_OPTIONS)
-def advise(given: Given, loading: Given, prompts: plans.Prompts = None, json: options.Json = False) -> int:
+@takes(given=options_of(Options.model_fields, by_commas=frozenset({"drafters"})), loading=command_options.MODEL_OPTIONS)
+def advise(given: Given, loading: Given, prompts: plans.Prompts = None, json: command_options.Json = False) -> int:
     """Should these models speculate on these prompts? With which drafter, how long a draft, and what does it save?
 
     Measures acceptance on the prompts, predicts every candidate, runs the best against plain decoding, and says "turn
@@ -118,8 +118,8 @@ def _planned(question: Question, loading: Given, values: TypedValues) -> AdviceR
 
     if values.c is not None:
         return planned(question, values)
-    chosen, drafter = options.models(loading)
-    engine = options.load(chosen)
+    chosen, drafter = command_options.models(loading)
+    engine = command_options.load(chosen)
     with terminal.show_progress("Calibrating") as watch:
         calibration = last(engine.calibrated(), watch)
     if calibration.doubts:
@@ -141,8 +141,8 @@ def _measured(
     from draftscope.measure.bench.systems import refuse_unknown
 
     refuse_unknown(names)
-    chosen, _ = options.models(loading)
-    engine = options.load(chosen)
+    chosen, _ = command_options.models(loading)
+    engine = command_options.load(chosen)
     selected = plans.for_target(engine, plan, prompts, selected)
     known = load_saved(measured_for(engine)) is not None
     first = "" if known else ", after the costs of rounds on this machine, which are measured once"

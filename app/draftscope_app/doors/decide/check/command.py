@@ -16,7 +16,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.base.prompts import read
 from draftscope.measure.findings import refuse_few
-from draftscope_app.cli import options, plans, terminal
+from draftscope_app.cli import command_options, plans, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
@@ -40,8 +40,8 @@ class Options(BaseModel):
     seed: int = option("seed of every random draw", 0)
 
 
-@takes(given=options_of(Options.model_fields), loading=options.MODEL_OPTIONS)
-def check(given: Given, loading: Given, prompts: plans.Prompts = None, json: options.Json = False) -> int:
+@takes(given=options_of(Options.model_fields), loading=command_options.MODEL_OPTIONS)
+def check(given: Given, loading: Given, prompts: plans.Prompts = None, json: command_options.Json = False) -> int:
     """Compare a drafter's output with plain decoding.
 
     At temperature 0 the tokens must be equal, except where rounding alone decides the target's best token: such a tie
@@ -58,12 +58,12 @@ def check(given: Given, loading: Given, prompts: plans.Prompts = None, json: opt
     from draftscope.measure.check import count_of_tests
     from draftscope.measure.greedy_checks import PROMPTS
 
-    load, name = options.models(loading, wanted.drafter)
+    load, name = command_options.models(loading, wanted.drafter)
     chosen = Settings.of(temperature=1.0, **wanted.model_dump(include=OF_RUN, exclude_none=True))
     if name is not None:
         _refuse_length(drafters.find(name), wanted.draft_length)
     texts = _texts(prompts)
-    engine = options.load(load)
+    engine = command_options.load(load)
     lane = Lane.of(engine, chosen.model_copy(update={"drafter": name or default_drafter(engine)}))
     info = lane.info
     _refuse_length(info, wanted.draft_length)

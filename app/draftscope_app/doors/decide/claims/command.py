@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.machine import machine_words
 from draftscope.base.steps import last
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes, whole
 from draftscope_app.doors.decide import commands
@@ -36,7 +36,7 @@ class Options(BaseModel):
     from_: Path | None = option("read all results in this folder instead", None, RESULTS, "DIR")
     run: Path | None = option("measure what this folder lacks, then read it", None, RESULTS, "DIR")
     seconds: float = option("time for --run", 3600.0, RESULTS)
-    save: Path | None = option("write all verdicts as JSON", None, options.OUTPUT, "FILE")
+    save: Path | None = option("write all verdicts as JSON", None, command_options.OUTPUT, "FILE")
 
 
 @takes(given=options_of(Options.model_fields))
@@ -45,7 +45,7 @@ def claims(
     number: Annotated[
         int | None, typer.Argument(parser=whole, metavar="NUMBER", help="one claim; default: all 24")
     ] = None,
-    json: options.Json = False,
+    json: command_options.Json = False,
 ) -> int:
     """What people say about speculative decoding, judged by results that were measured here.
 

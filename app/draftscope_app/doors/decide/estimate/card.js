@@ -76,7 +76,7 @@ class Calculator {
         <div>${chart(points, terms)}</div>
         <div>
           <div>${SLIDERS.map((slider) => this.slider(slider))}</div>
-          <button type="button" @click=${() => this.reset()}>As measured</button>
+          <button type="button" class="ds-small-button" @click=${() => this.reset()}>As measured</button>
         </div>
       </div>
       <p>${flips(terms, set)}</p>

@@ -11,14 +11,14 @@ import typer
 from pydantic import BaseModel
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
 
 if TYPE_CHECKING:
     from draftscope.forecast.forecast import Scenario
 
-ASKED, RUN, CARDS, OUTPUT = "What is asked", "Hardware and load", "How many cards for a traffic", options.OUTPUT
+ASKED, RUN, CARDS, OUTPUT = "What is asked", "Hardware and load", "How many cards for a traffic", command_options.OUTPUT
 MOST = 10_000_000  # tokens
 
 
@@ -56,7 +56,7 @@ BESIDE = ("price", "traffic", "within", "shared", "validate_", "figures")  # the
 def forecast(
     given: Given,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="a name, such as Llama-3.3-70B, or a config.json")] = "",
-    json: options.Json = False,
+    json: command_options.Json = False,
 ) -> int:
     """Forecast speculation on other hardware, from sizes and data sheets. Loads no model.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.extra import Host, NoBrowser, Port, refuse_missing
 from draftscope_app.cli.fields import Given, takes
@@ -16,7 +16,7 @@ from draftscope_app.serve.network import EVERYWHERE
 PROJECTOR = "/class"
 
 
-@takes(loading=options.SERVED)
+@takes(loading=command_options.SERVED)
 def class_(
     loading: Given,
     deck: Annotated[
@@ -36,7 +36,7 @@ def class_(
     from draftscope_app.serve import server
 
     questions = read(deck) if deck else shipped()
-    load, _ = options.models(loading, None)
+    load, _ = command_options.models(loading, None)
     opens = server.Opens(PROJECTOR, "The class's projector", (questions,))
     server.serve(host, port, load, open_browser=not no_browser, opens=opens, say=terminal.loading_lines())
     return ExitCode.OK

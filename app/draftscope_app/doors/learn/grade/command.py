@@ -15,7 +15,7 @@ from draftscope.grade.grade import EXERCISES, Graded
 from draftscope.grade.grade import grade as graded
 from draftscope.grade.starters import write_starters
 from draftscope.grade.student_limits import held_words
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
 NAMES = ", ".join(exercise.name for exercise in EXERCISES)
@@ -24,12 +24,14 @@ ASKED = "What is asked"
 File = Annotated[Path | None, typer.Argument(metavar="FILE.py", help="what a student wrote")]
 Wanted = Annotated[
     list[str] | None,
-    options.make_option(f"must be in the file: {NAMES}; default: those that are", "NAME", ASKED, "--exercise"),
+    command_options.make_option(f"must be in the file: {NAMES}; default: those that are", "NAME", ASKED, "--exercise"),
 ]
-Student = Annotated[str, options.make_option("any text; chooses this student's own distributions", "ID", ASKED)]
+Student = Annotated[str, command_options.make_option("any text; chooses this student's own distributions", "ID", ASKED)]
 Starter = Annotated[
     Path | None,
-    options.make_option("write a starter file and a notebook of each exercise, and a teacher's page", "DIR", ASKED),
+    command_options.make_option(
+        "write a starter file and a notebook of each exercise, and a teacher's page", "DIR", ASKED
+    ),
 ]
 
 
@@ -38,7 +40,7 @@ def grade(
     exercise: Wanted = None,
     student: Student = "",
     starter: Starter = None,
-    json: options.Json = False,
+    json: command_options.Json = False,
 ) -> int:
     """Grade a student's own accept rule, residual, tree, rewind and end of text.
 

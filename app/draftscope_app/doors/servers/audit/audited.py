@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict
 
 from draftscope.base.errors import DraftscopeError, read_bytes
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option
 
@@ -66,7 +66,7 @@ def audited(url: str, chosen: Options, loading: Given, sampling: Given) -> Audit
         field.refuse_unauditable()
         terminal.print_note(_cost(plan, chosen))
         with _watched(plan) as watch:
-            engine = options.load(options.models(loading)[0]) if "target" in loading else None
+            engine = command_options.load(command_options.models(loading)[0]) if "target" in loading else None
             return last(replace(field, engine=engine).audit(plan, texts, chosen.chat), watch)
 
 
@@ -75,7 +75,7 @@ def audited_inside(url: str, chosen: Options, sampling: Given) -> InsideReport:
     from draftscope.servers.inside.decision_audit import InsidePlan, audit_inside
     from draftscope.verify.sampling import Sampling
 
-    settings = Sampling.of(options.settings({"temperature": 1.0} | dict(sampling)))
+    settings = Sampling.of(command_options.settings({"temperature": 1.0} | dict(sampling)))
     plan = InsidePlan(
         settings, chosen.tokens, chosen.length, chosen.concurrency, _seconds(chosen), chosen.model, chosen.false_alarm
     )
@@ -97,7 +97,7 @@ def _plan(chosen: Options, sampling: Given, prompts: int) -> Plan:
     from draftscope.servers.audit.plan import Plan
     from draftscope.verify.sampling import Sampling
 
-    settings = options.settings({"temperature": 1.0} | dict(sampling))
+    settings = command_options.settings({"temperature": 1.0} | dict(sampling))
     first = always_asked(prompts)
     samples = (chosen.tokens - first) // max(chosen.length, 1)
     if samples < 1:

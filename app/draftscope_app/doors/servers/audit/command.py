@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from draftscope.base.errors import DraftscopeError, read_bytes, reason
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, options_of, takes
 from draftscope_app.doors.servers.audit.audited import ASKED, Options, audited, audited_inside, exit_code
@@ -25,24 +25,24 @@ WITH_INSIDE = ("model", "prompts", "length", "concurrency", "tokens", "minutes",
 SAME = ("target", "settings")  # of a baseline and a report that may be compared
 
 # No stop strings: a server that leaves the string's tokens out does not say which tokens it sampled.
-SAMPLING = options.sampling_options(without=("stop",), temperature=1.0)
+SAMPLING = command_options.sampling_options(without=("stop",), temperature=1.0)
 
 
 def _file(about: str) -> Any:
-    return options.make_option(about, "FILE", options.OUTPUT)
+    return command_options.make_option(about, "FILE", command_options.OUTPUT)
 
 
 @takes(
     given=options_of(Options.model_fields),
     sampling=SAMPLING,
-    loading=options.model_options(options.OF_DRAFTS, {"target": TARGET}),
+    loading=command_options.model_options(command_options.OF_DRAFTS, {"target": TARGET}),
 )
 def audit(
     url: Annotated[str, typer.Argument(metavar="URL", help="the server, such as http://127.0.0.1:8000")],
     given: Given,
     sampling: Given,
     loading: Given,
-    inside: Annotated[bool, options.make_option(INSIDE, None, ASKED, "--inside")] = False,
+    inside: Annotated[bool, command_options.make_option(INSIDE, None, ASKED, "--inside")] = False,
     json: Annotated[Path | None, _file("the report as JSON; - prints it")] = None,
     junit: Annotated[Path | None, _file("what was tested as JUnit XML")] = None,
     summary: Annotated[Path | None, _file("a summary in Markdown is appended")] = None,

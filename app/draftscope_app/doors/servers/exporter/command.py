@@ -10,17 +10,19 @@ from typing import Annotated
 import typer
 
 from draftscope.base.errors import DraftscopeError, write_text
-from draftscope_app.cli import options
+from draftscope_app.cli import command_options
 from draftscope_app.cli.exit_codes import ExitCode
 
 SOURCE = "a log that an engine writes, or the address of vLLM, llama.cpp or SGLang"
 PLAIN = "what plain decoding takes a token, if you measured it; the board then shows the gain"
 
 Given = Annotated[str | None, typer.Argument(metavar="SOURCE", help=SOURCE)]
-PlainMs = Annotated[float | None, options.make_option(PLAIN, "MS")]
-Board = Annotated[Path | None, options.make_option("write a board for Grafana, and end", "FILE", options.OUTPUT)]
-Host = Annotated[str, options.make_option("address to listen at; 0.0.0.0: everywhere", "ADDRESS")]
-Port = Annotated[int, options.make_option("port to listen at", "N")]
+PlainMs = Annotated[float | None, command_options.make_option(PLAIN, "MS")]
+Board = Annotated[
+    Path | None, command_options.make_option("write a board for Grafana, and end", "FILE", command_options.OUTPUT)
+]
+Host = Annotated[str, command_options.make_option("address to listen at; 0.0.0.0: everywhere", "ADDRESS")]
+Port = Annotated[int, command_options.make_option("port to listen at", "N")]
 
 
 def exporter(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 from typing import TYPE_CHECKING
 
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ TARGET = "draft"  # the smallest model that always comes with the program is wha
 HEAD = ("bug", "program", "as it was", "mended", "would have seen")
 
 
-def museum(json: options.Json = False) -> int:
+def museum(json: command_options.Json = False) -> int:
     """Audit published bugs of speculative decoding, rebuilt small, and their mends.
 
     Each is a server in this process with the wrong mechanism; the audit is that of 'draftscope audit'. The exit code is
@@ -27,7 +27,7 @@ def museum(json: options.Json = False) -> int:
     from draftscope.servers.museum.exhibits import NOT_REPRODUCED
     from draftscope.servers.museum.tour import tour
 
-    engine, shown = options.load(LoadSettings(target=TARGET, dtype="float32", device="cpu", threads=1)), []
+    engine, shown = command_options.load(LoadSettings(target=TARGET, dtype="float32", device="cpu", threads=1)), []
     for exhibited in tour(engine):
         shown.append(exhibited)
         if not json:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from draftscope.base.errors import DraftscopeError, quoted, write_text
 from draftscope.base.steps import said, stoppable
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes, whole
 from draftscope_app.cli.terminal import interruptible
@@ -54,31 +54,36 @@ class Options(BaseModel):
         "seconds without a whole line or answer until a server is given up", 120.0, LANES, "S", gt=0, le=86400
     )
     cached: bool = option("let servers use their prefix caches", False, LANES)
-    prompts: Path | None = option("prompts, one object a line", None, options.PROMPT, "FILE.jsonl")
-    raw: bool = option("no chat template", False, options.PROMPT)
-    repeats: int = option("counted repeats after the warm-up", 3, options.SAMPLING, ge=1)
+    prompts: Path | None = option("prompts, one object a line", None, command_options.PROMPT, "FILE.jsonl")
+    raw: bool = option("no chat template", False, command_options.PROMPT)
+    repeats: int = option("counted repeats after the warm-up", 3, command_options.SAMPLING, ge=1)
     concurrency: tuple[int, ...] = option("measure under load: concurrent requests, 1 to 64", (), LOAD)
     arrivals: str = option("closed, or poisson:RATE with requests a second", "closed", LOAD, "HOW")
     seconds: float = option("time for each point", 10.0, LOAD, "S", gt=0, le=86400)
     good_ttft: float | None = option("goodput: answers that begin within so many milliseconds", None, LOAD, "MS")
     good_tpot: float | None = option("goodput: answers with at most so many milliseconds per token", None, LOAD, "MS")
-    save: Path | None = option("everything, token by token", None, options.OUTPUT, "FILE.json")
+    save: Path | None = option("everything, token by token", None, command_options.OUTPUT, "FILE.json")
     trace: Path | None = option(
         "the first answer of each lane as a trace, which the page loads and 'draftscope replay' shows",
-        None, options.OUTPUT, "FILE.jsonl.gz",
+        None, command_options.OUTPUT, "FILE.jsonl.gz",
     )  # fmt: skip
 
 
-@takes(given=options_of(Options.model_fields), sampling=options.sampling_options(), loading=options.MODEL_OPTIONS)
+@takes(
+    given=options_of(Options.model_fields),
+    sampling=command_options.sampling_options(),
+    loading=command_options.MODEL_OPTIONS,
+)
 def race(
     given: Given,
     sampling: Given,
     loading: Given,
     prompt: Annotated[str | None, typer.Argument(metavar="PROMPT", help="the text to continue")] = None,
     tokens: Annotated[
-        int, options.make_option("tokens to write", "N", options.SAMPLING, "-n", "--tokens", parser=whole)
+        int,
+        command_options.make_option("tokens to write", "N", command_options.SAMPLING, "-n", "--tokens", parser=whole),
     ] = 64,
-    json: options.Json = False,
+    json: command_options.Json = False,
 ) -> int:
     """Race servers of other programs, and drafters here, on the same tokens.
 
@@ -94,7 +99,7 @@ def race(
 
     chosen = read_options(Options, given)
     texts, points, rate = _texts(prompt, chosen.prompts), chosen.concurrency, _rate(chosen.arrivals)
-    request = request_of(options.settings(sampling), tokens, not chosen.cached)
+    request = request_of(command_options.settings(sampling), tokens, not chosen.cached)
     with _opened(chosen, loading) as lanes:
         prompts = lanes.prompts(texts, chosen.raw, tokens)
         with interruptible() as interrupted:
@@ -115,10 +120,10 @@ def _opened(chosen: Options, loading: Given) -> Generator[Field]:
 
     named = entries.parse_servers(chosen.server, chosen.engine)
     models = entries.parse_served_models(chosen.served_model, named)
-    load, _ = options.models(loading)
+    load, _ = command_options.models(loading)
     with ExitStack() as opened:
-        engine = opened.enter_context(options.load(load)) if loading or chosen.engine else None
-        drafters = {name: options.settings({}, name) for name in chosen.engine}
+        engine = opened.enter_context(command_options.load(load)) if loading or chosen.engine else None
+        drafters = {name: command_options.settings({}, name) for name in chosen.engine}
         limits = WireLimits(silent=chosen.timeout, connect=min(chosen.timeout, WireLimits.connect))
         draft = engine.draft if engine and "draft" in loading else None
         yield opened.enter_context(Field.open(named, engine, drafters, models=models, limits=limits, draft=draft))

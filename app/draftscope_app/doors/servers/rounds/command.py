@@ -15,7 +15,7 @@ from draftscope.log.log_summary import RoundsSummary, summarize
 from draftscope.log.profile import profile as make_profile
 from draftscope.log.read import read
 from draftscope.log.rounds_file import refuse_ending, write_rounds
-from draftscope_app.cli import options, terminal
+from draftscope_app.cli import command_options, terminal
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.doors.servers.rounds import printed_over_time
 from draftscope_app.doors.servers.rounds.shown import POSITIONS, by_position, counted, said_of, unknown
@@ -25,11 +25,11 @@ TO = "write the rounds to a file that ends in .jsonl (a log of rounds), .csv or 
 PROFILE = "write acceptance as speculation_profile.json, which Dynamo and vLLM read"
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help=FILE)]
-To = Annotated[Path | None, options.make_option(TO, "FILE", options.OUTPUT)]
-Profile = Annotated[Path | None, options.make_option(PROFILE, "FILE", options.OUTPUT)]
+To = Annotated[Path | None, command_options.make_option(TO, "FILE", command_options.OUTPUT)]
+Profile = Annotated[Path | None, command_options.make_option(PROFILE, "FILE", command_options.OUTPUT)]
 
 
-def rounds(file: File, to: To = None, profile: Profile = None, json: options.Json = False) -> int:
+def rounds(file: File, to: To = None, profile: Profile = None, json: command_options.Json = False) -> int:
     """Read the log of any engine: tokens a round, acceptance by position, times.
 
     Which of the formats it is shows in the file itself. What a log does not say is named, not estimated. An engine

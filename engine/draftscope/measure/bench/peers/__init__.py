@@ -25,6 +25,7 @@ def opened(engine: DecodingEngine, longest: int, open_until: ExitStack) -> tuple
     for others in (
         partial(flashspec.systems, engine),
         partial(llama.systems, engine, longest, open_until),
+        partial(llama_server.speculating, engine, longest, open_until),
         partial(openvino.systems, engine, longest, open_until),
     ):
         try:

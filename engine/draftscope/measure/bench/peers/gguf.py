@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.bench.systems import MissingPeerError, needed
 from draftscope.models.files.gguf_file import inspected
 from draftscope.models.forward.lean import covers
@@ -48,16 +47,16 @@ class GgufWeights(NamedTuple):
     origin: str
 
 
-def original(engine: DecodingEngine) -> GgufWeights | None:
-    """The target's own file; None if it has none, or one that is not quantised."""
+def original(model: Model) -> GgufWeights | None:
+    """The model's own file; None if it has none, or one that is not quantised."""
     try:
-        path = file_of(Path(engine.target.network.name_or_path))
+        path = file_of(Path(model.network.name_or_path))
         quantized = inspected(path).quantized if path is not None else []
     except DraftscopeError:  # it cannot be downloaded again
         return None
     if path is None or not quantized:
         return None
-    return GgufWeights(path, quantized[0], f"the {path.stat().st_size / 1e6:.0f} MB file that the target is from")
+    return GgufWeights(path, quantized[0], f"{path.name} ({path.stat().st_size / 1e6:.0f} MB)")
 
 
 def why_not(model: Model) -> str | None:

@@ -51,7 +51,7 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
     package, runtime = needed("openvino_genai", PEER, INSTALL), needed("openvino", PEER, INSTALL)
     if engine.target.device.type != "cpu":
         raise MissingPeerError(f"{PEER} was skipped: it is measured on a CPU only.")
-    weights = gguf.original(engine) or _rounded(engine, open_until)
+    weights = gguf.original(engine.target) or _rounded(engine, open_until)
     scheduler = package.SchedulerConfig()
     scheduler.enable_prefix_caching = False
     scheduler.max_num_batched_tokens = longest  # a prompt is read in one piece

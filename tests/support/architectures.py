@@ -1,6 +1,6 @@
 """Which architectures support draft trees and which only chains, found by probing a small random model of each.
 
-    python -m tests.programs.architectures
+    python -m tests.support.architectures
 
 prints the table as Markdown. The tests decode with the same cases, so the table claims only what is tested.
 """

@@ -1,6 +1,6 @@
 """Which files of a model are read and what becomes of the others, found by loading a small model written in each form.
 
-    python -m tests.programs.formats
+    python -m tests.support.formats
 
 prints the table as Markdown. The tests load the same cases, so the table claims only what is tested.
 """

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from collections.abc import Collection, Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -14,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from draftscope.base.load_settings import LoadSettings
-from draftscope.base.progress import unseen
 from draftscope.base.stages import Stage, tell, watched_by
 from draftscope.drafters.registry import known_options
 from draftscope.drafters.settings import Settings, known_settings
@@ -97,12 +94,11 @@ def models(given: Given, drafter: str | None = None) -> tuple[LoadSettings, str 
 def load(chosen: LoadSettings) -> DecodingEngine:
     """Loads the models; a line on stderr says what they cannot do."""
     beforehand.begin(chosen)
-    bars = sys.stderr.isatty() and _may_be_on_hub(chosen.target)  # transformers has its own
-    with nullcontext(unseen) if bars else terminal.show_loading() as watch, watched_by(watch):
+    with terminal.show_loading() as watch, watched_by(watch):
         tell(Stage.START)
         import draftscope
 
-        engine = draftscope.load(**asdict(chosen), progress=bars)
+        engine = draftscope.load(**asdict(chosen), progress=False)
     weights = [f"'{model.name}' has {model.weights}." for model in engine.models if model.weights]
     if any(model.widened for model in engine.models):
         weights.append("'--dtype stored' reads them as they are stored, which makes plain decoding faster.")
@@ -111,10 +107,6 @@ def load(chosen: LoadSettings) -> DecodingEngine:
     if engine.threads is not None:
         (terminal.print_note if engine.threads.disturbed else terminal.print_status)(str(engine.threads))
     return engine
-
-
-def _may_be_on_hub(target: str | Path | None) -> bool:
-    return "/" in str(target) and not Path(str(target)).exists()
 
 
 THREADS: int | None = option("threads; default: all cores", None, ge=1, le=os.cpu_count())  # of what trains

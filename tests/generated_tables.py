@@ -1,4 +1,4 @@
-"""The tables in the Markdown files that the code generates: `python -m tests.support.generated` writes them anew.
+"""The tables in the Markdown files that the code generates: `python -m tests.generated_tables` writes them anew.
 
 Each stands between `<!-- table: NAME -->` and `<!-- end of table -->`; tests/test_documents.py holds them to the code.
 """
@@ -15,10 +15,10 @@ from draftscope.models.loading import embedded
 from draftscope.servers.audit import coverage
 from draftscope.trace import glossary
 from draftscope_app.engine import config
-from tests.programs import architectures, formats
-from tests.programs.options_table import options_table
+from tests.support import architectures, formats
+from tests.support.options_table import options_table
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def models() -> str:
