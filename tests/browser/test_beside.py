@@ -95,7 +95,7 @@ def test_the_trees_stand_beside_each_other_or_below(played: Any, pair: DecodingE
     page = played(raced(pair), context={"viewport": {"width": width, "height": 900}, "bypass_csp": True})
     page.element.get_by_role("button", name="Other lane beside").click()
     page.painted()
-    own, its = (page.element.locator(f".pair > {card}").bounding_box() for card in (".tree", ".other-lane"))
+    own, its = (page.element.locator(f".run {card}").bounding_box() for card in (".tree", ".other-lane"))
     if width < 700:
         assert its["y"] >= own["y"] + own["height"]
     else:

@@ -144,6 +144,31 @@ def test_the_file_plays_without_a_server(browser: Any, raced: list[AnyEvent], tm
     page.close()
 
 
+# Whatever leads to another part of the page; papers are elsewhere by themselves.
+ELSEWHERE = """() => { const found = [];
+    const visit = (root) => { for (const e of root.querySelectorAll("*")) {
+        if (e.shadowRoot) visit(e.shadowRoot);
+        if (e.matches("a[href]:not([href^='https:']), [data-opens]")) found.push(e.outerHTML);
+    } };
+    visit(document);
+    return found; }"""
+
+
+@pytest.mark.browser
+def test_the_file_says_what_it_does_not_hold_and_leads_nowhere_else(
+    browser: Any, raced: list[AnyEvent], tmp_path: Path
+) -> None:
+    path = tmp_path / "run.html"
+    path.write_text(player.page(raced), encoding="utf-8")
+    page = Alone(browser, path, query="?door=servers")
+    page.ask("e => { for (const b of e.shadowRoot.querySelectorAll('button.unfold')) b.click(); }")
+    page.painted()
+    assert "draftscope serve" in page.page.locator("body > header").inner_text()
+    assert page.page.evaluate(ELSEWHERE) == []
+    assert page.element.locator(".lane").first.is_visible()
+    page.close()
+
+
 @pytest.mark.browser
 def test_a_hostile_run_stays_text(browser: Any, raced: list[AnyEvent], tmp_path: Path) -> None:
     path = tmp_path / "run.html"

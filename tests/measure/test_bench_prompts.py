@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.prompts import MASKED, Prompt, read, select, shipped
+from draftscope.base.prompts import Prompt, read, select, shipped
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
@@ -146,36 +146,6 @@ def test_kinds_are_chosen_by_name_and_the_first_of_each_can_be_asked_for() -> No
 
 def test_the_shipped_prompts_are_there() -> None:
     assert len(select(shipped())) >= 6
-
-
-# SPEED-Bench, as it is published (Parquet, texts of others left out) and as NVIDIA's prepare.py writes it.
-
-SPEED_BENCH = {"sub_category": None, "source": "mt-bench", "src_id": "81", "difficulty": None, "multiturn": True}
-
-
-def speed_bench(number: int, category: str, *turns: str) -> dict[str, Any]:
-    return {"question_id": f"{number:03}", "category": category, "turns": [*turns], **SPEED_BENCH}
-
-
-def test_speed_bench_is_read_as_it_is_published(tmp_path: Path) -> None:
-    rows = [
-        speed_bench(1, "coding", "Write a sort.", "Now in C."),
-        speed_bench(2, "math", f"{MASKED} USING SPECDEC_BENCH"),
-        speed_bench(3, "roleplay", "You are a cook."),
-    ]
-    path = tmp_path / "test-00000-of-00001.parquet"
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    found, (note,) = read(path)
-    assert found == [Prompt("coding", "Write a sort."), Prompt("roleplay", "You are a cook.")]
-    assert "1 of 3 lines were skipped: line 2 is a text of others" in note and "prepare.py" in note
-    assert list(select(found, ["roleplay"])) == ["roleplay"]
-
-
-def test_speed_bench_is_read_as_it_is_prepared(tmp_path: Path) -> None:
-    line = speed_bench(1, "low_entropy")
-    line["messages"] = [{"role": "user", "content": "Sort this."}]
-    del line["turns"]
-    assert read(file_of(tmp_path, line)) == ([Prompt("low_entropy", "Sort this.")], [])
 
 
 def test_a_parquet_file_that_is_none_is_said(tmp_path: Path) -> None:

@@ -25,6 +25,9 @@ export const earlyDeltas = () => early.splice(0);
 
 export const hostCan = (kind) => host.events.includes(kind);
 
+/** It has a function of this name. */
+export const hostAnswers = (name) => Boolean(host.server[name]);
+
 /** Asks for something whose answer comes as deltas: a fork, a comparison, a check, other settings. */
 export function askHost(kind, payload) {
   wanted = payload;

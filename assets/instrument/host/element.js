@@ -126,18 +126,16 @@ export class Instrument extends HTMLElement {
     this.sceneBox = h("div.scene-box", { hidden: true }, h("h3.unseen", "Formula"));
     this.noFormula = h("p.sum", "The speedup model needs a finished run with a plain lane.");
     this.strip.line.append(this.lead.what);
-    const cards = [this.round, this.beside, this.decision, this.scale];
-    this.pair = h(
-      "div.pair",
-      cards.map((view) => view.root),
-    );
+    this.trees = [this.round.root, this.beside.root];
+    this.pair = h("div.pair", this.trees, this.decision.root, this.scale.root);
+    this.race = h("div.race", this.laneBox, this.strip.root);
     this.keyLine = keyLine();
     this.shown = h(
       "div.ds.run",
       this.lead.root,
       this.cards.all.map(({ view }) => view.panel),
       this.sceneBox,
-      h("div.race", this.laneBox, this.strip.root),
+      this.race,
       this.measured.root,
       this.pair,
       this.cards.in("run").map(({ view }) => view.root),
@@ -460,7 +458,9 @@ export class Instrument extends HTMLElement {
     this.showParts();
     for (const box of this.boxes) this.paintBox(box, door);
     const state = this.awaiting && !LATER.includes(this.state) ? "starting" : this.state;
-    this.lead.place(this.clientWidth <= PHONE && !this.scenes.at, this.main);
+    const phone = this.clientWidth <= PHONE && !this.scenes.at;
+    this.lead.place(phone, this.main);
+    this.placeTrees(phone);
     this.lead.paintStatus(store, state, this);
     if (this.shown.hidden) return;
     cursor.catchUp(store, this.state === "stepping");
@@ -484,6 +484,20 @@ export class Instrument extends HTMLElement {
     if (this.sceneBox.hidden) return;
     this.why.paint(seen);
     this.noFormula.hidden = !this.why.formula.root.hidden;
+  }
+
+  /** On a phone the tree of a run comes before its texts, with which their legend stands: the first screen has it. */
+  placeTrees(phone) {
+    const first = phone && !this.guest && !ofServers(this.store);
+    if (this.round.root.parentNode === (first ? this.shown : this.pair)) return;
+    const { legend, basis } = this.lead;
+    if (first) {
+      this.race.before(...this.trees);
+      this.race.prepend(legend);
+    } else {
+      this.pair.prepend(...this.trees);
+      basis.after(legend);
+    }
   }
 
   /** A card that wants the whole of its door has it. */

@@ -30,9 +30,10 @@ const toggle = (words, pressed, act, disabled = false) =>
 const joined = (label, buttons) => html`<div class="joined" role="group" aria-label=${label}>${buttons}</div>`;
 
 export class RoundView {
-  /** `above` stands between head and tree, which leaves it its room; `other` with the buttons below. */
-  constructor(actions, above, other) {
-    this.above = above;
+  /** `steps` stand between head and tree, which leaves them their room, or where it is narrow below it; `other` with the
+   *  buttons below. */
+  constructor(actions, steps, other) {
+    this.steps = steps;
     this.other = other;
     this.actions = actions; // { open(slot, key), step(by), stage(by), toStage(name), hide(), showAll(), repaint() }
     this.face = "tree";
@@ -60,7 +61,7 @@ export class RoundView {
     if (round) this.items = itemsOf(selection.lane, round, known);
     this.tree.root.hidden = this.face !== "tree";
     this.mask.root.hidden = this.face !== "mask";
-    this.draw(selection, known, { hiding, partial });
+    this.draw(selection, known, { hiding, partial, narrow });
     if (!round) return;
     this.tall = !colours.tall ? this.room : isChain(selection.lane) ? colours.flat : colours.tall;
     if (this.face === "tree") this.tree.paint(selection.lane, round, known, selection, narrow, this.tall, colours);
@@ -80,7 +81,7 @@ export class RoundView {
   }
 
   /** Everything but tree and mask, which draw themselves. */
-  draw(selection, known, { hiding, partial }) {
+  draw(selection, known, { hiding, partial, narrow }) {
     const round = selection?.lane.rounds[selection.round];
     const { hide, showAll } = this.actions;
     const item = round && currentItem(this.items, selection);
@@ -91,7 +92,7 @@ export class RoundView {
       toggle(words, face === this.face, () => this.show(face)),
     );
     const view = html`
-      ${cardHead(titleOf(selection, round), said, stepper)} ${this.above}
+      ${cardHead(titleOf(selection, round), said, stepper)} ${narrow ? nothing : this.steps}
       <div class="faces">
         ${this.tree.root}${this.mask.root}
         <div
@@ -106,6 +107,7 @@ export class RoundView {
       </div>
       <p class="note item-line">${round ? itemWords(item) : ""}</p>
       <p class="note notes" ?hidden=${!notes}>${notes}</p>
+      ${narrow ? this.steps : nothing}
       <div class="round-foot">
         <p class="legend">${round ? this.fates(known.result ? verifiedLegend(round) : "") : nothing}</p>
         <div class="controls">

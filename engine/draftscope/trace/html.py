@@ -23,6 +23,10 @@ from draftscope.trace.linker import link
 
 NOTHING_OUTSIDE = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 PUBLIC = "host/public.js"  # names all that may be called from outside
+ABOUT = (
+    "One recorded run, whole in this file; nothing is computed here. Prompts of your own, verdicts, servers and "
+    "lessons need <code>draftscope serve</code>."
+)
 TITLE_LENGTH = 60
 IFRAME = (
     '<iframe srcdoc="{page}" title="A Draftscope run" sandbox="allow-scripts allow-downloads" '
@@ -62,7 +66,7 @@ def page(events: Iterable[AnyEvent]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(_title(start.prompt if start else ''))}</title><style>{colours}\n{style}</style>"
         f"<script>{script()}</script></head><body>"
-        '<header><h1>Draftscope</h1><button type="button" id="theme">◐ Theme</button></header>'
+        f'<header><h1>Draftscope</h1><p>{ABOUT}</p><button type="button" id="theme">◐ Theme</button></header>'
         "<noscript><p>This page plays a recorded run; it needs scripts to do so, and fetches nothing.</p></noscript>"
         '<main><draftscope-instrument></draftscope-instrument></main><script type="text/plain" id="run">'
         f"{packed(_delta(kept))}</script><script>Draftscope.playAlone();</script></body></html>\n"

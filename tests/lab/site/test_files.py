@@ -18,6 +18,7 @@ from draftscope_app.lab.site import shelf, site_files
 from draftscope_app.lab.site.texts import RecordedText
 
 MAX_MB = 8
+MAX_FIRST = 1_000_000  # bytes of a first visit
 
 
 def held(path: Path) -> Any:
@@ -51,6 +52,14 @@ def test_it_is_small(site: Path) -> None:
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
     runs = sum(path.stat().st_size for path in (site / "run").iterdir())
     assert size - runs < MAX_MB * 1e6 / 2
+
+
+def test_the_first_picture_needs_four_small_files(site: Path) -> None:
+    """Of which none is compressed; the others come when they are asked for."""
+    html = (site / "index.html").read_text()
+    assert re.findall(r'(?:src|<link[^>]* href)="([^"]*)"', html) == ["site.css", "draftscope.js"]
+    first = ("index.html", "site.css", "draftscope.js", "run/first.js")
+    assert sum((site / name).stat().st_size for name in first) < MAX_FIRST
 
 
 def test_cards_that_need_addresses_of_a_server_stay_away(site: Path) -> None:

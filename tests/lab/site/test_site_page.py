@@ -154,6 +154,7 @@ def test_what_was_recorded_of_servers(reader: Callable[..., Reader], site: Path)
     audits = tab.page.locator(".audit[data-result]")
     audits.nth(1).wait_for()  # each is drawn once it is painted
     assert audits.count() == 2
+    assert not tab.page.get_by_role("button", name="Choose a log").count()  # nothing here could read it
     tab.page.get_by_role("button", name="Close").first.click()
 
 

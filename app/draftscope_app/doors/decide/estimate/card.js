@@ -11,8 +11,8 @@ import { html, nothing, render, svg } from "../../../vendor/lit-html.js";
 import { basis, best, changed, curve, flips, headline, termsOf } from "./forecast.js";
 
 const WIDE = 340;
-const HIGH = 190;
-const EDGE = { left: 40, right: 58, top: 30, bottom: 38 };
+const HIGH = 206;
+const EDGE = { left: 40, right: 58, top: 46, bottom: 38 }; // above: the axis's title, below it the highest point's number
 const SLIDERS = [
   ["acceptance", "First token accepted, α", 0, 0.99, 0.01],
   ["draft", "Cost of a draft step, c", 0, 1, 0.01],

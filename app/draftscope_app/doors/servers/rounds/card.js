@@ -1,10 +1,11 @@
 // The log of an engine that a visitor chooses, or drops here: what it says about its rounds, and what it does not.
 
-import { callServer, say } from "../../../base/host.js";
+import { callServer, hostAnswers, say } from "../../../base/host.js";
 import { smallButton } from "../../../base/templates.js";
 import { shareCurve } from "../../../draw/share-curve.js";
 import { scrollable, table } from "../../../draw/tables.js";
 import { html, nothing } from "../../../vendor/lit-html.js";
+import sheet from "./card.css" with { type: "css" };
 
 const WHAT =
   "A log of rounds (draftscope.log), a log or a /metrics page of vLLM or SGLang, or answers of vLLM, SGLang, llama.cpp or AIPerf in JSON. It is read here and not kept.";
@@ -21,6 +22,10 @@ class RoundsView {
 
   /** In the list of servers, which need not have one. */
   invitation() {
+    if (!hostAnswers("logged_rounds"))
+      return html`<p class="sum">
+        Where Draftscope is installed, <code>draftscope rounds FILE</code> says what the log of an engine holds.
+      </p>`;
     return html`<section
       class="audit"
       aria-label="The log of an engine"
@@ -35,8 +40,18 @@ class RoundsView {
         </div>
       </header>
       <p class="sum">${WHAT}</p>
-      ${this.shown ? [shownTemplate(this.shown), this.course(this.shown)] : nothing}
+      ${this.shown ? this.said(this.shown) : nothing}
     </section>`;
+  }
+
+  /** What the log says over its time beside what it says in all. */
+  said(shown) {
+    return html`<p class="verdict">${shown.name}</p>
+      <p class="sum">${wordsOf(shown)}</p>
+      <div class="logged">
+        <div>${this.course(shown)}</div>
+        <div>${tablesOf(shown)}</div>
+      </div>`;
   }
 
   choose() {
@@ -70,6 +85,7 @@ class RoundsView {
   course({ course, alarm }) {
     const points = course?.points ?? [];
     const worst = points.reduce((least, point, i) => (point.y < points[least].y ? i : least), 0);
+    const at = this.seen < 0 ? worst : this.seen;
     const choose = (i) => {
       this.seen = i;
       this.repaint();
@@ -83,12 +99,11 @@ class RoundsView {
               span: [points[0].x, points.at(-1).x],
               axis: course.axis,
               slider: "Part of the log",
-              at: this.seen,
+              at,
               choose,
             })}
             <p class="sum">
-              ${this.seen < 0 ? "Least was kept in " : "In "}${points[this.seen < 0 ? worst : this.seen].words}.
-              ${course.sentences.join(" ")}
+              ${this.seen < 0 ? "Least was kept in " : "In "}${points[at].words}. ${course.sentences.join(" ")}
             </p>`
         : nothing
     }`;
@@ -106,11 +121,11 @@ function fitting(text, cut) {
 
 const CUT = "The file is too long for a page: this is of its beginning. “draftscope rounds FILE” reads it all.";
 
-const shownTemplate = ({ name, said, rows, heads, positions, unknown, notes, cut }) => html`
-  <p class="verdict">${name}</p>
-  <p class="sum">${said} ${unknown} ${notes.join(" ")} ${cut ? CUT : ""}</p>
+const wordsOf = ({ said, unknown, notes, cut }) => [said, unknown, ...notes, cut ? CUT : ""].filter(Boolean).join(" ");
+
+const tablesOf = ({ rows, heads, positions }) => html`
   ${scrollable("Rounds of the log", table(["of the log", "value"], rows))}
   ${positions.length ? scrollable("Acceptance by position", table(heads, positions)) : nothing}
 `;
 
-export const card = { area: "servers", door: "servers", make: (page) => new RoundsView(page) };
+export const card = { area: "servers", door: "servers", sheet, make: (page) => new RoundsView(page) };
