@@ -15,7 +15,7 @@ DRAINS = {
     "draftscope/api.py calibrate": "a library call",
     "draftscope/api.py race": "a library call",
     "draftscope/decode/engine.py _batches": "a library call",
-    "draftscope/decode/engine.py calibration": "a library call",
+    "draftscope/decode/measuring.py calibration": "a library call",
     "draftscope/decode/engine.py decode": "a library call",
     "draftscope/decode/engine.py rounds": "a library call",
     "draftscope/decode/engine.py start": "a library call",
@@ -33,6 +33,7 @@ DRAINS = {
     "draftscope_app/cli/commands/calibrate.py calibrate": "a command",
     "draftscope_app/doors/decide/claims/command.py run_commands": "a command",
     "draftscope_app/cli/commands/decode.py decode": "a command",
+    "draftscope_app/lab/site/site_races.py recorded": "the command site, a process of its own",
 }
 
 

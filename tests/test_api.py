@@ -81,7 +81,7 @@ def test_a_text_its_token_ids_and_a_chat_are_prompts(engine: Engine) -> None:
         (CHAT[0], r"prompt = \{'role': 'user', 'content': 'hello'\}: give a text, a list of messages"),
         ({"input_ids": [[1, 2]]}, r"prompt = \{'input_ids': \[\[1, 2\]\]\}: give a text"),
         (b"hello", "prompt = b'hello': give a text"),
-        ("a\udcff", r"prompt = a\\udcff: it holds half a character"),
+        ("a\udcff", r"prompt contains \\udcff, which is half of a character"),
         (torch.tensor(5), r"prompt = tensor\(5\): give a text"),
         (CHAT, "A list of messages needs a chat template, but this model has no chat template"),
         (["hello", ""], "The prompt is empty"),
@@ -416,7 +416,7 @@ def test_a_benchmark_takes_a_list_kinds_or_a_file(calibrated: Engine, tmp_path: 
     for prompts, sentence in (
         ([3], "prompt = 3: a dataset holds texts"),
         (3, "prompt = 3: a dataset holds texts"),
-        ([" "], "prompt = ' ': a dataset holds texts"),
+        ([" "], "The prompt is empty"),
         ([], "The list of prompts is empty"),
         ({"k": []}, "The list of prompts is empty"),
     ):

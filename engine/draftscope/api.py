@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 
 from draftscope import drafters as registry
 from draftscope.base import prompts as prompt_files
+from draftscope.base.admit import admit
 from draftscope.base.common_settings import refuse_unknown_arguments
 from draftscope.base.costs import NOT_KEPT
 from draftscope.base.errors import DraftscopeError, quoted
@@ -96,8 +97,9 @@ class Engine(DecodingEngine):
 
         if not isinstance(repeats, int) or repeats < 0:
             raise DraftscopeError(f"repeats = {repeats!r}: choose a whole number, 0 or more.")
-        lanes = self._lanes([PLAIN, *(_names(drafters) or [default_drafter(self)])], settings)
-        warn_unread([*lanes], settings)
+        every = self._lanes([PLAIN, *(_names(drafters) or [default_drafter(self)])], settings)
+        warn_unread([*every], settings)
+        lanes = {name: Lane.of(self, chosen) for name, chosen in every.items()}
         with show_measuring(progress) as watch:
             runs = [last(self.opening(prompt, chosen, lane=name), watch) for name, chosen in lanes.items()]
             return Trace((*race(runs), *said(solo_runs(self, prompt, lanes, repeats=repeats))))
@@ -302,8 +304,9 @@ class Engine(DecodingEngine):
         if not every:
             raise DraftscopeError("The list of prompts is empty; give at least one.")
         for text in every:
-            if not isinstance(text, str) or not text.strip():
+            if not isinstance(text, str):
                 raise DraftscopeError(f"prompt = {quoted(repr(text))}: a dataset holds texts; give a list of them.")
+            admit({"prompt": text.strip()})
         return by_kind, []
 
 

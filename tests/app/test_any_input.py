@@ -25,8 +25,9 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.models.loading.checkpoints import CheckpointOptions, find
 from draftscope.trace import files, html, metrics, tables
-from draftscope_app.engine.admission import Admission
+from draftscope_app.engine.admission import Admission, Given
 from draftscope_app.engine.config import Limits
+from draftscope_app.engine.jobs import Job
 from draftscope_app.page.plots.run_plots import pictures
 from draftscope_app.page.runs.feed import recording
 from draftscope_app.serve import decode_endpoint
@@ -144,13 +145,16 @@ KNOWN = list(known_settings())
     values=st.dictionaries(st.sampled_from(KNOWN), JSON, max_size=6), prompt=JSON, body=st.binary(max_size=50) | JSON
 )
 def test_any_values_of_a_call(tiny: DecodingEngine, values: dict[str, Any], prompt: Any, body: Any) -> None:
+
+    def begins(_: Given) -> Job:
+        tiny.start("abc", Settings.of(**values).model_copy(update={"max_new_tokens": 4}))
+        raise DraftscopeError("It would begin.")
+
     with refused_in_a_sentence():
         sent = body if isinstance(body, bytes) else json.dumps({"data": body}).encode()
         assert len(FilledIn(None, decode_endpoint.defaults()).filled(sent)["data"]) == 1 + len(KNOWN)  # type: ignore[arg-type]
     with refused_in_a_sentence():
-        Admission(None, Limits(max_text=65536)).read({"prompt": prompt} | values)  # type: ignore[arg-type]
-        settings = Settings.of(**values).model_copy(update={"max_new_tokens": 4})
-        tiny.start("abc", settings)
+        Admission(None, Limits(max_text=65536)).admit({"prompt": prompt} | values, begins)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ def test_a_call_that_cannot_be_read_is_one_sentence(client: TestClient, body: by
 def test_a_prompt_that_is_no_text_says_why(prompt: Any, words: str) -> None:
     engine: Any = None
     with pytest.raises(DraftscopeError) as told:
-        Admission(engine, Limits()).read({"prompt": prompt})
+        Admission(engine, Limits()).admit({"prompt": prompt}, pytest.fail)
     assert words in str(told.value)
 
 

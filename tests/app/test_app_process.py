@@ -28,8 +28,8 @@ from draftscope_app.engine.process import EngineProcess, pause_after, uninterrup
 from draftscope_app.engine.visitors import Visitor, Visitors
 from draftscope_app.engine.worker import IN_TURNS, main
 from draftscope_app.page.runs import own_models
-from draftscope_app.page.runs.feed import stream
 from draftscope_app.serve.server import serve
+from tests.support.feeds import stream
 from tests.support.pipe import UNWATCHED, PipeEnd
 from tests.support.runs import PATIENCE_S, Seen, job, wait_loaded
 from tests.support.stand_ins import (

@@ -22,8 +22,8 @@ from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import Update
 from draftscope_app.engine.process import SILENT, EngineProcess
 from draftscope_app.engine.visitors import Visitor
-from draftscope_app.page.runs.feed import stream
 from draftscope_app.serve import health
+from tests.support.feeds import stream
 from tests.support.runs import PATIENCE_S, Seen, job, wait_loaded
 from tests.support.stand_ins import is_caught_in_a_call
 

@@ -233,7 +233,7 @@ def test_a_run_from_folders_with_models_named(cli: Cli, pair: DecodingEngine, pa
     [
         (["decode", ""], "The prompt is empty"),
         (["decode", "x" * 600], "context holds 512"),
-        (["decode", "\udcff"], "not valid UTF-8"),
+        (["decode", "\udcff"], "prompt contains \\udcff, which is half of a character"),
         (["decode", "a", "--drafter", "drft"], "did you mean 'draft'?"),
         (["decode", "a", "--gamma", "0"], "gamma = 0: should be greater than or equal to 1"),
         (["decode", "a", "--gamma", "four"], "Invalid value for '--gamma': 'four' is not a whole number"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from draftscope.base.admit import admit
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
-from draftscope_app.engine.admission import Admission, refuse_long
+from draftscope_app.engine.admission import Admission, Given
 from draftscope_app.engine.answers import REMOVED
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import EngineStatus, Job
@@ -22,8 +24,7 @@ from draftscope_app.engine.notice import Notice
 from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.visitors import Visitors
 from draftscope_app.page import page
-from draftscope_app.page.controls import defaults, lanes
-from draftscope_app.page.layout import Widgets
+from draftscope_app.page.controls import defaults, race_of
 from draftscope_app.page.listeners import save_and_load as page_files
 from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.listeners.save_and_load import FileListeners
@@ -53,30 +54,35 @@ def admission() -> Admission:
     return Admission(NoEngine(), Limits(max_text=300))  # type: ignore[arg-type]
 
 
+def made(job: Job, _: Given) -> Job:
+    return job
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"prompt": "x" * 301}, "prompt is 301 characters long, and this server takes at most 300; shorten it."),
+        ({"prompt": "x" * 301}, "prompt is 301 characters long; this takes at most 300, so shorten it."),
         ({"stop": ["x" * 200, "y" * 200]}, "stop is 400 characters long"),
         ({"shape": tuple(range(301))}, "shape is 301 characters long"),
     ],
 )
 def test_a_text_that_is_too_long_is_one_sentence(values: dict[str, Any], words: str) -> None:
     with pytest.raises(DraftscopeError, match=words):
-        refuse_long(values, 300)
-    refuse_long({name: value[:1] for name, value in values.items()}, 300)
+        admit(values, 300)
+    admit({name: value[:1] for name, value in values.items()}, 300)
 
 
 def test_a_run_that_is_too_long_is_the_same_sentence_on_the_page_and_for_programs() -> None:
     engine: Any = NoEngine()
-    decode = decode_endpoint.endpoint(Admission(engine, Limits(max_tokens=16)), Visitors())
+    admission = Admission(engine, Limits(max_tokens=16))
+    decode = decode_endpoint.endpoint(admission, Visitors())
     parameters = decode.__signature__.parameters.values()  # type: ignore[attr-defined]
     values = {one.name: one.default for one in parameters if one.name != "request"}
     values |= {"prompt": "x", "drafter": "plain", "max_new_tokens": 17}
     with pytest.raises(gr.Error) as told:
         asyncio.run(decode(gr.Request(session_hash="a"), *values.values()))
     with pytest.raises(DraftscopeError) as shown:
-        lanes(defaults() | {"max_new_tokens": 17}, None, 16)
+        admission.admit(defaults() | {"max_new_tokens": 17, "prompt": "x"}, lambda given: race_of(given, None, None))
     assert "max_new_tokens = 17: this server writes at most 16 tokens a run" in str(shown.value) == told.value.message
 
 
@@ -86,7 +92,7 @@ def test_no_long_text_reaches_the_engine_from_anywhere(admission: Admission) -> 
         RunJob(id="r1", prompt="x", lanes={"plain": Settings.of(typed="x" * 301)}),
     ):
         with pytest.raises(DraftscopeError, match="301 characters long"):
-            admission.admit(wanted)
+            admission.admit({}, partial(made, wanted))
 
 
 @pytest.mark.parametrize(
@@ -102,9 +108,8 @@ def test_a_text_that_the_page_cannot_take_is_one_sentence(
 ) -> None:
     controls = {name: object() for name in defaults()}
     widgets: Any = SimpleNamespace(controls=controls)
-    widgets.read = lambda *given: Widgets.read(widgets, *given)
     listeners = RunListeners(Shared(admission, Visitors(), defaults(), ()), widgets)
-    given = {controls[name]: value for name, value in (defaults() | changes).items()}
+    given = {controls[name]: value for name, value in (defaults() | {"prompt": "x"} | changes).items()}
 
     async def first() -> str:
         return await anext(aiter(listeners.run(given, gr.Request(session_hash="a"))))

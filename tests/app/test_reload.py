@@ -18,9 +18,9 @@ from draftscope_app.engine import visitors
 from draftscope_app.engine.answers import Answer
 from draftscope_app.engine.jobs import Job
 from draftscope_app.page.listeners.runs import RunListeners
-from draftscope_app.page.runs.feed import stream
 from draftscope_app.page.shared import Shared
-from draftscope_app.page.task import CardPage
+from draftscope_app.page.task import CardPage, TaskListeners
+from tests.support.feeds import stream
 from tests.support.made_up_jobs import CountingJob, LatestJob
 from tests.support.runs import job
 from tests.support.scripted import (
@@ -257,13 +257,23 @@ def test_a_measurement_that_nobody_comes_back_to_ends(
 
 
 def test_another_measurement_is_refused_while_one_goes_on(page: RunListeners, engine: ScriptedEngine) -> None:
-    answer, _ = begun(page, "mine", COUNTING)
-    with pytest.raises(DraftscopeError, match="still going on"):
-        begun(page, "mine", LATEST)
-    page.shared.stop(SimpleNamespace(session_hash="theirs"))  # type: ignore[arg-type]
-    assert not answer.stopped
-    page.shared.stop(SimpleNamespace(session_hash="mine"))  # type: ignore[arg-type]
-    assert answer.stopped
+    request: Any = SimpleNamespace(session_hash="mine")
+    event: Any = SimpleNamespace(payload=None)
+
+    async def press_both() -> None:
+        cards = [TaskListeners(page.shared, CardOf(page.shared, work), {}) for work in (COUNTING, LATEST)]
+        first, second = (card.begin({}, event, request) for card in cards)
+        assert json.loads(await anext(first))[COUNTING.kind]["state"] == "queued"
+        answer = page.shared.visitors.of("mine").active
+        (refused,) = [json.loads(each)["note"] async for each in second]
+        assert answer is not None and "still going on" in refused
+        assert page.shared.visitors.of("mine").active is answer
+        page.shared.stop(SimpleNamespace(session_hash="theirs"))  # type: ignore[arg-type]
+        assert not answer.stopped
+        page.shared.stop(SimpleNamespace(session_hash="mine"))  # type: ignore[arg-type]
+        assert answer.stopped
+
+    asyncio.run(press_both())
 
 
 def test_a_card_says_what_must_be_measured_first(page: RunListeners, engine: ScriptedEngine) -> None:

@@ -21,6 +21,7 @@ from draftscope.base.steps import Together, last, said, stoppable
 from draftscope.base.text import Ending, Transcript
 from draftscope.decode.calibration import quick_curve
 from draftscope.decode.engine import DecodingEngine, Run
+from draftscope.decode.lane import Lane
 from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.decode.session import Step
 from draftscope.drafters import find
@@ -328,7 +329,8 @@ def test_a_long_prompt_is_told_in_parts_and_can_be_stopped_between_them(
 
 
 def test_solo_runs_alternate_and_can_be_cancelled(pair: DecodingEngine) -> None:
-    both = {"plain": Settings.of(drafter="plain", max_new_tokens=8), "draft": Settings.of(max_new_tokens=8)}
+    settings = {"plain": Settings.of(drafter="plain", max_new_tokens=8), "draft": Settings.of(max_new_tokens=8)}
+    both = {name: Lane.of(pair, one) for name, one in settings.items()}
     events = list(said(solo_runs(pair, PROMPT, both, repeats=2)))
     assert [(event.lane, len(event.seconds)) for event in events] == [
         ("plain", 1),
@@ -359,7 +361,7 @@ def test_v_by_rows_belongs_to_the_drafting_lane_and_can_be_cancelled(
 ) -> None:
     monkeypatch.setenv("DRAFTSCOPE_CACHE", str(tmp_path))
     monkeypatch.setattr(pair, "_curve", Together(lambda: quick_curve(pair)))
-    both = {"plain": Settings.of(drafter="plain"), "fast": Settings.of()}
+    both = {"plain": Lane.of(pair, Settings.of(drafter="plain")), "fast": Lane.of(pair, Settings.of())}
     assert not list(stoppable(verify_costs(pair, both), lambda: True))
     assert not list(verify_costs(pair, {"plain": both["plain"]}))
     (event,) = said(verify_costs(pair, both, "r"))

@@ -11,6 +11,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Cancelled, Steps, Together, last, mapped, said, stoppable
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.work import steps_of
@@ -77,7 +78,7 @@ def test_what_sequoia_chooses_by_is_measured_in_steps(pair: DecodingEngine) -> N
     settings = Settings.of(drafter="sequoia", temperature=1.0, max_new_tokens=4)
     heard = list[Progress]()
     first = before = pulse.forwards
-    for event in engine.opening("abc", settings):
+    for event in engine.opening("abc", Lane.of(engine, settings)):
         most, before = max(most, pulse.forwards - before), pulse.forwards
         heard.append(event)
     assert len(heard) > 50  # moments at which another visitor could have had a turn
@@ -90,7 +91,7 @@ def test_who_stops_a_run_that_measures_waits_for_no_end(pair: DecodingEngine, mo
     engine = DecodingEngine(pair.target, pair.draft, pair.tokenizer)
     settings = Settings.of(drafter="sequoia", temperature=1.0, max_new_tokens=4)
     asked = iter([False] * 5 + [True] * 9)
-    heard = list(stoppable(engine.opening("abc", settings), lambda: next(asked)))
+    heard = list(stoppable(engine.opening("abc", Lane.of(engine, settings)), lambda: next(asked)))
     assert len(heard) == 5 and all(isinstance(each, Progress) for each in heard)
     assert all(one._running is None for one in engine._calibrating.values())
 

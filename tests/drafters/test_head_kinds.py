@@ -13,7 +13,8 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.lane import Lane
 from draftscope.decode.load import _head
-from draftscope.decode.start import EncodedPrompt, run_start
+from draftscope.decode.prompt import EncodedPrompt
+from draftscope.decode.start import run_start
 from draftscope.drafters import adopt, find
 from draftscope.drafters import registry as drafter_registry
 from draftscope.drafters.options import ShapeOptions

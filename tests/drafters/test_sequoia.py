@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps, last
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.rank_acceptance import by_rank
 from draftscope.drafters.policy.sequoia import best_shape, best_tree
 from draftscope.drafters.settings import Settings
@@ -106,10 +107,10 @@ def test_uneven_trees_end_at_any_length_as_plain_does(
 def test_rates_are_what_each_rank_was_accepted(tiny: DecodingEngine) -> None:
     """A draft that is the target has its first child accepted whenever it is drawn from p itself."""
     twin = DecodingEngine(tiny.target, tiny.target, tiny.tokenizer)
-    rates = last(by_rank(twin, Settings.of(drafter="sequoia", temperature=1.0)))
+    rates = last(by_rank(twin, Lane.of(twin, Settings.of(drafter="sequoia", temperature=1.0))))
     assert rates[0] == 1.0
     assert set(rates[1:]) == {0.0}
-    own = last(by_rank(tiny, Settings.of(drafter="sequoia", temperature=1.0)))
+    own = last(by_rank(tiny, Lane.of(tiny, Settings.of(drafter="sequoia", temperature=1.0))))
     assert 0 < own[0] < 1
     assert sum(own) == pytest.approx(1.0)  # five children: every token there is
 

@@ -87,8 +87,8 @@ def test_the_kind_is_read_or_is_the_files_name(tmp_path: Path, field: str) -> No
         ({"prompt": 7}, "line 2 has no text in 'prompt'"),
         ({"turns": []}, "line 2 has no text in 'turns'"),
         ({"messages": [{"role": "system", "content": "Be brief"}]}, "line 2 has no text in 'messages'"),
-        ({"prompt": " \n"}, "line 2 has an empty text"),
-        (b'{"prompt": "\\ud800"}', "line 2 contains half of a surrogate pair"),
+        ({"prompt": " \n"}, "line 2 is left out: The prompt is empty"),
+        (b'{"prompt": "\\ud800"}', "line 2 is left out: prompt contains \\ud800, which is half of a character"),
     ],
 )
 def test_a_broken_line_is_named_and_the_rest_goes_on(tmp_path: Path, line: Any, why: str) -> None:

@@ -14,6 +14,7 @@ from draftscope import load
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import last
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure import greedy_checks, joint, sampled, ties
@@ -90,8 +91,9 @@ def test_a_races_lanes_are_judged_as_the_check_judges(shipped: DecodingEngine, m
     """The page shows these events; its own idea of a tie was a number for each dtype."""
 
     def raced() -> list[Divergence]:
-        lanes = {name: Settings.of(drafter=name, max_new_tokens=48) for name in ("plain", "ngram")}
-        runs = {name: shipped.start(PROMPTS[0], settings, lane=name) for name, settings in lanes.items()}
+        settings = {name: Settings.of(drafter=name, max_new_tokens=48) for name in ("plain", "ngram")}
+        lanes = {name: Lane.of(shipped, one) for name, one in settings.items()}
+        runs = {name: last(shipped.opening(PROMPTS[0], lane, lane=name)) for name, lane in lanes.items()}
         for run in runs.values():
             assert list(run.events())
         assert list(ties.parted(shipped, PROMPTS[0], {"ngram": lanes["ngram"]}, runs)) == []

@@ -13,8 +13,9 @@ import typer
 
 from draftscope import load
 from draftscope.base.assets import assets
-from draftscope.base.steps import said
+from draftscope.base.steps import last, said
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.models.loading.known import known
 from draftscope.trace import files
@@ -30,8 +31,8 @@ def record(engine: DecodingEngine, out: Path, changed: dict[str, Any]) -> None:
     """A run with the page's settings, so many `changed`."""
     chosen = controls.defaults() | changed
     prompt, name = chosen["prompt"], out.name.split(".")[0]
-    lanes = controls.lanes(chosen, None)
-    runs = [engine.start(prompt, settings, run=name, lane=lane) for lane, settings in lanes.items()]
+    lanes = {lane: Lane.of(engine, settings) for lane, settings in controls.lanes(chosen, None).items()}
+    runs = [last(engine.opening(prompt, one, name, lane)) for lane, one in lanes.items()]
     events: list[AnyEvent] = list(race(runs))
     events += said(solo_runs(engine, prompt, lanes, name, repeats=5))
     events += said(verify_costs(engine, lanes, name))

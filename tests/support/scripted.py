@@ -15,10 +15,10 @@ from draftscope_app.engine.answers import Answer, Log
 from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import NOBODY, Asker, Command, EngineStatus, Job, Stop, Update
 from draftscope_app.engine.notice import Notice
-from draftscope_app.engine.visitors import Visitors
+from draftscope_app.engine.visitors import Visitors, asker_of
 from draftscope_app.page.controls import defaults
 from draftscope_app.page.listeners.runs import RunListeners
-from draftscope_app.page.shared import Shared
+from draftscope_app.page.shared import Shared, shown
 from draftscope_app.page.task import Task, TaskListeners
 
 MINE, THEIRS = "0" * 31 + "1", "f" * 32
@@ -79,8 +79,9 @@ async def nothing_to_find(page: RunListeners, session: str, token: str) -> bool:
 def asked(page: RunListeners, session: str, work: Job, task: Task) -> tuple[Answer, AsyncIterator[Any]]:
     """The work of a card is begun: its answer, and the updates of the card."""
     request: Any = SimpleNamespace(session_hash=session)
-    answer = page.shared.begin(request, lambda: work)
-    return answer, TaskListeners(page.shared, task)._shown(answer, session)
+    visitor, admission = page.shared.visitors.of(session), page.shared.admission
+    visitor.replace(answer := admission.admit({}, lambda _: work, visitor.active, asker_of(request, session)))
+    return answer, shown(admission.engine, visitor, answer, TaskListeners(page.shared, task, {}))
 
 
 def read_by(kind: str) -> Read:
@@ -111,7 +112,7 @@ def assert_found_again(
 
     def found_again(session: str) -> AsyncIterator[Any]:
         request: Any = SimpleNamespace(session_hash=session)
-        return TaskListeners(page.shared, card).resume(request)
+        return TaskListeners(page.shared, card, {}).resume(request)
 
     def event(answer: Answer, number: int) -> None:
         engine.event(answer, number, so_far=f"look {number}")

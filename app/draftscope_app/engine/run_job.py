@@ -28,14 +28,16 @@ class RunJob(Job):
         return 1 + self.solo_repeats
 
     def work(self, engine: DecodingEngine, _: Watch) -> Steps[Said, None]:
+        from draftscope.decode.lane import Lane
         from draftscope.decode.race import race, solo_runs, verify_costs
         from draftscope.measure.ties import parted
 
-        run, lanes = (self.fork_point and self.fork_point.run) or self.id, self.lanes
+        run = (self.fork_point and self.fork_point.run) or self.id
+        lanes = {name: Lane.of(engine, settings) for name, settings in self.lanes.items()}
         runs = []
-        for name, settings in lanes.items():
+        for name, lane in lanes.items():
             leaves = self.fork_point
-            opening = engine.opening(self.prompt, settings, run=run, lane=name, fork_point=leaves, at_once=True)
+            opening = engine.opening(self.prompt, lane, run=run, lane=name, fork_point=leaves, at_once=True)
             runs.append((yield from opening))
         whole = yield from race(runs)
         if self.fork_point is None:

@@ -17,12 +17,12 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.options import ChainOptions
 from draftscope.drafters.registry import known_options
 from draftscope.drafters.settings import Settings
-from draftscope_app.engine.admission import refuse_long_runs
-from draftscope_app.engine.config import Limits
-from draftscope_app.engine.jobs import DrafterChoice
+from draftscope_app.engine.jobs import DrafterChoice, new_id
+from draftscope_app.engine.run_job import RunJob
 
 FIRST_READS = tuple(ChainOptions.model_fields)  # the options of the drafter that the page opens with
 LANE = "speculative"  # the drafting lane's name; the other one is "plain"
+SOLO_REPEATS = 3  # whole runs of each lane after a race
 
 Controls = Mapping[str, Any]  # prompt, drafter and every setting, by name; the names are the address's too
 
@@ -101,12 +101,16 @@ def _from_text(text: str, default: Any) -> Any:
     return value
 
 
-def lanes(
-    controls: Controls, drafter: DrafterChoice | None, max_tokens: int = Limits.max_tokens
-) -> dict[str, Settings]:
+def race_of(controls: Controls, drafter: DrafterChoice | None, steps: int | None) -> RunJob:
+    """The lanes raced, or decoded in `steps`."""
+    pair = lanes(controls, drafter)
+    solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
+    return RunJob(id=new_id(), prompt=controls["prompt"], lanes=pair, steps=steps, solo_repeats=solo)
+
+
+def lanes(controls: Controls, drafter: DrafterChoice | None) -> dict[str, Settings]:
     """The lanes to race, validated: plain beside the chosen drafter, or plain alone."""
     common = {name: as_setting(name, field, controls[name]) for name, field in general().items()}
-    refuse_long_runs(common["max_new_tokens"], max_tokens)
     if drafter is not None and not drafter.available:
         raise DraftscopeError(f"The drafter '{drafter.name}' cannot run here: {drafter.why_not}; choose another.")
     plain = Settings.of(**common, drafter="plain")

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import gradio as gr
 
-from draftscope_app.engine.admission import Admission
 from draftscope_app.page import notes
 from draftscope_app.page.controls import Controls
 from draftscope_app.page.panel import panel
@@ -76,11 +75,11 @@ class Widgets:
     def values(self) -> list[gr.components.Component]:
         return list(self.controls.values())
 
-    def read(self, values: Mapping[Any, Any], admission: Admission) -> Controls:
-        """What a visitor has set, from Gradio's values by component, as `Admission.read` lets it in. Most of it is
-        validated later."""
-        given = {name: values[widget] for name, widget in self.controls.items()}
-        return admission.read(given | {"prompt": given["prompt"] or ""})
+
+def by_name(widgets: Mapping[str, Any], values: Mapping[Any, Any]) -> dict[str, Any]:
+    """What components hold, by the names under which a page knows them. A text that was never written is empty."""
+    given = {name: values[widget] for name, widget in widgets.items()}
+    return given | {"prompt": given["prompt"] or ""} if "prompt" in given else given
 
 
 def lay_out(

@@ -8,21 +8,22 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import gradio as gr
 from markupsafe import Markup
 
-from draftscope.base.errors import DraftscopeError
-from draftscope_app.engine.answers import Answer, Part, follow
+from draftscope_app.engine.admission import Given
+from draftscope_app.engine.answers import Answer, Part
 from draftscope_app.engine.jobs import Job, new_id
 from draftscope_app.page import notes
-from draftscope_app.page.layout import MESSAGES, ServerFunction, Widgets, receiver
+from draftscope_app.page.controls import names
+from draftscope_app.page.layout import MESSAGES, ServerFunction, Widgets, by_name, receiver
 from draftscope_app.page.listeners.runs import RunListeners
 from draftscope_app.page.runs.feed import note
-from draftscope_app.page.shared import PRIVATE, Shared, Values, sent_by
+from draftscope_app.page.shared import PRIVATE, Shared, Values, Wanted, sent_by, shown
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,17 @@ class CardPage(TaskPage, ABC):
         if not self.events:
             return
         press = getattr(core.widgets.instrument, self.kind)
-        TaskListeners(self.shared, self).attach(press, set(core.widgets.values), self.receiver, core.resumed)
+        inputs = {name: core.widgets.controls[name] for name in self.reads}
+        TaskListeners(self.shared, self, inputs).attach(press, self.receiver, core.resumed)
+
+    @property
+    def reads(self) -> Collection[str]:
+        """The controls of which its job is made."""
+        return names()
 
     @abstractmethod
-    def job(self, values: Values, sent: Any, session: str | None, /) -> Job:
-        """What was set and sent, in a visitor's session. May raise `DraftscopeError`."""
+    def job(self, given: Given, sent: Any, session: str | None, /) -> Job:
+        """Of what was set, by name, and sent in a visitor's session. May raise `DraftscopeError`."""
 
     def about(self, job: Any) -> Mapping[str, Any]:
         """What the card shows beside the answer."""
@@ -121,8 +128,8 @@ class Task(Protocol):
     def kind(self) -> str:
         """That of its jobs."""
 
-    def job(self, values: Values, sent: Any, session: str | None, /) -> Job:
-        """What was set and sent, in a visitor's session. May raise `DraftscopeError`."""
+    def job(self, given: Given, sent: Any, session: str | None, /) -> Job:
+        """Of what was set, by name, and sent in a visitor's session. May raise `DraftscopeError`."""
 
     def show(self, answer: Answer, part: Part) -> Any:
         """The updates of its components: how the answer stands."""
@@ -132,41 +139,40 @@ class Task(Protocol):
 
 
 class TaskListeners:
-    """Begins a task, follows its answer and finds it again."""
+    """Asks for a task, shows its answer and finds it again. `inputs`: the components of which it is made, by name."""
 
-    def __init__(self, shared: Shared, task: Task) -> None:
-        self.shared, self.task = shared, task
+    def __init__(self, shared: Shared, task: Task, inputs: Mapping[str, gr.components.Component]) -> None:
+        self.shared, self.task, self.inputs = shared, task, inputs
 
-    def attach(self, press: Any, inputs: Any, outputs: Any, resumed: Any) -> Any:
+    def attach(self, press: Any, outputs: Any, resumed: Any) -> Any:
         """`press` is the event that asks for it; `resumed` the listener after which a reloaded page's visitor is known.
         Returns the listeners of both, after which more may follow."""
         limits: dict[str, Any] = {"concurrency_limit": None, "preprocess": False, **PRIVATE}
-        return press(self.begin, inputs, outputs, **limits), resumed.then(self.resume, None, outputs, **limits)
+        begun = press(self.begin, set(self.inputs.values()), outputs, **limits)
+        return begun, resumed.then(self.resume, None, outputs, **limits)
 
     async def begin(self, values: Values, event: gr.EventData, request: gr.Request) -> AsyncIterator[Any]:
         """Its answer as it grows, or why there is none."""
-        session = request.session_hash
-        try:
-            answer = self.shared.begin(request, lambda: self.task.job(values, sent_by(event), session))
-        except DraftscopeError as error:
-            yield self.task.refuse(str(error))
-            return
-        async for update in self._shown(answer, session):
+        sent, session = sent_by(event), request.session_hash
+        wanted = Wanted(by_name(self.inputs, values), lambda given: self.task.job(given, sent, session))
+        async for update in self.shared.ask(request, wanted, self):
             yield update
 
     async def resume(self, request: gr.Request) -> AsyncIterator[Any]:
         """A page was reloaded: its latest answer, as far as it is, and what follows."""
-        answer = self.shared.visitors.of(request.session_hash).cards.get(self.task.kind)
+        visitor = self.shared.visitors.of(request.session_hash)
+        answer = visitor.cards.get(self.task.kind)
         if answer is None:
             yield gr.skip()
             return
-        async for update in self._shown(answer, request.session_hash):
+        async for update in shown(self.shared.admission.engine, visitor, answer, self):
             yield update
 
-    async def _shown(self, answer: Answer, session: str | None) -> AsyncIterator[Any]:
-        keep_s = self.shared.visitors.of(session).keep_s
-        async for part in follow(self.shared.admission.engine, answer, 0, keep_s):
-            yield await asyncio.to_thread(self.task.show, answer, part)
+    async def show(self, answer: Answer, part: Part) -> Any:
+        return await asyncio.to_thread(self.task.show, answer, part)
+
+    def refuse(self, sentence: str) -> Any:
+        return self.task.refuse(sentence)
 
 
 def stands(part: Part) -> Markup:

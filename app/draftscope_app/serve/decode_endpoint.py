@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings, known_settings
 from draftscope.trace.result import Result
-from draftscope_app.engine.admission import Admission, refuse_long_runs
+from draftscope_app.engine.admission import Admission, Given
 from draftscope_app.engine.answers import Engine, watch, whole
 from draftscope_app.engine.jobs import new_id
 from draftscope_app.engine.run_job import RunJob
@@ -40,13 +40,9 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
 
     async def decode(request: gr.Request, prompt: str, *values: Any) -> Any:
         try:
-            given = admission.read({"prompt": prompt} | dict(zip(known, values, strict=True)))
-            prompt = given.pop("prompt")
+            given = {"prompt": prompt} | dict(zip(known, values, strict=True))
             given["drafter"] = given["drafter"] or await _usual(admission.engine)
-            settings = Settings.of(**given)
-            refuse_long_runs(settings.max_new_tokens, admission.limits.max_tokens)
-            job = RunJob(id=new_id(), prompt=prompt, lanes={settings.drafter: settings})
-            answer = admission.admit(job, asker=asker_of(request, None))
+            answer = admission.admit(given, _job, asker=asker_of(request, None))
             with visitors.of(request.session_hash).call(answer):
                 events = await whole(admission.engine, answer)
         except DraftscopeError as error:
@@ -64,6 +60,11 @@ def endpoint(admission: Admission, visitors: Visitors) -> Callable[..., Any]:
     lines = [f"    {name}: {field.description}" for name, field in known.items()]
     decode.__doc__ = "\n".join([OPENING.rstrip(), *lines, CLOSING])
     return decode
+
+
+def _job(given: Given) -> RunJob:
+    settings = Settings.of(**{name: value for name, value in given.items() if name != "prompt"})
+    return RunJob(id=new_id(), prompt=given["prompt"], lanes={settings.drafter: settings})
 
 
 def defaults() -> list[Any]:

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from draftscope.base.admit import admit
 from draftscope.base.assets import assets
 from draftscope.base.errors import MAX_READ, DraftscopeError, one_sentence, read_bytes
 
@@ -170,14 +171,12 @@ def _content(content: Any) -> str | None:
 
 
 def _usable(text: str) -> str:
-    if not text.strip():
-        raise BrokenLineError("has an empty text")
     if text.startswith(MASKED):
         raise BrokenLineError("is a text of others that SPEED-Bench leaves out: fetch it with NVIDIA's prepare.py")
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise BrokenLineError("contains half of a surrogate pair, which is not a character") from None
+        admit({"prompt": text.strip()})
+    except DraftscopeError as error:
+        raise BrokenLineError(f"is left out: {str(error).removesuffix('.')}") from None
     return text
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,18 +11,12 @@ from typing import Any, Literal
 from tokenizers.pre_tokenizers import ByteLevel
 
 Cut = Literal["eos", "stop", "length"]
-_HALF = re.compile("[\ud800-\udfff]")
 
 
 def same_start(first: Sequence[object], second: Sequence[object]) -> int:
     """How many elements at their start are the same."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))
-
-
-def valid_unicode(text: str) -> bool:
-    """Whether the text can be written. Half of a UTF-16 pair, which JSON can write alone, is no character."""
-    return _HALF.search(text) is None
 
 
 class Pieces:

@@ -55,12 +55,13 @@ def open_session(
     settings, name = lane.settings, lane.info.name
     context = sum(map(len, prompts)) // len(prompts) + settings.max_new_tokens // 2  # about, half way
     ending = Ending(pair.eos if ends else frozenset(), settings.stop, settings.max_new_tokens)
+    capacity = lane.capacity(prompts)
     parts = Parts(
         settings=settings,
         options=lane.options,
         sampling=lane.sampling,
         batch=len(prompts),
-        capacity=lane.capacity(prompts),
+        capacity=capacity,
         device=pair.target.device,
         tokenizer=pair.tokenizer,
         vocabulary=pair.target.vocabulary,
@@ -75,7 +76,7 @@ def open_session(
         cost_like=lambda other, gamma, batch: measured.cost(other, gamma, batch, context),
         counts=measured.counts,
     )
-    return Session(pair.target, lane, create(lane.info, parts), prompts, pair.pieces, ending, streams)
+    return Session(pair.target, lane, create(lane.info, parts), prompts, capacity, pair.pieces, ending, streams)
 
 
 def target_continuation(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
+from draftscope.base.admit import EMPTY, admit
 from draftscope.base.errors import DraftscopeError, quoted
+from draftscope.decode.lane import Lane
 from draftscope.decode.pair import LoadedPair
 from draftscope.drafters import DrafterInfo, plain
 from draftscope.drafters.model import cascade
@@ -14,11 +17,26 @@ from draftscope.models.files.tokenizer_file import without_panic
 from draftscope.models.loading.chat import Chat, ChatMessage, is_chat
 from draftscope.models.model import Model
 
-EMPTY = "The prompt is empty; write at least a word to continue from."
 LONGEST_TOKEN = 64  # characters; a longer prompt for each token of the context cannot fit
 
 AnyPrompt = str | Sequence[ChatMessage] | Sequence[int]  # a text, the messages of a chat, or token ids
 KINDS = "a text, a list of messages {'role': ..., 'content': ...}, or a list of token ids"
+
+
+@dataclass(frozen=True)
+class EncodedPrompt:
+    """What a run decodes: the prompt as given, as rendered by a chat template (or empty), and its tokens."""
+
+    prompt: str
+    rendered: str
+    tokens: list[int]
+
+
+def encoded_prompt(pair: LoadedPair, prompt: AnyPrompt, lane: Lane, given: Sequence[int] = ()) -> EncodedPrompt:
+    """The prompt's tokens and those `given` after it. Raises `DraftscopeError` if they do not fit the models."""
+    most = len(given) + lane.settings.max_new_tokens
+    rendered, tokens = read_prompt(pair, prompt, most, Chat.of(lane.settings), lane.info)
+    return EncodedPrompt(prompt_text(pair, prompt), rendered, [*tokens, *given])
 
 
 def read_prompt(
@@ -81,14 +99,7 @@ def _text_or_chat(prompt: AnyPrompt, room: int) -> str | Sequence[ChatMessage]:
         return prompt
     if not isinstance(prompt, str):
         raise DraftscopeError(f"prompt = {quoted(prompt)}: give {KINDS}.")
-    if not prompt:
-        raise DraftscopeError(EMPTY)
-    if prompt.encode(errors="ignore").decode() != prompt:
-        raise DraftscopeError(f"prompt = {quoted(prompt)}: it holds half a character; leave that out.")
-    if len(prompt) > LONGEST_TOKEN * room:
-        raise DraftscopeError(
-            f"The prompt has {len(prompt):,} characters and the models read {room:,} tokens; shorten it."
-        )
+    admit({"prompt": prompt}, LONGEST_TOKEN * room)
     return prompt
 
 

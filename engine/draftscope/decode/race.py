@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from draftscope.base.cores import OtherCores
 from draftscope.base.costs import PLAIN
 from draftscope.base.steps import Cancelled, Steps, mapped_to
-from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, SoloRuns, VerifyCosts
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
+    from draftscope.decode.lane import Lane
     from draftscope.decode.prompt import AnyPrompt
     from draftscope.decode.run import Run
 
@@ -47,7 +47,7 @@ def race(runs: Sequence[Run]) -> Steps[AnyEvent, bool]:
 def solo_runs(
     engine: DecodingEngine,
     prompt: AnyPrompt,
-    lanes: Mapping[str, Settings],
+    lanes: Mapping[str, Lane],
     run: str = "run",
     repeats: int = 3,
     at_once: bool = False,
@@ -57,8 +57,8 @@ def solo_runs(
     seconds: dict[str, list[float]] = {lane: [] for lane in lanes}
     others: dict[str, list[float]] = {lane: [] for lane in lanes}
     for _ in range(repeats):
-        for lane, settings in lanes.items():
-            opening = engine.opening(prompt, settings, run=run, lane=lane, record=False, at_once=at_once)
+        for lane, chosen in lanes.items():
+            opening = engine.opening(prompt, chosen, run=run, lane=lane, record=False, at_once=at_once)
             solo = yield from mapped_to(opening, None)
             cores = OtherCores()
             for _ in solo.steps():
@@ -74,12 +74,10 @@ def solo_runs(
             )
 
 
-def verify_costs(
-    engine: DecodingEngine, lanes: Mapping[str, Settings], run: str = "run"
-) -> Iterator[VerifyCosts | None]:
+def verify_costs(engine: DecodingEngine, lanes: Mapping[str, Lane], run: str = "run") -> Iterator[VerifyCosts | None]:
     """v by rows on this machine, for the lane that drafts; nothing if none does. None after each forward that is
     measured for it."""
-    lane = next((name for name, settings in lanes.items() if settings.drafter != PLAIN), None)
+    lane = next((name for name, chosen in lanes.items() if chosen.info.name != PLAIN), None)
     if lane is None:
         return
     curve = yield from engine.verify_curve()

@@ -6,13 +6,14 @@ verifies children of an accepted parent. No run's clock counts it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from draftscope.base.progress import Pace, Watcher, unseen
 from draftscope.base.prompts import shipped
 from draftscope.base.steps import Steps
 from draftscope.decode.lane import Lane
 from draftscope.decode.open_session import MeasuredPair, open_session
 from draftscope.decode.pair import LoadedPair
-from draftscope.drafters.settings import Settings
 from draftscope.verify.tree import even
 from draftscope.verify.uniforms import Streams
 
@@ -20,19 +21,19 @@ WIDTH = 6  # ranks
 PROMPT, TOKENS = 64, 48  # tokens read and written of each text; in a short context fewer
 
 
-def by_rank(pair: LoadedPair, settings: Settings, watch: Watcher = unseen) -> Steps[None, tuple[float, ...]]:
+def by_rank(pair: LoadedPair, lane: Lane, watch: Watcher = unseen) -> Steps[None, tuple[float, ...]]:
     """For each rank, the share of rounds in which the drafter's child of that rank was accepted. A step is a round, or
     the forwards of the prompts."""
     width = min(WIDTH, pair.target.vocabulary)
     room = min(model.context for model in pair.models)
     read = min(PROMPT, room // 2)
-    wide = settings.model_copy(update={"tree_nodes": width, "max_new_tokens": min(TOKENS, room - read)})
+    settings = lane.settings.model_copy(update={"tree_nodes": width, "max_new_tokens": min(TOKENS, room - read)})
     prompts = [pair.tokenizer(prompt.text)["input_ids"][:read] for prompt in shipped()]
     streams = Streams(settings.seed, tuple(range(len(prompts))))
     measured = MeasuredPair(tree=even((width,)))
-    session = open_session(pair.uncounted(), Lane.of(pair, wide), prompts, streams, False, measured)
+    session = open_session(pair.uncounted(), replace(lane, settings=settings), prompts, streams, False, measured)
     hits, rounds, pace = [0] * width, 0, Pace(watch)
-    pace.begin(len(prompts) * wide.max_new_tokens)
+    pace.begin(len(prompts) * settings.max_new_tokens)
     session.prefill()
     yield None
     for step in session.steps():

@@ -59,6 +59,7 @@ class Session:
         lane: Lane,
         drafter: Drafter,
         prompts: Sequence[list[int]],
+        capacity: int,
         pieces: Pieces,
         ending: Ending,
         streams: Streams,
@@ -82,7 +83,7 @@ class Session:
         self._done = [False] * len(prompts)
         self._streams = streams
         self._pending = torch.tensor([text[-1:] for text in self._texts], device=target.device)  # [B, 1] row 0
-        self._cache = target.cache(len(prompts), lane.capacity(prompts))
+        self._cache = target.cache(len(prompts), capacity)
         self._pass = TargetPass(target, self._cache, drafter, lane.sampling, lane.rule, self.watch)
 
     def prefill(self) -> None:

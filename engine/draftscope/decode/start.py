@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -12,19 +11,11 @@ import transformers
 from draftscope.base.machine import own_version, revision
 from draftscope.decode.lane import Lane
 from draftscope.decode.pair import LoadedPair, NamedHead
+from draftscope.decode.prompt import EncodedPrompt
 from draftscope.drafters import DrafterInfo
 from draftscope.drafters.checked import is_unchecked
 from draftscope.models.model import ForwardMode, Model
 from draftscope.trace import events
-
-
-@dataclass(frozen=True)
-class EncodedPrompt:
-    """What a run decodes: the prompt as given, as rendered by a chat template (or empty), and its tokens."""
-
-    prompt: str
-    rendered: str
-    tokens: list[int]
 
 
 def run_start(pair: LoadedPair, lane: Lane, prompt: EncodedPrompt, run: str, name: str) -> events.RunStart:

@@ -79,7 +79,7 @@ def _run_once(
     engine: DecodingEngine, prompt: str, name: str, lane: Lane, so_far: _Measured
 ) -> Steps[Progress | None, ComparedLane]:
     """One more whole run."""
-    run = yield from engine.opening(prompt, lane.settings, lane=name, record=False)
+    run = yield from engine.opening(prompt, lane, lane=name, record=False)
     rounds = drafted = 0
     for step in run.steps():
         yield None

@@ -16,6 +16,7 @@ from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps, last, mapped
 from draftscope.base.text import same_start
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.run import Run
 from draftscope.drafters.settings import Settings
 from draftscope.measure.findings import Finding
@@ -109,7 +110,7 @@ def greedy_identity(case: GreedyTest) -> GreedySteps:
 def one_forward_a_round(case: GreedyTest) -> GreedySteps:
     """The target must run once per round, after the prefill."""
     settings = Settings.of(drafter=case.drafter, max_new_tokens=24, seed=case.seed)
-    run = yield from case.engine.opening(case.prompts[0], settings)
+    run = yield from case.engine.opening(case.prompts[0], Lane.of(case.engine, settings))
     with case.engine.target.counter.widths() as ran:  # in one step: those of others would count
         happened = list(run.events())
     yield None
@@ -156,7 +157,7 @@ def begun_again(case: GreedyTest) -> GreedySteps:
         drafter=case.drafter, temperature=0.0 if by_clock else 1.0, max_new_tokens=24, seed=case.seed
     )
     undisturbed = yield from _written(case.engine, case.prompts[0], settings)
-    cancelled: Run = yield from case.engine.opening(case.prompts[-1], settings, record=False)
+    cancelled: Run = yield from case.engine.opening(case.prompts[-1], Lane.of(case.engine, settings), record=False)
     next(cancelled.steps())
     again = yield from _written(case.engine, case.prompts[0], settings)
     if again != undisturbed and by_clock:
@@ -173,13 +174,13 @@ def ragged_batch(case: GreedyTest) -> GreedySteps:
     engine, name, partings = case.engine, "ragged batch", []
     if not engine.batches:
         return Finding(name, True, "skipped: one of these models decodes one text at a time")
-    settings = Settings.of(drafter=case.drafter, max_new_tokens=24, seed=case.seed)
+    lane = Lane.of(engine, Settings.of(drafter=case.drafter, max_new_tokens=24, seed=case.seed))
     encoded = [engine.encode(prompt) for prompt in case.prompts]
-    together = yield from engine.opening_batch(encoded, settings, tuple(range(len(encoded))), ends=False)
+    together = yield from engine.opening_batch(encoded, lane, tuple(range(len(encoded))), ends=False)
     for _ in together.steps():
         yield None
     for b, prompt in enumerate(case.prompts):
-        single = yield from engine.opening_batch([encoded[b]], settings, (b,), ends=False)
+        single = yield from engine.opening_batch([encoded[b]], lane, (b,), ends=False)
         for _ in single.steps():
             yield None
         parting = case.parting(prompt, single.transcripts[0].tokens, together.transcripts[b].tokens)
@@ -209,7 +210,7 @@ def _text(number: int, of: int, writing: WritingSteps[Written], whose: str = "")
 
 
 def _written(engine: DecodingEngine, prompt: str, settings: Settings) -> WritingSteps[list[int]]:
-    run = yield from engine.opening(prompt, settings, record=False)
+    run = yield from engine.opening(prompt, Lane.of(engine, settings), record=False)
     for _ in run.steps():
         yield None
     return run.token_ids

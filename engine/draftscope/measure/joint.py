@@ -14,6 +14,7 @@ from torch import Tensor
 
 from draftscope.base.steps import Steps, last, mapped_to
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.session import Step
 from draftscope.drafters.settings import Settings
 from draftscope.verify.sampling import Sampling
@@ -164,14 +165,14 @@ def sampling(
 ) -> Steps[float, Counts]:
     """`sampled_joint`, round by round: yields the share of the tokens that are written. `seen` is called with every
     round of the whole runs. The random streams are those from number `first` on: other runs must have others."""
-    settings = settings.model_copy(update={"max_new_tokens": length + 2})
+    lane = Lane.of(engine, settings.model_copy(update={"max_new_tokens": length + 2}))
     if not engine.batches:
         batch = 1  # this model decodes one text at a time
     counts: Counts = Counter()
     for start in range(0, samples, batch):
         ids = range(start, min(start + batch, samples))
         streams = tuple(first + index for index in ids)
-        opening = engine.opening_batch([prompt] * len(ids), settings, streams, ends=False)
+        opening = engine.opening_batch([prompt] * len(ids), lane, streams, ends=False)
         session = yield from mapped_to(opening, start / samples)
         for step in session.steps():
             written = [len(transcript.tokens) for transcript in session.transcripts]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from draftscope.base.progress import Watcher, unseen
 from draftscope.base.steps import last
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.prompt import AnyPrompt
 from draftscope.drafters.settings import Settings
 from draftscope.measure.bench.statistics import LEVEL, RESAMPLES
@@ -46,7 +47,7 @@ def drafter_runs(
     """Every lane on every prompt with every seed, the lanes in turn, after a short run of each that does not count."""
     for settings in lanes.values():
         short = settings.model_copy(update={"max_new_tokens": 8})
-        for _ in last(engine.opening(prompts[0], short, record=False), watch).steps():
+        for _ in last(engine.opening(prompts[0], Lane.of(engine, short), record=False), watch).steps():
             pass
     for number, prompt in enumerate(prompts):
         for seed in seeds:

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from draftscope.base.text import same_start
 from draftscope.decode.engine import DecodingEngine
+from draftscope.decode.lane import Lane
 from draftscope.decode.run import Run
-from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import Chat
 from draftscope.models.precise import fp32_logits, rounded_logits
 from draftscope.trace.events import Divergence
@@ -111,13 +111,13 @@ class Rounding:
 
 
 def parted(
-    engine: DecodingEngine, prompt: str, lanes: Mapping[str, Settings], runs: Mapping[str, Run], name: str = "run"
+    engine: DecodingEngine, prompt: str, lanes: Mapping[str, Lane], runs: Mapping[str, Run], name: str = "run"
 ) -> Iterator[Divergence]:
     """For each greedy lane of a race over `prompt` whose text leaves plain decoding's: where, and whether at a tie."""
-    plain = next((lane for lane, settings in lanes.items() if settings.drafter == "plain"), None)
-    if plain is None or any(settings.temperature > 0 for settings in lanes.values()):
+    plain = next((name for name, lane in lanes.items() if lane.info.name == "plain"), None)
+    if plain is None or any(lane.settings.temperature > 0 for lane in lanes.values()):
         return
-    tokens, expected = engine.encode(prompt, chat=Chat.of(lanes[plain])), runs[plain].token_ids
+    tokens, expected = engine.encode(prompt, chat=Chat.of(lanes[plain].settings)), runs[plain].token_ids
     rounding = Rounding(engine, [(tokens, expected)])
     for lane, run in runs.items():
         parting = rounding.parting(tokens, expected, run.token_ids)

@@ -13,8 +13,9 @@ from draftscope.base.steps import Steps
 from draftscope.decode.availability import refuse_unavailable
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.lane import Lane
+from draftscope.decode.prompt import EncodedPrompt
 from draftscope.decode.session import Step
-from draftscope.decode.start import EncodedPrompt, run_start
+from draftscope.decode.start import run_start
 from draftscope.drafters.settings import Settings
 from draftscope.models.loading.chat import in_template
 from draftscope.servers.adapter import Chunk, Counted, Finish, Identity, Message, Offers, Request, Server

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from draftscope.base.admit import admit
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.prompt import read_prompt
@@ -68,6 +69,8 @@ def prompts(
     """
     if engine is not None:
         return [_here(engine, text, raw, more) for text in texts]
+    for text in texts:
+        admit({"prompt": text})
     for lane in lanes:
         offers = lane.server.identity.offers
         if offers.tokenize and (raw or offers.chat):

@@ -15,7 +15,7 @@ import numpy as np
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Cancelled, Steps
 from draftscope.decode.engine import DecodingEngine
-from draftscope.decode.start import EncodedPrompt
+from draftscope.decode.prompt import EncodedPrompt
 from draftscope.models.model import Model
 from draftscope.servers.adapter import Counted, Identity, ServerError
 from draftscope.servers.background import in_background

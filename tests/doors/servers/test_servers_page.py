@@ -173,7 +173,7 @@ def test_a_target_is_named_as_another_program_finds_it(load: LoadSettings, inste
      {"kind": "loadtest", "names": ["a"], "most": 65}, {"kind": "loadtest", "names": ["a"], "most": 0}],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(sent: Any) -> None:
-    values = PageValues(KnownServers(LISTED), controls.defaults(), None, 512)
+    values = PageValues(KnownServers(LISTED), controls.defaults(), None)
     for request in REQUESTS.values():
         with pytest.raises(DraftscopeError, match="cannot be read"):
             request.of(sent).job(values)
@@ -186,7 +186,7 @@ def job(sent: Any, values: PageValues) -> Job:
 
 def test_a_request_becomes_a_job_with_the_pages_settings() -> None:
     chosen = controls.defaults() | {"prompt": "a", "temperature": 0.5, "drafter": "ngram"}
-    values = PageValues(KnownServers(LISTED), chosen, None, 512)
+    values = PageValues(KnownServers(LISTED), chosen, None)
     made = job({"kind": "race", "names": ["fast", "plain"]}, values)
     both = {"fast": "http://127.0.0.1:8001", "plain": "http://gpu:8000"}
     assert isinstance(made, RaceJob) and list(made.lanes) == ["fast", "plain"] and made.urls == both
@@ -219,7 +219,7 @@ def test_lanes_of_a_race_may_be_decoded_here() -> None:
     drafter = DrafterChoice("ngram", "n-grams", True, True, "", ("gamma",))
 
     def made(here: list[str], chosen: DrafterChoice = drafter, **more: Any) -> RaceJob:
-        page = PageValues(known, values | {"drafter": chosen.name}, chosen, 512)
+        page = PageValues(known, values | {"drafter": chosen.name}, chosen)
         race = job({"kind": "race", "names": ["fast"], "here": here} | more, page)
         assert isinstance(race, RaceJob)
         return race

@@ -425,6 +425,10 @@ class NoEngine:
         """Nobody obeys."""
 
 
+def admitted(admission: Admission, job: RunJob, *others: Any, **more: Any) -> Answer:
+    return admission.admit({}, lambda _: job, *others, **more)
+
+
 class Older:
     stopped = False
 
@@ -436,11 +440,11 @@ def test_one_run_more_than_the_cap_is_refused_but_not_ones_own() -> None:
     admission = Admission(NoEngine(), Limits(max_runs=2))  # type: ignore[arg-type]
     older = Older()
     for name in ("r1", "r2"):
-        admission.admit(RunJob(id=name, prompt="a"))
+        admitted(admission, RunJob(id=name, prompt="a"))
     with pytest.raises(DraftscopeError, match="2 runs are decoded or waiting here"):
-        admission.admit(RunJob(id="r3", prompt="a"))
+        admitted(admission, RunJob(id="r3", prompt="a"))
     assert not older.stopped
-    admission.admit(RunJob(id="r4", prompt="a"), older)  # type: ignore[arg-type]
+    admitted(admission, RunJob(id="r4", prompt="a"), older)  # type: ignore[arg-type]
     assert older.stopped
 
 
@@ -448,17 +452,17 @@ def test_a_visitor_and_an_address_have_a_share_of_the_queue() -> None:
     """One client filled it, and everybody else was refused."""
     admission = Admission(NoEngine(), Limits(max_runs_visitor=2, max_runs_address=3))  # type: ignore[arg-type]
     page, another, caller = Asker("10.0.0.1", "page"), Asker("10.0.0.1", "another"), Asker("10.0.0.1")
-    first = admission.admit(RunJob(id="r1", prompt="a"), asker=page)
-    second = admission.admit(RunJob(id="r2", prompt="a"), asker=page)
+    first = admitted(admission, RunJob(id="r1", prompt="a"), asker=page)
+    second = admitted(admission, RunJob(id="r2", prompt="a"), asker=page)
     with pytest.raises(DraftscopeError, match=r"2 runs of yours .* at most 2 of one visitor"):
-        admission.admit(RunJob(id="r3", prompt="a"), asker=page)
-    admission.admit(RunJob(id="r4", prompt="a"), first, page)  # in place of their older one
-    admission.admit(RunJob(id="r5", prompt="a"), asker=caller)
+        admitted(admission, RunJob(id="r3", prompt="a"), asker=page)
+    admitted(admission, RunJob(id="r4", prompt="a"), first, page)  # in place of their older one
+    admitted(admission, RunJob(id="r5", prompt="a"), asker=caller)
     with pytest.raises(DraftscopeError, match=r"3 runs of your address .* at most 3 of one address"):
-        admission.admit(RunJob(id="r6", prompt="a"), asker=another)
-    admission.admit(RunJob(id="r7", prompt="a"), asker=Asker("10.0.0.2", "page"))
+        admitted(admission, RunJob(id="r6", prompt="a"), asker=another)
+    admitted(admission, RunJob(id="r7", prompt="a"), asker=Asker("10.0.0.2", "page"))
     second.state = "done"
-    assert admission.admit(RunJob(id="r8", prompt="a"), asker=another).asker == another
+    assert admitted(admission, RunJob(id="r8", prompt="a"), asker=another).asker == another
 
 
 def test_a_server_that_is_ending_takes_none() -> None:
@@ -467,7 +471,7 @@ def test_a_server_that_is_ending_takes_none() -> None:
     admission.end()
     assert not admission.ready
     with pytest.raises(DraftscopeError, match="The server is ending"):
-        admission.admit(RunJob(id="r1", prompt="a"))
+        admitted(admission, RunJob(id="r1", prompt="a"))
 
 
 def test_visitors_who_never_say_that_they_left_are_forgotten_unless_they_wait() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from draftscope.base.admit import admit
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps, last, said, stoppable
 from draftscope.trace.result import Result
@@ -59,6 +60,7 @@ def decode(
     settings = command_options.settings(chosen, drafter)
     from draftscope import drafters
     from draftscope.decode.availability import default_drafter
+    from draftscope.decode.lane import Lane
     from draftscope.decode.race import race
 
     drafters.find(settings.drafter)
@@ -66,7 +68,7 @@ def decode(
     if drafter is None:
         settings = settings.model_copy(update={"drafter": default_drafter(engine)})
     _say_what_is_not_read(settings.drafter, chosen)
-    opening = engine.opening(text, settings)
+    opening = engine.opening(text, Lane.of(engine, settings))
     with terminal.show_progress("Measuring") as watch:
         lane = last(opening, watch)
     with _shown(settings.max_new_tokens if json else None) as show:
@@ -99,11 +101,9 @@ def _print_result(events: list[AnyEvent], json: bool, lost: DraftscopeError | No
 def _text(given: str) -> str:
     try:
         text = sys.stdin.read() if given == "-" else given
-        text.encode()
     except UnicodeError:
         raise DraftscopeError("The prompt is not valid UTF-8; convert it first.") from None
-    if not text:
-        raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
+    admit({"prompt": text})
     return text
 
 

@@ -11,11 +11,10 @@ from pydantic import Field
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 from draftscope_app.doors.servers.server_list import MOST, KnownServers, known_of
-from draftscope_app.engine.admission import PageRequest
+from draftscope_app.engine.admission import Given, PageRequest
 from draftscope_app.engine.jobs import DrafterChoice, Job
 from draftscope_app.page.controls import LANE, Controls, lanes
-from draftscope_app.page.layout import Widgets
-from draftscope_app.page.shared import Shared, Values
+from draftscope_app.page.shared import Shared
 from draftscope_app.page.task import CardPage
 
 
@@ -26,7 +25,6 @@ class PageValues:
     known: KnownServers
     controls: Controls
     drafter: DrafterChoice | None  # the chosen one
-    max_tokens: int
 
     @property
     def prompt(self) -> str:
@@ -34,12 +32,12 @@ class PageValues:
 
     @property
     def plain(self) -> Settings:
-        return lanes({**self.controls, "drafter": "plain"}, None, self.max_tokens)["plain"]
+        return lanes({**self.controls, "drafter": "plain"}, None)["plain"]
 
     @property
     def chosen(self) -> Settings:
         """Of the drafter that is chosen, which may be none."""
-        return lanes(self.controls, self.drafter, self.max_tokens).get(LANE, self.plain)
+        return lanes(self.controls, self.drafter).get(LANE, self.plain)
 
 
 class ServersRequest(PageRequest, ABC):
@@ -58,11 +56,9 @@ class ServersRequest(PageRequest, ABC):
         return page.known.urls(self.names)
 
 
-def page_values(shared: Shared, widgets: Widgets, values: Values) -> PageValues:
-    """What a visitor has set. Raises `DraftscopeError` for a text that `Admission.read` refuses."""
-    limits = shared.admission.limits
-    controls = widgets.read(values, shared.admission)
-    return PageValues(shared.site.keep(known_of), controls, shared.drafter(controls["drafter"]), limits.max_tokens)
+def page_values(shared: Shared, controls: Controls) -> PageValues:
+    """What a visitor has set."""
+    return PageValues(shared.site.keep(known_of), controls, shared.drafter(controls["drafter"]))
 
 
 class ServersPage(CardPage, ABC):
@@ -81,5 +77,5 @@ class ServersPage(CardPage, ABC):
     def request(self) -> type[ServersRequest]:
         """What its card sends."""
 
-    def job(self, values: Values, sent: Any, _: str | None) -> Job:
-        return self.request.of(sent).job(page_values(self.shared, self.widgets, values))
+    def job(self, given: Given, sent: Any, _: str | None) -> Job:
+        return self.request.of(sent).job(page_values(self.shared, given))

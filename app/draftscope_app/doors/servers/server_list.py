@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from draftscope.base.admit import admit
 from draftscope.base.errors import DraftscopeError, quoted
 from draftscope.servers.addresses import named, permitted
 from draftscope.servers.inside.recording import recorded
 from draftscope.servers.programs.program_list import asked_programs, titles
 from draftscope.servers.wire import Wire, WireLimits
 from draftscope_app.doors.servers.look import Looks
-from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.site import Site
 
 LIST_S = 10.0  # until a server is given up that is asked for its recorded requests
@@ -75,7 +75,7 @@ class KnownServers:
             raise DraftscopeError("This page takes no addresses; its operator lists servers in DRAFTSCOPE_SERVERS.")
         if not isinstance(written, str):
             raise DraftscopeError("Write NAME=http://127.0.0.1:PORT.")
-        refuse_long({"address": written}, MAX_NAME)
+        admit({"address": written}, MAX_NAME)
         name, url = named(written.strip())
         address = permitted(url, self._listed)
         if len(self._urls) >= MOST and name not in self._urls:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.steps import said
+from draftscope.base.steps import last, said
 from draftscope.decode.race import race, solo_runs, verify_costs
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent
@@ -53,13 +53,16 @@ def recorded(
     engine: DecodingEngine, text: RecordedText, drafter: str, temperature: float, length: Length
 ) -> list[AnyEvent]:
     """One race, and what its headline and its calculator rest on."""
+    from draftscope.decode.lane import Lane
+
     run = f"{text.name}-{drafter}-{temperature:g}"
     common = {"temperature": temperature, "max_new_tokens": length.tokens, "seed": 1, **RULE}
     lanes = {"plain": Settings.of(drafter="plain", **common), LANE: Settings.of(drafter=drafter, **common)}
-    events = list(race([engine.start(text.prompt, settings, run=run, lane=lane) for lane, settings in lanes.items()]))
+    chosen = {name: Lane.of(engine, settings) for name, settings in lanes.items()}
+    events = list(race([last(engine.opening(text.prompt, lane, run, name)) for name, lane in chosen.items()]))
     if length.repeats:
-        events += said(solo_runs(engine, text.prompt, lanes, run, length.repeats))
-    events += said(verify_costs(engine, lanes, run))
+        events += said(solo_runs(engine, text.prompt, chosen, run, length.repeats))
+    events += said(verify_costs(engine, chosen, run))
     return events
 
 

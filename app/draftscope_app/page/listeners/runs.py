@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import gradio as gr
 
 from draftscope.base.errors import DraftscopeError
-from draftscope_app.engine.answers import Log
-from draftscope_app.engine.jobs import Job, new_id
+from draftscope_app.engine.admission import Given
+from draftscope_app.engine.jobs import Job
 from draftscope_app.engine.run_job import RunJob
-from draftscope_app.page.controls import lanes
-from draftscope_app.page.layout import Widgets
+from draftscope_app.page.controls import race_of
+from draftscope_app.page.layout import Widgets, by_name
 from draftscope_app.page.plots.run_plots import pictures
 from draftscope_app.page.runs import forks
-from draftscope_app.page.runs.feed import note, rest, stream
-from draftscope_app.page.shared import PRIVATE, Shared, Values, sent_by
-
-SOLO_REPEATS = 3  # whole runs of each lane after a race
+from draftscope_app.page.runs.feed import RunFeed, note, rest
+from draftscope_app.page.shared import PRIVATE, Shared, Values, Wanted, sent_by, shown
 
 
 class RunListeners:
@@ -61,58 +59,50 @@ class RunListeners:
     def _after(self) -> dict[str, Any]:
         return {"outputs": [self.widgets.messages, *self.widgets.plots], **PRIVATE}
 
-    def attach_run(self, press: Any, job: Callable[[Values, Any], Job]) -> None:
+    def attach_run(self, press: Any, job: Callable[[Given, Any], Job]) -> None:
         """A task's event `press`, of which `job` makes a job that is shown as a run."""
 
-        async def run(values: Mapping[Any, Any], event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
-            async for text in self._begun(request, lambda: job(values, sent_by(event))):
+        async def run(values: Values, event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
+            given, sent = by_name(self.widgets.controls, values), sent_by(event)
+            async for text in self._asked(request, Wanted(given, lambda given: job(given, sent), replaces=True)):
                 yield text
 
         press(run, set(self.widgets.values), **self._streams).then(self.after, **self._after)
 
-    async def run(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[str]:
-        async for text in self._begun(request, lambda: self._job(values, None)):
+    async def run(self, values: Values, request: gr.Request) -> AsyncIterator[str]:
+        async for text in self._asked(request, self._race(values, None)):
             yield text
 
-    async def step(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncIterator[Any]:
+    async def step(self, values: Values, request: gr.Request) -> AsyncIterator[Any]:
         """One more round of the run in steps, or the first round of a new one."""
         active = self.shared.visitors.of(request.session_hash).active
         if active is not None and isinstance(active.job, RunJob) and active.job.steps is not None:
             active.step()
             yield gr.skip()
             return
-        async for text in self._begun(request, lambda: self._job(values, 1)):
+        async for text in self._asked(request, self._race(values, 1)):
             yield text
 
     async def fork(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[str]:
         """Forks a lane of the shown live run at one token, as a new lane."""
         visitor = self.shared.visitors.of(request.session_hash)
 
-        def job() -> RunJob:
+        def job(_: Given) -> RunJob:
             visitor.shown.require()
             if not visitor.shown.run or visitor.active is not None:
                 raise DraftscopeError("Only a live run that is over can be forked; press Run, and wait for its end.")
             return forks.job(forks.ForkRequest.of(sent_by(event)), self.shared.events(request.session_hash))
 
-        async for text in self._begun(request, job, visitor.shown):
+        async for text in self._asked(request, Wanted({}, job, replaces=True, log=visitor.shown)):
             yield text
 
-    async def _begun(self, request: gr.Request, job: Callable[[], Job], log: Log | None = None) -> AsyncIterator[str]:
-        shared = self.shared
-        try:
-            answer = shared.begin(request, job, replaces=True, log=log)
-        except DraftscopeError as error:
-            yield note(str(error))
-            return
-        async for text in stream(shared.admission.engine, shared.visitors.of(request.session_hash), answer):
-            yield text
+    def _asked(self, request: gr.Request, wanted: Wanted) -> AsyncIterator[str]:
+        return self.shared.ask(request, wanted, RunFeed(self.shared.visitors.of(request.session_hash)))
 
-    def _job(self, values: Mapping[Any, Any], steps: int | None) -> RunJob:
-        limits = self.shared.admission.limits
-        controls = self.widgets.read(values, self.shared.admission)
-        pair = lanes(controls, self.shared.drafter(controls["drafter"]), limits.max_tokens)
-        solo = SOLO_REPEATS if steps is None and len(pair) > 1 else 0
-        return RunJob(id=new_id(), prompt=controls["prompt"], lanes=pair, steps=steps, solo_repeats=solo)
+    def _race(self, values: Values, steps: int | None) -> Wanted:
+        given = by_name(self.widgets.controls, values)
+        drafter = self.shared.drafter(given["drafter"])
+        return Wanted(given, lambda controls: race_of(controls, drafter, steps), replaces=True)
 
     async def resume(self, event: gr.EventData, request: gr.Request) -> AsyncIterator[Any]:
         """A page has opened: the run of its tab from before a reload, what has happened so far and what follows."""
@@ -122,11 +112,11 @@ class RunListeners:
         except DraftscopeError as error:
             yield note(str(error))
             return
-        shown, latest = visitor.shown, visitor.active
-        start = len(shown.lines) if latest is not None and latest.log is shown else None
-        yield rest(visitor, whole=True) if shown.run else gr.skip()
+        log, latest = visitor.shown, visitor.active
+        start = len(log.lines) if latest is not None and latest.log is log else None
+        yield rest(visitor, whole=True) if log.run else gr.skip()
         if latest is not None and latest.job.is_run:
-            async for text in stream(shared.admission.engine, visitor, latest, start):
+            async for text in shown(shared.admission.engine, visitor, latest, RunFeed(visitor), start):
                 yield text
 
     def after(self, request: gr.Request) -> list[Any]:

@@ -8,12 +8,12 @@ and some strings.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from draftscope.trace.events import AnyEvent
 from draftscope.trace.files import line
-from draftscope_app.engine.answers import Answer, Engine, follow
+from draftscope_app.engine.answers import Answer, Part
 from draftscope_app.engine.jobs import new_id
 from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.visitors import Visitor
@@ -42,16 +42,22 @@ def recording(events: Sequence[AnyEvent], sentence: str = "") -> str:
     return delta(0, new_id(), (line(event) for event in events), source="recorded", note=sentence, state="done")
 
 
-async def stream(engine: Engine, visitor: Visitor, answer: Answer, start: int | None = None) -> AsyncIterator[str]:
-    """Everything that happens to a run until it is over: from its beginning, or from event number `start` on."""
-    paced = not (isinstance(answer.job, RunJob) and answer.job.steps)
-    begun = False
-    async for part in follow(engine, answer, answer.start if start is None else start, visitor.keep_s):
+class RunFeed:
+    """A run as a page shows it, in deltas: the page shows it as soon as there is something of it."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self._visitor, self._begun = visitor, False
+
+    async def show(self, answer: Answer, part: Part) -> str:
+        visitor, paced = self._visitor, not (isinstance(answer.job, RunJob) and answer.job.steps)
         if answer.lines and visitor.latest is answer:  # a refused run leaves the page as it was
             visitor.shown = answer.log
-        more = {} if begun and part.note is None else {"note": part.note or ""}
-        begun = True
-        yield delta(
+        more = {} if self._begun and part.note is None else {"note": part.note or ""}
+        self._begun = True
+        return delta(
             part.start, answer.log.run, part.lines, source="live", paced=paced, state=part.standing, waits=part.waits,
             **more,
         )  # fmt: skip
+
+    def refuse(self, sentence: str) -> str:
+        return note(sentence)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import gradio as gr
 
+from draftscope.base.admit import admit
 from draftscope.base.assets import cache_folder
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
@@ -15,7 +16,6 @@ from draftscope.drafters.catalog import DRAFT_MODEL, PAIRS, THROUGH_TEXT
 from draftscope.models.files import hub
 from draftscope.models.loading.embedded import PAIR
 from draftscope.models.loading.known import KNOWN, KnownModel
-from draftscope_app.engine.admission import refuse_long
 from draftscope_app.engine.answers import Engine, watch
 from draftscope_app.engine.jobs import EngineStatus
 from draftscope_app.page import notes
@@ -102,7 +102,7 @@ def form() -> Form:
 def wanted(base: LoadSettings, target: str, draft: str, revision: str) -> LoadSettings:
     """What the server loads for these names, otherwise as it was started. Whatever the server itself may read, a page
     never gets it to unpickle a file or to run a repository's code."""
-    refuse_long({"target": target, "draft": draft, "revision": revision}, MAX_NAME)
+    admit({"target": target, "draft": draft, "revision": revision}, MAX_NAME)
     names = [str(text or "").strip() for text in (target, draft, revision)]
     if names[2] and not names[0]:
         raise DraftscopeError(f"revision = '{names[2]}', but no target is named; name one, or leave it out.")

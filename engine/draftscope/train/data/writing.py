@@ -260,7 +260,8 @@ def answer(
     first = number * plan.together
     streams = Streams(plan.seed, tuple(range(first, first + len(prompts))))
     texts, ending = [list(prompt.tokens) for prompt in prompts], Ending(pair.eos, (), settings.max_new_tokens)
-    session = Session(pair.target, Lane.of(pair, settings), notes, texts, pair.pieces, ending, streams)
+    lane = Lane.of(pair, settings)
+    session = Session(pair.target, lane, notes, texts, lane.capacity(texts), pair.pieces, ending, streams)
     for step in session.steps():
         if stopped():
             return None

@@ -21,7 +21,6 @@ from draftscope_app.doors.decide.advise.job import AdviseJob
 from draftscope_app.doors.decide.advise.page import Page, job, offered
 from draftscope_app.doors.decide.advise.report import page
 from draftscope_app.engine.answers import Answer, Part
-from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus, Update
 from draftscope_app.engine.work import Work, steps_of
 from draftscope_app.page import bundle, notes
@@ -40,7 +39,7 @@ VALUES: dict[str, Any] = {
 
 
 def asked(**changes: Any) -> Asked:
-    return job(VALUES | changes, KNOWN, Limits()).wish
+    return job(VALUES | changes, KNOWN).wish
 
 
 def advice(seconds: float = 1.0) -> AdviseJob:
@@ -76,7 +75,7 @@ def test_own_prompts_are_lines_and_count_once() -> None:
 
 def test_a_chat_model_is_asked_questions() -> None:
     for kind in ("code", "all"):
-        found = job(VALUES | {"kind": kind}, KNOWN, Limits(), chat=True).wish
+        found = job(VALUES | {"kind": kind}, KNOWN, chat=True).wish
         assert found.prompts["code"] == bundle.presets(chat=True)["code"]
         assert asked(kind=kind).prompts["code"] == bundle.presets()["code"] != found.prompts["code"]
 
@@ -89,7 +88,6 @@ def test_drafters_that_cannot_be_compared_are_not_offered() -> None:
     ("changes", "words"),
     [
         ({"length": 0}, "max_new_tokens = 0"),
-        ({"length": 10**6}, "at most"),
         ({"length": 1.5}, "a whole number"),
         ({"length": None}, "is not a number"),
         ({"concurrency": 100}, "concurrency = 100"),

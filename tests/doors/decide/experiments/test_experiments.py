@@ -176,7 +176,7 @@ class Card:
         self.listeners.form = form
 
     def begin(self, name: str) -> Answer:
-        job = self.listeners.job({self.listeners.form.which: name}, None, None)
+        job = self.listeners.job({"which": name}, None, None)
         engine: Any = SimpleNamespace(status=EngineStatus("ready"), send=lambda _: None)
         self.visitor.active = Answer(engine, job)
         return self.visitor.active

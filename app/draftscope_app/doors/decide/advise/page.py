@@ -22,12 +22,11 @@ from draftscope_app.doors.decide.advise.job import AdviseJob
 from draftscope_app.doors.decide.advise.map import drawn, what_if
 from draftscope_app.doors.decide.advise.report import page
 from draftscope_app.doors.decide.page import FOUND, MEASURE
-from draftscope_app.engine.admission import refuse_long_runs, text_of
+from draftscope_app.engine.admission import Given, text_of
 from draftscope_app.engine.answers import Answer, Part
-from draftscope_app.engine.config import Limits
 from draftscope_app.engine.jobs import DrafterChoice, new_id
 from draftscope_app.page import bundle, notes
-from draftscope_app.page.shared import PRIVATE, Values
+from draftscope_app.page.shared import PRIVATE
 from draftscope_app.page.task import Core, TaskListeners, TaskPage, stands
 
 FILE = "draftscope-advice.html"
@@ -55,10 +54,10 @@ class Page(TaskPage):
         drafters = form.fields["drafters"]
         assert isinstance(drafters, gr.Dropdown)
         drafters.focus(self.drafters, None, drafters, queue=False, **PRIVATE)
-        fields: set[gr.blocks.Block] = set(form.fields.values())
-        measured = TaskListeners(self.shared, self).attach(form.measure.click, fields, outputs, core.resumed)
+        measured = TaskListeners(self.shared, self, form.fields).attach(form.measure.click, outputs, core.resumed)
         limits: dict[str, Any] = {"concurrency_limit": None, "preprocess": False, **PRIVATE}
-        with_costs = form.costs.click(TaskListeners(self.shared, WithCosts(self)).begin, fields, outputs, **limits)
+        begin = TaskListeners(self.shared, WithCosts(self), form.fields).begin
+        with_costs = form.costs.click(begin, set(form.fields.values()), outputs, **limits)
         for begun in (*measured, with_costs):
             begun.then(self.draw, [card.report, *card.map.inputs], drawn_to, **PRIVATE)
         for control in card.map.inputs:
@@ -84,11 +83,9 @@ class Page(TaskPage):
         shown = gr.update(value=figure, visible=figure is not None)
         return [shown, notes.muted(note), gr.update(visible=True)]
 
-    def job(self, values: Values, _: Any, __: str | None) -> AdviseJob:
-        admission = self.shared.admission
-        given = admission.read({name: values[widget] for name, widget in self.form.fields.items()})
-        status = admission.engine.status
-        return job(given, status.drafters, admission.limits, status.chat)
+    def job(self, given: Given, _: Any, __: str | None) -> AdviseJob:
+        status = self.shared.admission.engine.status
+        return job(given, status.drafters, status.chat)
 
     def show(self, answer: Answer, part: Part) -> list[Any]:
         """Progress, and at the end the answer, or why there is none."""
@@ -126,8 +123,8 @@ class WithCosts:
     page: Page
     kind: ClassVar[str] = Page.kind
 
-    def job(self, values: Values, sent: Any, session: str | None) -> AdviseJob:
-        usual = self.page.job(values, sent, session)
+    def job(self, given: Given, sent: Any, session: str | None) -> AdviseJob:
+        usual = self.page.job(given, sent, session)
         return usual.model_copy(update={"wish": replace(usual.wish, waits=True)})
 
     def show(self, answer: Answer, part: Part) -> list[Any]:
@@ -144,7 +141,7 @@ def _saved(report: advice_html.Report) -> str:
     return str(path)
 
 
-def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limits, chat: bool = False) -> AdviseJob:
+def job(values: Given, known: Sequence[DrafterChoice], chat: bool = False) -> AdviseJob:
     """The question as a job; `chat`: the target answers in a chat.
 
     Raises `DraftscopeError` for a value that no question may have.
@@ -159,7 +156,6 @@ def job(values: Mapping[str, Any], known: Sequence[DrafterChoice], limits: Limit
     )
     if not MIN_S <= question.seconds <= MAX_S:
         raise DraftscopeError(f"seconds = {question.seconds:g}: choose {MIN_S} to {MAX_S}.")
-    refuse_long_runs(question.length, limits.max_tokens)
     prompts = visitor_prompts(values["own"]) or shipped(values["kind"], chat)
     wish = Asked(question, prompts, _drafters(values["drafters"], known))
     lane = Settings.of(drafter="plain", max_new_tokens=question.length)

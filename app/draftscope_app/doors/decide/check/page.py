@@ -9,8 +9,8 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 from draftscope.trace.events import AnyEvent, RunStart
 from draftscope_app.doors.decide.check.job import CheckJob
+from draftscope_app.engine.admission import Given
 from draftscope_app.engine.jobs import new_id
-from draftscope_app.page.shared import Values
 from draftscope_app.page.task import CardPage
 
 SAMPLES = 2048  # of each distribution test, as on the command line
@@ -19,8 +19,9 @@ CHECKED = ("rule", "lenience", "agreement", "draft_length", "confidence", "seed"
 
 class Page(CardPage):
     kind: ClassVar[str] = "check"
+    reads = ()
 
-    def job(self, _: Values, __: Any, session: str | None) -> CheckJob:
+    def job(self, _: Given, __: Any, session: str | None) -> CheckJob:
         return check_of(self.shared.events(session))
 
     def about(self, job: CheckJob) -> Mapping[str, Any]:

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.doors.decide.compare.job import CompareJob
+from draftscope_app.engine.admission import Given
 from draftscope_app.engine.jobs import DrafterChoice, new_id
 from draftscope_app.page.controls import LANE, Controls, lanes
-from draftscope_app.page.shared import Values
 from draftscope_app.page.task import CardPage
 
 REPEATS = 3  # whole runs of each drafter
@@ -18,9 +18,8 @@ REPEATS = 3  # whole runs of each drafter
 class Page(CardPage):
     kind: ClassVar[str] = "compare"
 
-    def job(self, values: Values, _: Any, __: str | None) -> CompareJob:
-        limits, known = self.shared.admission.limits, self.shared.admission.engine.status.drafters
-        return comparison_of(self.widgets.read(values, self.shared.admission), known, limits.max_tokens)
+    def job(self, given: Given, _: Any, __: str | None) -> CompareJob:
+        return comparison_of(given, self.shared.admission.engine.status.drafters)
 
     def about(self, job: CompareJob) -> Mapping[str, Any]:
         """Its settings."""
@@ -34,16 +33,14 @@ class Page(CardPage):
         }
 
 
-def comparison_of(controls: Controls, drafters: Sequence[DrafterChoice], max_tokens: int) -> CompareJob:
+def comparison_of(controls: Controls, drafters: Sequence[DrafterChoice]) -> CompareJob:
     """Plain decoding and every available drafter, each with those of these settings that it reads."""
-    if not controls["prompt"]:
-        raise DraftscopeError("The prompt is empty; write at least a word to continue from.")
     able = [d for d in drafters if d.available and not d.is_detour and d.name != "plain"]
     if not controls["typed"]:
         able = [d for d in able if not d.is_typed]
     if not able:
         raise DraftscopeError("There is no drafter to compare yet; wait until the engine has loaded its models.")
-    chosen = {d.name: lanes({**controls, "drafter": d.name}, d, max_tokens) for d in able}
+    chosen = {d.name: lanes({**controls, "drafter": d.name}, d) for d in able}
     plain = chosen[able[0].name]["plain"]
     named = {name: both[LANE] for name, both in chosen.items()}
     return CompareJob(id=new_id(), prompt=controls["prompt"], lanes={"plain": plain} | named, repeats=REPEATS)

@@ -18,10 +18,11 @@ from draftscope_app.doors.decide.experiments import experiment_html
 from draftscope_app.doors.decide.experiments.job import ExperimentJob
 from draftscope_app.doors.decide.experiments.plot import figure
 from draftscope_app.doors.decide.page import EVIDENCE
+from draftscope_app.engine.admission import Given
 from draftscope_app.engine.answers import Answer, Part
 from draftscope_app.engine.jobs import new_id
 from draftscope_app.page import notes
-from draftscope_app.page.shared import PRIVATE, Shared, Values
+from draftscope_app.page.shared import PRIVATE, Shared
 from draftscope_app.page.task import Core, TaskListeners, TaskPage, stands
 
 NOT_HERE = '<p class="ds-muted">This server does not run commands for visitors. Run them in a terminal of your own.</p>'
@@ -89,7 +90,7 @@ class Page(TaskPage):
             return
         self._chosen(self.offer, [*chart, form.run, form.stop, form.running])
         outputs = [*chart, form.which, form.run, form.stop, form.running]
-        TaskListeners(self.shared, self).attach(form.run.click, {form.which}, outputs, core.resumed)
+        TaskListeners(self.shared, self, {"which": form.which}).attach(form.run.click, outputs, core.resumed)
         form.stop.click(self.shared.stop, None, None, queue=False, **PRIVATE)
 
     def _chosen(self, listener: Callable[..., list[Any]], outputs: list[Any]) -> None:
@@ -121,8 +122,8 @@ class Page(TaskPage):
         said = notes.muted(why or experiment_html.how_long(experiment, MAX_S))
         return [*self.chart(name), gr.update(interactive=not why), gr.update(interactive=False), said]
 
-    def job(self, values: Values, _: Any, __: str | None) -> ExperimentJob:
-        experiment = named(str(values[self.form.which]))
+    def job(self, given: Given, _: Any, __: str | None) -> ExperimentJob:
+        experiment = named(str(given["which"]))
         if why := _why_not(experiment):
             raise DraftscopeError(why)
         return ExperimentJob(id=new_id(), name=experiment.name)

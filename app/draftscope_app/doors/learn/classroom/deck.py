@@ -14,10 +14,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
+from draftscope.base.admit import admit
 from draftscope.base.assets import assets
 from draftscope.base.common_settings import LISTS
 from draftscope.base.errors import DraftscopeError, reason
-from draftscope.base.text import valid_unicode
 from draftscope.trace import files
 from draftscope_app.doors.learn.classroom.making import make_question
 from draftscope_app.doors.learn.classroom.questions import Question, Spec
@@ -109,8 +109,7 @@ def check_question(question: Question) -> Question:
         raise DraftscopeError(
             f"truth = {question.truth}: there are {len(question.options)} options; count them from 0."
         )
-    if not valid_unicode(json.dumps(question.model_dump(), ensure_ascii=False)):
-        raise DraftscopeError(f"The question '{question.ask}' has half of a character in it; write that text again.")
+    admit({f"The question '{question.ask}'": json.dumps(question.model_dump(), ensure_ascii=False)})
     return question
 
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
+from draftscope.base.admit import admit
 from draftscope.base.errors import DraftscopeError
-from draftscope.base.text import valid_unicode
 
 BODY_MOST, STEP_MOST = 2048, 16384  # bytes of a post, and of a lesson's step
 
@@ -29,8 +29,7 @@ async def read_body(request: Request, most: int = BODY_MOST) -> dict[str, Any]:
         read, said = None, ""
     if not isinstance(read, dict):
         raise DraftscopeError("The request is not a JSON object with finite numbers; reload the page.")
-    if not valid_unicode(said):
-        raise DraftscopeError("The text has half of a character in it; remove it, or send both halves.")
+    admit({"The text": said})
     return read
 
 

@@ -25,7 +25,7 @@ class EngineVerifier:
         """The events of a run that goes on after `tokens`. Raises `DraftscopeError` where it cannot be decoded now."""
         fork = ForkPoint("class", 0, tokens) if tokens else None
         job = RunJob(id=new_id(), prompt=prompt, lanes={"class": settings}, fork_point=fork)
-        return await whole(self._admission.engine, self._admission.admit(job, asker=CLASS))
+        return await whole(self._admission.engine, self._admission.admit({}, lambda _: job, asker=CLASS))
 
     def head(self) -> tuple[str, str]:
         """Name and title of the drafter that competes, the first kind of head that can run or the draft model; empty

@@ -10,6 +10,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope_app.doors.servers.audit.job import AuditJob
 from draftscope_app.doors.servers.requests import PageValues, ServersPage, ServersRequest
 from draftscope_app.engine.jobs import new_id
+from draftscope_app.page.controls import names
 
 SAMPLES = 400  # texts, at most
 
@@ -29,3 +30,4 @@ class AuditRequest(ServersRequest):
 class Page(ServersPage):
     kind: ClassVar[str] = "audit"
     request = AuditRequest
+    reads = tuple(name for name in names() if name != "prompt")

@@ -11,9 +11,9 @@ from draftscope.base.errors import DraftscopeError
 from draftscope_app.doors.servers.inside.job import InsideJob
 from draftscope_app.doors.servers.requests import PageValues, ServersRequest, page_values
 from draftscope_app.doors.servers.server_list import MAX_NAME, KnownServers, known_of
+from draftscope_app.engine.admission import Given
 from draftscope_app.engine.jobs import new_id
 from draftscope_app.page.layout import ServerFunction
-from draftscope_app.page.shared import Values
 from draftscope_app.page.task import Core, TaskPage
 
 
@@ -46,10 +46,9 @@ class Page(TaskPage):
     def attach(self, core: Core) -> None:
         if self.events:
             core.runs.attach_run(core.widgets.instrument.inside, self.job)
-        self.widgets = core.widgets
 
-    def job(self, values: Values, sent: Any) -> InsideJob:
-        return InsideRequest.of(sent).job(page_values(self.shared, self.widgets, values))
+    def job(self, given: Given, sent: Any) -> InsideJob:
+        return InsideRequest.of(sent).job(page_values(self.shared, given))
 
 
 def answered(known: KnownServers, name: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from draftscope.base.errors import DraftscopeError, quoted
 from draftscope_app.doors.servers.race.job import RaceJob
 from draftscope_app.doors.servers.requests import PageValues, ServersRequest, page_values
 from draftscope_app.doors.servers.server_list import MOST, known_of
+from draftscope_app.engine.admission import Given
 from draftscope_app.engine.jobs import new_id
-from draftscope_app.page.shared import Values
 from draftscope_app.page.task import Core, TaskPage
 
 REPEATS = 3  # counted answers of each server
@@ -48,7 +48,6 @@ class Page(TaskPage):
     def attach(self, core: Core) -> None:
         if self.events:
             core.runs.attach_run(core.widgets.instrument.race, self.job)
-        self.widgets = core.widgets
 
-    def job(self, values: Values, sent: Any) -> RaceJob:
-        return RaceRequest.of(sent).job(page_values(self.shared, self.widgets, values))
+    def job(self, given: Given, sent: Any) -> RaceJob:
+        return RaceRequest.of(sent).job(page_values(self.shared, given))
