@@ -37,6 +37,7 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo, DrafterOptions, registry
 from draftscope.drafters.settings import known_settings
 from draftscope.measure.findings import Finding
+from draftscope.models.native.available import instructions
 from draftscope_app.cli import command_options, fields
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.main import COMMANDS, main
@@ -258,6 +259,7 @@ def test_calibrate_prints_what_it_measured(
     monkeypatch.setattr(calibration, "calibration_of", lambda *_: measured())
     assert json.loads(shown(capsys, "calibrate", "--json")) == json.loads(found.model_dump_json())
     lines = shown(capsys, "calibrate").splitlines()
+    assert f"; CPU ({instructions()}), " in lines[0]
     assert f"One round of plain decoding: {found.plain_ms:.2f} ms" in lines[1]
     head = next(line for line in lines if line.startswith("batch"))
     assert head.split()[1:] == ["1", "2", "3", "4", "5", "7", "9", "17", "33", "65"]

@@ -22,6 +22,7 @@ from draftscope.measure.bench.report import BenchReport, markdown
 from draftscope.measure.bench.rows import BenchRow
 from draftscope.measure.bench.runner import Bench
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System, Write, WrittenBatch, drafter_systems
+from draftscope.models.native.available import instructions
 from draftscope.models.probe import probed
 from tests.support.models import byte_tokenizer, random_llama
 
@@ -235,6 +236,8 @@ def test_files_hold_the_contract_and_the_tables(report: BenchReport, tmp_path: P
     assert saved["rows"][0]["ratio_to_plain"].keys() == {"median", "low", "high"}
     assert saved["plan"]["repeats"] == 2
     assert "after one warm-up pass" in text
+    assert instructions() and saved["machine"]["instructions"] == instructions()
+    assert f"instructions {instructions()}, " in text
     assert "| transformers-generate |" in one_line(text)
     assert (tmp_path / "new" / "folder" / "bench.md").read_text() == text
 
