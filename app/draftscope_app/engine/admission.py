@@ -71,7 +71,8 @@ class Admission:
         return answer
 
     def _made(self, given: Given, make: Make) -> Job:
-        """The job. One of nothing that was given is made of a run, which may have been loaded: its own texts count."""
+        """The job. Where nothing was given, as for a fork of a run, which may have been loaded, its own texts are
+        checked."""
         if "prompt" in given:
             text_of(given["prompt"])
         admit(given, self.limits.max_text)
