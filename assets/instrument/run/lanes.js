@@ -160,8 +160,7 @@ export class LaneView {
     if (most === this.covered && this.spans.length === this.counted) return;
     for (const [i, span] of this.spans.entries()) span.classList.toggle("covered", i >= from);
     const first = this.spans[most];
-    if (most !== this.covered && first && !first.hidden)
-      this.scrollTo(first.offsetTop - this.pane.clientHeight / 2);
+    if (most !== this.covered && first && !first.hidden) this.scrollTo(first.offsetTop - this.pane.clientHeight / 2);
     [this.covered, this.counted] = [most, this.spans.length];
   }
 
