@@ -15,7 +15,8 @@ import draftscope
 import draftscope_app
 from draftscope.base.assets import assets
 from draftscope_app.doors.door import TaskFolder, commands, doors, tasks
-from draftscope_app.page import controls
+from draftscope_app.engine.site import Site
+from draftscope_app.page import controls, page
 from draftscope_app.page.theme import page_css
 from draftscope_app.serve.doors import page_doors
 
@@ -140,3 +141,22 @@ def test_every_style_sheet_of_a_task_is_on_the_page() -> None:
     ]
     css = page_css(styles)
     assert all(style.read_text(encoding="utf-8") in css for style in styles)
+
+
+def test_the_script_holds_every_file_of_the_instrument_and_of_tasks_once() -> None:
+    script = page.script(Site(), page_doors())
+    folders = [("", assets() / "instrument"), *((one.mount + "/", one.path) for one in (*doors(), *tasks()))]
+    found = [(mount, folder, path) for mount, folder in folders for path in _listed(folder, nested=not mount)]
+    assert len(found) > 120
+    for mount, folder, path in found:
+        text = f'modules["{mount}{path.relative_to(folder).as_posix()}"] = '
+        if path.suffix == ".css":
+            text = next(line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("*/"))
+            text = json.dumps(text)[1:-1]
+        assert script.count(text) == 1, path
+
+
+def _listed(folder: Path, nested: bool) -> list[Path]:
+    """Its scripts and style sheets but `page.css`, which is the page's; those below it too if `nested`."""
+    found = (path for suffix in ("js", "css") for path in folder.glob(f"{'**/' * nested}*.{suffix}"))
+    return [path for path in found if path.name != "page.css"]

@@ -30,8 +30,9 @@ class Site:
         return self.own_process and self.environment.lets_load(self.host)
 
     @property
-    def lets_add_servers(self) -> bool:
-        return self.own_process and self.environment.lets_add_servers(self.host)
+    def own_machine(self) -> bool:
+        """All visitors are at the operator's own machine."""
+        return self.own_process and self.environment.own_machine(self.host)
 
     def find(self, kind: type[Given]) -> Given | None:
         """The given value of that type, if there is one."""

@@ -1,0 +1,11 @@
+"""What `draftscope space` reads from the environment."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from draftscope_app.engine import variables
+
+
+class Variables(variables.Variables):
+    token: str = Field("", alias="HF_TOKEN", repr=False, description="token for `draftscope space push`")

@@ -1,0 +1,32 @@
+"""`draftscope advise` where other work disturbs what it measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from draftscope.decode.engine import DecodingEngine
+from tests.support.command import Cli, command_line, instead_of_loading
+from tests.support.models import made_calibration
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    return command_line(capsys)
+
+
+def test_advice_on_a_busy_machine_is_undecided(cli: Cli, pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    instead_of_loading(monkeypatch, DecodingEngine(pair.target, pair.draft, pair.tokenizer))  # it forgets its costs
+    busy = made_calibration(doubts=["While rounds were timed, other processes kept 2 cores busy."])
+    monkeypatch.setattr(DecodingEngine, "calibrated", lambda *_: iter_of(busy))
+    for more in ((), ("--alpha", ".5")):
+        ran = cli("advise", *more)
+        assert ran.code == 3 and "kept 2 cores busy" in ran.err
+
+
+def iter_of(result: Any) -> Iterator[Any]:
+    """Steps that end at once with this result."""
+    yield from ()
+    return result
