@@ -14,6 +14,7 @@ needs:
 | `command.py`   | the command's function, which has the command's name, or a Typer `app` of several commands     |
 | `variables.py` | `Variables`: what it reads from the environment                                                |
 | `server.py`    | `routes(site, admission)`: addresses of its own beside the page                                |
+| `lent.py`      | `engine(load)`: the engine where this machine needs another than elsewhere; else None          |
 | `fixtures.py`  | fixtures for the tests of whoever has installed draftscope                                     |
 | `card.js`      | `card`: its part of the instrument (assets/instrument/README.md); `card.css` is its style      |
 | `screens/`     | pages of its own, which are no part of the instrument                                          |

@@ -168,7 +168,6 @@ ELSEWHERE = (  # read in other places: variable, default, meaning
     ("DRAFTSCOPE_DEBUG", "", "1: a command that fails prints a traceback"),
     ("LLAMA_SERVER", "", "llama.cpp's `llama-server`, for `draftscope bench`; empty: the one on PATH"),
     ("SPACE_ID", "", "set on a Space; copied links lead to it"),
-    ("SPACES_ZERO_GPU", "", "set on a Space with ZeroGPU; then the engine runs in the page's process"),
 )
 
 

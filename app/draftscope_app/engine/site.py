@@ -19,7 +19,7 @@ class Site:
     environment: Environment = field(default_factory=lambda: Environment.read({}))
     host: str = "127.0.0.1"
     network: str = ""  # its address for other machines; empty without one
-    own_process: bool = True  # the engine is in a process of its own; not on ZeroGPU
+    own_process: bool = True  # the engine is in a process of its own, which may wait for servers and others
     chat: bool = False  # the target is expected to answer in a chat
     given: tuple[object, ...] = ()
     _kept: dict[object, object] = field(default_factory=dict)

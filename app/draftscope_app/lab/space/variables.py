@@ -9,3 +9,8 @@ from draftscope_app.engine import variables
 
 class Variables(variables.Variables):
     token: str = Field("", alias="HF_TOKEN", repr=False, description="token for `draftscope space push`")
+    zero: str = Field(
+        "",
+        alias="SPACES_ZERO_GPU",
+        description="set on a Space with ZeroGPU; then the engine runs in the page's process",
+    )

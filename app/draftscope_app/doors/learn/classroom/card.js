@@ -1,10 +1,10 @@
 // The page in the hands of a class's presenter: phones follow its lessons, and are asked about its runs.
 
 import { button, h } from "../../../base/dom.js";
-import { postAs, presentRoom, presentedRoom } from "../../../base/room.js";
 import { html } from "../../../vendor/lit-html.js";
 import { questionsOf } from "./asking.js";
 import { narrowPicture } from "./narrow.js";
+import { postAs, presentRoom, presentedRoom } from "./screens/room.js";
 import sheet from "./card.css" with { type: "css" };
 
 class Presenting {

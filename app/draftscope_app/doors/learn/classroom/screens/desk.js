@@ -1,6 +1,6 @@
 // The presenter's own window, which nobody projects: what is proposed for the open round, before the class sees it.
 
-import { listen, postAs, presentedRoom, streamOf } from "../base/room.js";
+import { listen, postAs, presentedRoom, streamOf } from "./room.js";
 import { html, repeat } from "../vendor/lit-html.js";
 import { roomHead, showPage } from "./drawing.js";
 

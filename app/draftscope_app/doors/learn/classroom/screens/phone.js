@@ -1,7 +1,7 @@
 // A phone of a class: one question, its answers, and what came of it. It follows the presenter; a phone that lost its
 // connection keeps its answer and sends it when the room is back.
 
-import { device, listen, post } from "../base/room.js";
+import { device, listen, post } from "./room.js";
 import { guard, html, keyed, nothing } from "../vendor/lit-html.js";
 import { barsOf, keptOf, press, questionOf, showPage, stepOf, sumOf, writtenOf } from "./drawing.js";
 

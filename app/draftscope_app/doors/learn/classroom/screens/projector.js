@@ -1,6 +1,6 @@
 // The projector: opens a room, shows its code, asks, reveals. Space goes on, the left arrow goes back.
 
-import { listen, post, postAs, presentRoom, presentedRoom, streamOf } from "../base/room.js";
+import { listen, post, postAs, presentRoom, presentedRoom, streamOf } from "./room.js";
 import { html, nothing } from "../vendor/lit-html.js";
 import { keptOf, press, questionOf, roomHead, showPage, stepOf, sumOf, treeOf, writtenOf } from "./drawing.js";
 
