@@ -12,6 +12,7 @@ class Presenting {
   constructor(host) {
     this.host = host;
     this.room = presentedRoom();
+    this.posted = Promise.resolve(); // the last post, once it is answered
     this.line = this.room
       ? h(
           "p.note.class-room",
@@ -75,7 +76,14 @@ class Presenting {
     this.line.hidden = true;
   }
 
-  async send(what, body) {
+  /** Posts go one after another: a step that overtook the next one would leave the phones at it. */
+  send(what, body) {
+    this.posted = this.posted.then(() => this.post(what, body));
+    return this.posted;
+  }
+
+  async post(what, body) {
+    if (!this.room) return null; // it ended meanwhile
     try {
       return await postAs(this.room, what, body);
     } catch (error) {

@@ -15,6 +15,7 @@ class Phone {
     this.ticket = ticket; // of the QR code; empty where the letters were typed
     this.state = null; // of the room, once it was heard
     this.unsent = null; // {question, option} that the server has not taken yet
+    this.sending = false; // an answer is on its way
     this.wandering = null; // {steps, at}: a step that the class is not at; or {titles}, to choose a lesson
     this.lost = "";
     this.over = false;
@@ -79,6 +80,7 @@ class Phone {
 
   lose(sentence = "The connection is lost. Your answer is kept; this phone goes on trying.") {
     this.lost = sentence;
+    this.sending = false; // what was on its way may never be answered; it goes again
     this.draw(this.note);
     setTimeout(() => this.join(), AGAIN_MS);
   }
@@ -90,13 +92,15 @@ class Phone {
     this.send();
   }
 
+  /** One answer at a time, then the newest: none overtakes the one that takes its place. */
   async send() {
     const sent = this.unsent;
-    if (!sent) return;
+    if (!sent || this.sending) return;
     if (this.state.phase !== "ask" || this.state.number !== sent.question) {
       this.unsent = null;
       return;
     }
+    this.sending = true;
     try {
       await post(`class/${this.code}/answer`, { phone: this.token, ...sent });
       if (this.unsent === sent) this.unsent = null;
@@ -104,6 +108,8 @@ class Phone {
     } catch (error) {
       if (error.status) this.draw(error.message);
     }
+    this.sending = false;
+    if (this.unsent !== sent) this.send();
   }
 
   async propose(text) {

@@ -57,9 +57,10 @@ class Projector {
     this.draw();
   }
 
+  /** What comes of it is heard, in order; of two presses the first may be answered last. */
   async turn(action) {
     try {
-      this.draw(await postAs(this.room, "turn", { action }));
+      await postAs(this.room, "turn", { action });
     } catch (error) {
       this.lose(error.message);
     }
