@@ -1,6 +1,7 @@
 // The page in the hands of a class's presenter: phones follow its lessons, and are asked about its runs.
 
 import { button, h } from "../../../base/dom.js";
+import { oneByOne } from "../../../base/order.js";
 import { postAs, presentRoom, presentedRoom } from "../../../base/room.js";
 import { html } from "../../../vendor/lit-html.js";
 import { questionsOf } from "./asking.js";
@@ -12,7 +13,7 @@ class Presenting {
   constructor(host) {
     this.host = host;
     this.room = presentedRoom();
-    this.posted = Promise.resolve(); // the last post, once it is answered
+    this.inOrder = oneByOne();
     this.line = this.room
       ? h(
           "p.note.class-room",
@@ -78,8 +79,7 @@ class Presenting {
 
   /** Posts go one after another: a step that overtook the next one would leave the phones at it. */
   send(what, body) {
-    this.posted = this.posted.then(() => this.post(what, body));
-    return this.posted;
+    return this.inOrder(() => this.post(what, body));
   }
 
   async post(what, body) {

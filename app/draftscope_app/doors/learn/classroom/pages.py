@@ -19,6 +19,7 @@ FILES = (
     "screens/projector.js",
     "screens/drawing.js",
     "screens/desk.js",
+    "base/order.js",
     "base/room.js",
     "vendor/lit-html.js",
 )

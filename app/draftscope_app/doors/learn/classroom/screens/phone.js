@@ -1,6 +1,7 @@
 // A phone of a class: one question, its answers, and what came of it. It follows the presenter; a phone that lost its
 // connection keeps its answer and sends it when the room is back.
 
+import { newestOf, oneByOne } from "../base/order.js";
 import { device, listen, post } from "../base/room.js";
 import { guard, html, keyed, nothing } from "../vendor/lit-html.js";
 import { barsOf, keptOf, press, questionOf, showPage, stepOf, sumOf, writtenOf } from "./drawing.js";
@@ -17,6 +18,8 @@ class Phone {
     this.unsent = null; // {question, option} that the server has not taken yet
     this.sending = false; // an answer is on its way
     this.wandering = null; // {steps, at}: a step that the class is not at; or {titles}, to choose a lesson
+    this.newest = newestOf(); // of the places to wander to
+    this.inOrder = oneByOne(); // proposals
     this.lost = "";
     this.over = false;
   }
@@ -45,7 +48,7 @@ class Phone {
         this.lost = "";
         this.state = state;
         if (state.phase === "end") device.write(MINE, null);
-        if (state.phase !== "lesson") this.wandering = null; // a question calls everybody back
+        if (state.phase !== "lesson") this.comeBack(); // a question calls everybody back
         this.draw();
         this.send();
       },
@@ -63,12 +66,20 @@ class Phone {
   /** Leaves the class's step for what `findStep()` gives; null leads back to the class. */
   async wander(findStep) {
     try {
-      this.wandering = await findStep();
+      const found = await this.newest(findStep());
+      if (found === undefined) return; // another place was wanted meanwhile
+      this.wandering = found;
       this.draw();
       document.querySelector("h1").focus();
     } catch {
       this.draw("This did not come; try again.");
     }
+  }
+
+  /** Whatever was still looked for does not lead away again. */
+  comeBack() {
+    this.newest(null);
+    this.wandering = null;
   }
 
   /** The step before that of the class; the first, where it was not shown. */
@@ -81,6 +92,7 @@ class Phone {
   lose(sentence = "The connection is lost. Your answer is kept; this phone goes on trying.") {
     this.lost = sentence;
     this.sending = false; // what was on its way may never be answered; it goes again
+    this.inOrder = oneByOne();
     this.draw(this.note);
     setTimeout(() => this.join(), AGAIN_MS);
   }
@@ -113,9 +125,10 @@ class Phone {
   }
 
   async propose(text) {
+    const { round } = this.state.writing;
     try {
-      await post(`class/${this.code}/propose`, { phone: this.token, text });
-      this.state.proposed = text.trim();
+      await this.inOrder(() => post(`class/${this.code}/propose`, { phone: this.token, text }));
+      if (this.state.writing?.round === round) this.state.proposed = text.trim();
       this.draw();
     } catch (error) {
       this.draw(error.message);
