@@ -72,7 +72,7 @@ FAST = {
 @pytest.mark.parametrize("how", ["get", "post", "stream"])
 @pytest.mark.parametrize("what", ENDLESS)
 def test_a_request_ends_at_its_deadline_whatever_the_server_sends(what: str, how: str) -> None:
-    assert_refused(*ENDLESS[what], how, replace(SHORT, silent=60) if what == "lines" else SHORT)
+    assert_refused(*ENDLESS[what], how, replace(SHORT, silent=0.79) if what == "lines" else SHORT)
 
 
 @pytest.mark.parametrize("how", ["get", "post", "stream"])
