@@ -42,6 +42,7 @@ PHONE_PAGE = (
     "/class/files/style.css",
     "/class/files/screens/phone.js",
     "/class/files/vendor/lit-html.js",
+    "/class/files/base/order.js",
     "/class/files/screens/room.js",
     "/class/files/screens/drawing.js",
 )

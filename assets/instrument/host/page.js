@@ -48,7 +48,10 @@ function holdPress(event) {
 /** Stop freezes what is seen. If the engine has decoded it all already, nothing more stops: whole runs are timed on. */
 function stopPicture(event) {
   if (!(event.target instanceof Element) || !event.target.closest("#ds-stop")) return;
-  if (!instrument()?.freeze()) return;
+  const withdrawn = Boolean(pressed); // what waits for the settings does not begin
+  pressed?.removeAttribute("aria-busy");
+  pressed = null;
+  if (!instrument()?.freeze(withdrawn)) return;
   event.stopImmediatePropagation();
   event.preventDefault();
 }

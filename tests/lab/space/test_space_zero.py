@@ -108,8 +108,7 @@ def test_both_ways_decode_the_same_tokens(pair_folders: tuple[Path, Path], engin
 
 def test_stop_reaches_the_worker(engine: ZeroEngine) -> None:
     seen = Seen(engine.run(job(tokens=480)))
-    seen.until(lambda s: bool(s.rounds("speculative")))
-    seen.answer.stop()
+    seen.when(lambda s: bool(s.rounds("speculative")), seen.answer.stop)
     seen.done()
     assert set(seen.ends.values()) == {"cancelled"}
     assert sum(len(r["emitted"]) for r in seen.rounds("plain")) < 480

@@ -20,6 +20,7 @@ FILES = (
     "screens/drawing.js",
     "screens/desk.js",
     "screens/room.js",
+    "base/order.js",
     "vendor/lit-html.js",
 )
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'"
