@@ -46,10 +46,11 @@ def forking(duration: Callable[..., int]) -> Callable[[Any], Any]:
             worker = context.Process(target=work, daemon=True)
             worker.start()
             while True:
+                lives = worker.is_alive()  # asked first: what it said last may come while it ends
                 try:
                     kind, result = results.get(timeout=0.2)
                 except queue.Empty:
-                    if worker.is_alive():
+                    if lives:
                         continue
                     raise RuntimeError("<b>GPU task aborted</b>") from None
                 if kind == "end":
