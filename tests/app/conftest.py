@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from draftscope_app.engine import select
 from draftscope_app.engine.config import Environment
 from draftscope_app.engine.process import EngineProcess
 from draftscope_app.serve.server import Served, serve
+from tests.support.framed import free_port
 from tests.support.runs import wait_loaded
 from tests.support.stand_ins import does_nothing
 
@@ -37,14 +37,11 @@ def recorded(pair: DecodingEngine, tmp_path: Path) -> Path:
 @contextmanager
 def idle_server(folder: Path) -> Iterator[Served]:
     """A whole server over a stand-in for the engine process; uploads lie in the `folder`."""
-    with pytest.MonkeyPatch.context() as patch, socket.socket() as free:
+    with pytest.MonkeyPatch.context() as patch:
         patch.delenv("GRADIO_TEMP_DIR", raising=False)
         patch.setattr(tempfile, "tempdir", str(folder))
         patch.setattr(select, "engine", lambda load, *_: EngineProcess(load, does_nothing))
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
-        one = serve("127.0.0.1", port, block=False, environment=Environment.read({"DRAFTSCOPE_LOG": "off"}))
+        one = serve("127.0.0.1", free_port(), block=False, environment=Environment.read({"DRAFTSCOPE_LOG": "off"}))
         engine: Any = one.admission.engine
         assert wait_loaded(engine).phase == "ready"
         yield one

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 import threading
 import time
 from dataclasses import asdict
@@ -30,8 +29,9 @@ from draftscope_app.engine.worker import IN_TURNS, main
 from draftscope_app.page.runs import own_models
 from draftscope_app.serve.server import serve
 from tests.support.feeds import stream
+from tests.support.framed import free_port
 from tests.support.pipe import UNWATCHED, PipeEnd
-from tests.support.runs import PATIENCE_S, Seen, job, wait_loaded
+from tests.support.runs import PATIENCE_S, Seen, held, job, wait_loaded
 from tests.support.stand_ins import (
     cannot_load,
     comes_up_the_sixth_time,
@@ -51,11 +51,8 @@ def test_a_core_is_left_to_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AskedError(load.spare_cores)
 
     monkeypatch.setattr("draftscope_app.engine.process.EngineProcess", asked)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     with pytest.raises(AskedError) as told:
-        serve("127.0.0.1", port)
+        serve("127.0.0.1", free_port())
     assert told.value.args == (1,)
 
 
@@ -72,15 +69,19 @@ def test_a_run_gives_both_lanes_whole(engine: EngineProcess) -> None:
 
 
 def test_stop_acts_within_a_round(engine: EngineProcess) -> None:
-    seen = Seen(engine.run(job(tokens=480)))
-    seen.until(lambda s: len(s.rounds("speculative")) >= 2)
-    seen.answer.stop()
-    before = len(seen.events)
+    before: list[int] = []
+
+    def stop() -> None:
+        before.append(len(seen.events))
+        seen.answer.stop()
+
+    with held(engine):
+        seen = Seen(engine.run(job(tokens=480)))
+        seen.when(lambda s: len(s.rounds("speculative")) >= 2, stop)
     seen.done()
     assert set(seen.ends.values()) == {"cancelled"}
-    assert (
-        sum(e["kind"] == "round" for e in seen.events[before:]) <= 30
-    )  # what was already in the pipe; 480 were asked for
+    later = sum(e["kind"] == "round" for e in seen.events[before[0] :])
+    assert later <= 30  # what was already in the pipe; 480 were asked for
     assert sum(len(r["emitted"]) for r in seen.rounds("plain")) < 480
 
 
@@ -114,8 +115,9 @@ def test_stop_ends_the_solo_runs_too(engine: EngineProcess) -> None:
 
 def test_a_visitors_races_go_in_order_and_before_solo_runs(engine: EngineProcess) -> None:
     order: list[tuple[str, str]] = []
-    first, second = Seen(engine.run(job(tokens=40, solo=2))), Seen(engine.run(job(tokens=40)))
-    places = [engine.place(second.answer)]
+    with held(engine):
+        first, second = Seen(engine.run(job(tokens=40, solo=2))), Seen(engine.run(job(tokens=40)))
+        places = [engine.place(second.answer)]
     over = False
     while not over:
         over = first.answer.over and second.answer.over
@@ -135,10 +137,13 @@ def test_a_short_run_of_another_visitor_does_not_wait_for_the_end_of_a_long_one(
     long = Seen(engine.run(job(tokens=480), asker=Asker("10.0.0.1")))
     calls = [Seen(engine.run(job(tokens=480), asker=Asker("10.0.0.1"))) for _ in range(8)]
     long.until(lambda s: len(s.rounds("speculative")) >= 2)
-    short = Seen(engine.run(job(tokens=4), asker=Asker("10.0.0.2", "page")))
-    assert engine.place(short.answer) == 1
+    states: list[str] = []
+    with held(engine):
+        short = Seen(engine.run(job(tokens=4), asker=Asker("10.0.0.2", "page")))
+        short.when(lambda s: s.answer.over, lambda: states.extend(seen.answer.state for seen in (long, *calls)))
+        assert engine.place(short.answer) == 1
     assert set(short.done().ends.values()) <= {"length", "eos"}
-    assert all("done" not in seen.states for seen in (long, *calls))
+    assert len(states) == 9 and "done" not in states
     for seen in (long, *calls):
         seen.answer.stop()
         seen.done()
@@ -184,15 +189,15 @@ def test_a_reader_who_leaves_ends_the_run(engine: EngineProcess) -> None:
                 break
         await deltas.aclose()  # type: ignore[attr-defined]
 
-    handle = engine.run(job(tokens=480))
+    handle = engine.run(job(tokens=480, steps=1))  # it waits behind its first round, however late the reader is
     asyncio.run(read_a_little())
     assert set(Seen(handle).done().ends.values()) <= {"cancelled"}
 
 
 def test_a_closed_page_ends_its_run_and_a_new_run_replaces_the_old(engine: EngineProcess) -> None:
     visitors = Visitors()
-    visitors.of("page").replace(old := engine.run(job(tokens=480)))
-    visitors.of("page").replace(new := engine.run(job(tokens=480)))
+    visitors.of("page").replace(old := engine.run(job(tokens=480, steps=1)))
+    visitors.of("page").replace(new := engine.run(job(tokens=480, steps=1)))
     assert "cancelled" in Seen(old).done().ends.values() or not Seen(old).events
     visitors.left("page")
     assert len(visitors) == 0
@@ -225,7 +230,7 @@ def test_a_busy_engine_process_makes_nobody_wait() -> None:
 
     asked = threading.Event()
     threading.Thread(target=ask, daemon=True).start()
-    assert asked.wait(5.0)
+    assert asked.wait(PATIENCE_S)
     assert len(process) == 1
     process.close()
 

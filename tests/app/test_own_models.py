@@ -24,7 +24,7 @@ from draftscope_app.engine.visitors import Visitors
 from draftscope_app.page import page
 from draftscope_app.page.runs import own_models
 from tests.support.models import byte_tokenizer, random_llama
-from tests.support.runs import PATIENCE_S, Seen, job, wait_loaded
+from tests.support.runs import PATIENCE_S, Seen, held, job, wait_loaded
 
 
 @pytest.fixture(scope="module")
@@ -193,9 +193,10 @@ def test_nothing_is_loaded_while_somebody_decodes(engine: EngineProcess, others:
         changed(engine, others, "big")
     seen.answer.stop()
     seen.done()
-    engine.change(own_models.wanted(engine.load, str(others / "big"), "", ""))
-    with pytest.raises(DraftscopeError, match="being loaded already"):
-        changed(engine, others, "small")
+    with held(engine):
+        engine.change(own_models.wanted(engine.load, str(others / "big"), "", ""))
+        with pytest.raises(DraftscopeError, match="being loaded already"):
+            changed(engine, others, "small")
     assert wait_loaded(engine).sentence.startswith("big ")
 
 

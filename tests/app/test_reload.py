@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.progress import Progress
 from draftscope.drafters.settings import Settings
-from draftscope_app.engine import visitors
+from draftscope_app.engine import answers, visitors
 from draftscope_app.engine.answers import Answer
 from draftscope_app.engine.jobs import Job
 from draftscope_app.page.listeners.runs import RunListeners
@@ -184,11 +184,14 @@ def test_a_run_that_nobody_comes_back_to_ends(
         return handle
 
     monkeypatch.setattr(visitors, "AWAY_S", 0.2)
+    waiting: list[tuple[float, Callable[[], object]]] = []
+    for module in (visitors, answers):
+        monkeypatch.setattr(module, "later", lambda seconds, act: waiting.append((seconds, act)))
     left = [asyncio.run(leave("one", MINE, closes=True)), asyncio.run(leave("two", THEIRS, closes=False))]
-    deadline = time.monotonic() + 30
-    while not all(handle.stopped for handle in left):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    for seconds, act in waiting:
+        assert seconds == 0.2
+        act()
+    assert all(handle.stopped for handle in left)
     page.shared.visitors.of("somebody")
     time.sleep(0.25)
     page.shared.visitors.of("somebody")

@@ -59,7 +59,7 @@ def test_a_first_visit_is_light_and_nothing_moves(newcomer: Any, address: str) -
     fetched = Fetched(page)
     page.goto(address)
     page.wait_for_function(FRONT)
-    page.wait_for_function("() => document.querySelector('draftscope-instrument').arrived")
+    page.wait_for_function("() => document.querySelector('draftscope-instrument').arrived && seen.largest.length")
     document, requests = fetched.of(address), len(fetched.sent)
     plain = len(urllib.request.urlopen(address).read())
     seen = page.evaluate("window.seen")

@@ -55,7 +55,6 @@ def test_greedy_lanes_are_counted_equal_and_changed_settings_are_named(visit: An
     page.until("e => e.store.lanes.every((l) => l.solo && l.solo.seconds.length === 3)")
     assert "median of 3 whole runs [" in page.figure("speed")
     page.until("e => e.shadowRoot.querySelector('.changed').hidden")
-    page.page.click("#ds-settings")
     page.fill("seed", "99")
     page.until("e => e.shadowRoot.querySelector('.changed').textContent === 'changed: seed; press Run'")
 
@@ -95,6 +94,23 @@ def test_stop_ends_the_run_at_once_and_freezes_the_picture(visit: Any) -> None:
     assert page.ask("e => e.store.lanes.map((l) => l.end.reason)") == ["cancelled", "cancelled"]
     assert page.ask("e => e.transport.now") < page.ask("e => e.transport.end")
     page.until("e => e.lead.sentence.textContent.endsWith('Stopped here.')")
+
+
+@pytest.mark.slow
+def test_a_stop_that_overtakes_its_run_ends_it(visit: Any) -> None:
+    """Nothing stopped: the engine had nothing to stop yet."""
+    page = visit(ENDLESS)
+    page.ready()
+    held: list[Any] = []
+    page.page.route("**/queue/join*", lambda route: route.continue_() if held else held.append(route))
+    page.page.click("#ds-run")
+    while not held:
+        page.page.wait_for_timeout(10)
+    with page.page.expect_response(lambda response: "/run/" in response.url):
+        page.page.click("#ds-stop")
+    held[0].continue_()
+    page.until("e => e.store.source === 'live' && e.state === 'done'")
+    assert set(page.ask("e => e.store.lanes.map((l) => l.end.reason)")) <= {"cancelled"}
 
 
 @pytest.mark.slow
@@ -360,19 +376,28 @@ def test_a_token_split_over_bytes_is_one_character(functions: Any) -> None:
     assert folded == [["", "é!"], "‹C3›", "·a⏎", "‹U+200B›", ".13", "0"]
 
 
+# However many events the server found together, the page gets each alone; some are lost.
+ONE_BY_ONE = """e => {
+    const feed = e.feed.bind(e);
+    e.feed = (text) => {
+        const d = JSON.parse(text);
+        if (!d.run || !("paced" in d)) return feed(text);
+        const { note, ...first } = { ...d, state: d.ev.length > 1 ? "running" : d.state };
+        const parts = d.ev.slice(0, -1).map((event, i) => ({ ...first, seq: d.seq + i, ev: [event] }));
+        const last = { ...d, seq: d.seq + parts.length, ev: d.ev.slice(-1) };
+        for (const part of [...parts, last])
+            if (e.loses(part, e.counted++)) e.lost += 1;
+            else feed(JSON.stringify(part));
+    };
+}"""
+
+
 @pytest.mark.slow
 def test_a_lost_delta_is_asked_for_again(visit: Any) -> None:
     """One in the middle, the last, the first ones: each time the run is whole in the end."""
     page = visit("?temperature=1&max_new_tokens=48")
     page.ready()
-    page.ask("""e => {
-        const feed = e.feed.bind(e);
-        e.feed = (text) => {
-            const d = JSON.parse(text);
-            if (d.run && "paced" in d && e.loses(d, e.counted++)) e.lost += 1;
-            else feed(text);
-        };
-    }""")
+    page.ask(ONE_BY_ONE)
     for lost in ("n === 2", "d.seq > 0 && d.state === 'done'", "n < 4"):
         page.ask(f"e => {{ e.lost = e.counted = 0; e.loses = (d, n) => {lost}; }}")
         page.run()

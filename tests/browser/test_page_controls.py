@@ -84,7 +84,7 @@ def test_a_link_carries_the_settings_of_a_bandit_and_of_the_distribution(visit: 
     assert not page.page.is_visible("#ds-policy") and not page.page.is_visible("#ds-prefetch")
     page.more()
     page.choose("Bandit")
-    page.page.wait_for_selector("#ds-policy", state="visible")
+    page.open("More settings", "policy")
     page.fill("arms", "draft:3, ngram:2")
     page.page.click("#ds-policy input")
     page.page.locator("ul[role=listbox] li", has_text="Thompson").click()

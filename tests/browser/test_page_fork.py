@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from draftscope.trace import files
+from tests.browser.test_page import ONE_BY_ONE
 from tests.support.browsers import assert_accessible
 from tests.support.visit import load, record
 
@@ -102,14 +103,11 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
 def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:
     page = visit("?temperature=1&max_new_tokens=24&rule=token")
     page.run()
-    page.ask("""e => {
-        const feed = e.feed.bind(e);
-        e.lost = 0;
-        e.feed = (text) => { const d = JSON.parse(text); if (!("paced" in d && d.ev.length) || e.lost++) feed(text); };
-    }""")
+    page.ask(ONE_BY_ONE)
+    page.ask("e => { e.lost = e.counted = 0; e.loses = (d) => d.ev.length > 0 && !e.lost; }")
     page.ask(AT_A_CONTEST)
     fork(page, "New seed", 3)
-    assert page.ask("e => e.lost") > 1
+    assert page.ask("e => e.lost") == 1
     assert page.ask("e => e.store.lanes[1].tokens.length") == 24
 
 

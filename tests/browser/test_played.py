@@ -431,6 +431,7 @@ def test_the_rounds_as_a_table_sort_and_are_saved(played: Any, pair: DecodingEng
     page.element.locator("summary", has_text="The rounds as a table").click()
     table = page.element.locator("[aria-label=Rounds]")
     table.get_by_role("button", name="took").click()
+    page.painted()
     assert table.locator("th[aria-sort=ascending]").inner_text() == "took"
     took = page.ask("e => e.strip.table.rows.map(({ cells }) => cells[3]).sort((a, b) => a - b)")
     first = table.locator("tbody tr").first.locator("td").nth(2).inner_text()

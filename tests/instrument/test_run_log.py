@@ -23,12 +23,12 @@ for (const [run, seq, ev, state] of deltas) {
 process.stdout.write(JSON.stringify({ asked, told }));
 """
 GO, END = "running", "done"
+FILE = (assets() / "instrument" / "host" / "deltas.js").resolve().as_uri()
 
 
 def play(deltas: list[Any]) -> tuple[list[Any], list[int]]:
     """Of each delta: whether its run begins, and what is new in it; and from which places the rest was asked for."""
-    file = (assets() / "instrument" / "host" / "deltas.js").resolve().as_uri()
-    answer = evaluated(PLAY, {"file": file, "deltas": deltas})
+    answer = evaluated(PLAY, {"file": FILE, "deltas": deltas})
     return [tuple(each) for each in answer["told"]], answer["asked"]
 
 
@@ -66,3 +66,27 @@ def test_every_event_is_shown_once_and_in_order(deltas: list[Any], new: list[Any
     assert [fresh for _, fresh in told] == new and asked == asked_from
     runs = [run for run, *_ in deltas]
     assert [begins for begins, _ in told] == [run not in runs[:place] for place, run in enumerate(runs)]
+
+
+BEHIND = """
+import { readFileSync } from "node:fs";
+const { RunLog } = await import(JSON.parse(readFileSync(0, "utf8")).file);
+const [asked, answered] = [[], []];
+const log = new RunLog((from) => { asked.push(from); return new Promise((done) => answered.push(done)); });
+log.begins("r1");
+log.fresh({ run: "r1", seq: 0, ev: [0], state: "running" });
+log.fresh({ run: "r1", seq: 2, ev: [2], state: "running" }); // the one before it was lost
+log.fresh({ run: "r1", seq: 3, ev: [3], state: "done" }); // while that is asked for
+log.fresh({ run: "r1", seq: 1, ev: [1, 2], state: "running" }); // the answer, which knows nothing of it
+answered[0]();
+await new Promise(setImmediate);
+log.fresh({ run: "r1", seq: 3, ev: [3], state: "done" });
+answered[1]();
+await new Promise(setImmediate);
+process.stdout.write(JSON.stringify({ asked, have: log.runs.at(-1).have }));
+"""
+
+
+def test_what_comes_while_the_rest_is_asked_for_is_asked_for_too() -> None:
+    """Where that was the end of a run, the page waited for it for ever."""
+    assert evaluated(BEHIND, {"file": FILE}) == {"asked": [1, 3], "have": 4}

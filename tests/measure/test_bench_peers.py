@@ -234,6 +234,9 @@ def test_llama_cpp_speculates_with_the_files_of_target_and_draft(
     (options,) = started_with(binary)
     assert options[options.index("-m") + 1] == str(paths[0])
     assert options[options.index("-md") + 1] == str(paths[1])
+    binary.chmod(0o644)
+    with ExitStack() as stack, pytest.raises(MissingPeerError, match=r"^llama\.cpp-draft was skipped"):
+        peers.llama_server.speculating(engine, 60, stack)
 
 
 @pytest.mark.parametrize(

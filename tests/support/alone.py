@@ -76,8 +76,10 @@ class Alone:
         return self.element.evaluate(script, given)
 
     def until(self, script: str) -> None:
+        """This is true of the instrument, and has been painted."""
         handle = self.inside.query_selector("draftscope-instrument")
         self.inside.wait_for_function(f"e => ({script})(e)", arg=handle)
+        self.ask("() => new Promise(requestAnimationFrame)")
 
     def painted(self) -> None:
         """Two frames later whatever was asked for has been painted."""

@@ -5,12 +5,14 @@ The outer page is served under `localhost`, the frame under `127.0.0.1`: other o
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import cycle, islice
 from pathlib import Path
 
 import httpx
@@ -28,11 +30,17 @@ OUTER = """<!doctype html><title>outer</title><link rel="icon" href="data:,"><bo
   src="http://127.0.0.1:{port}{prefix}/?{query}"></iframe>"""
 
 
+RANGE = range(10_000, 30_000)  # below the ports that a system gives to whoever connects
+PORTS = islice(cycle(RANGE), os.getpid() * 101 % len(RANGE), None)  # other processes begin elsewhere
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """One where nobody listens, and which nobody else is given before a server of the test takes it."""
+    for port in PORTS:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("the ports never end")
 
 
 def application(port: int, upstream: str) -> Starlette:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from draftscope.drafters.settings import Settings
 from draftscope_app.engine.answers import Answer, Engine
 from draftscope_app.engine.jobs import EngineStatus, Update, new_id
+from draftscope_app.engine.process import EngineProcess
 from draftscope_app.engine.run_job import RunJob
 
 PATIENCE_S = 120.0
@@ -36,6 +40,17 @@ def wait_loaded(engine: Engine) -> EngineStatus:
     return engine.status
 
 
+@contextmanager
+def held(process: EngineProcess) -> Iterator[None]:
+    """Whatever the engine process is asked for meanwhile begins once all of it was."""
+    assert process._process.pid is not None
+    os.kill(process._process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process._process.pid, signal.SIGCONT)
+
+
 class Seen:
     """Everything that an answer has held so far: its events, states and notes."""
 
@@ -44,6 +59,7 @@ class Seen:
         self.states: list[str] = []
         self.notes: list[str] = []
         self.sentences: list[str] = []  # why it could not go on
+        self._due: list[tuple[Callable[[Seen], bool], Callable[[], object]]] = []
         self._take = answer.take
         answer.take = self._heed  # type: ignore[method-assign]
         if answer.state != "queued" or answer.note is not None:
@@ -52,6 +68,14 @@ class Seen:
     def _heed(self, update: Update) -> None:
         self._note(update)
         self._take(update)
+        for true, act in [due for due in self._due if due[0](self)]:
+            self._due.remove((true, act))
+            act()
+
+    def when(self, true: Callable[[Seen], bool], act: Callable[[], object]) -> Seen:
+        """Acts once, at the update after which this is true: before the next one is taken."""
+        self._due.append((true, act))
+        return self
 
     def _note(self, update: Update) -> None:
         if update.note is not None:

@@ -16,6 +16,7 @@ from tests.support.browsers import SLOW_MS
 # models that tests serve have no end of text.
 ENDLESS = "?max_new_tokens=2000&drafter=oracle&oracle_alpha=0&gamma=16"
 UNFOLDS = ("Resample", "Why this fast", "Is it exact?", "Compare")
+BUILT = ("#ds-decide", "#ds-calculator", "#ds-advice-measure", "#ds-claims", "#ds-experiments")  # by Gradio, one by one
 FRAMES = """(e, frames) => new Promise((done) => {
     const next = (left) => (left ? requestAnimationFrame(() => next(left - 1)) : done());
     next(frames);
@@ -42,6 +43,7 @@ def forget(context: Any, address: str) -> None:
     context.new_cdp_session(first).send("Storage.clearDataForOrigin", everything)
 
 
+UNFOLDED = "() => document.querySelector('#ds-controls').classList.contains('ds-open')"
 MORE = """() => {
     const open = document.querySelector('#ds-controls').classList.contains('ds-open');
     if (!open) document.querySelector('#ds-settings').click();
@@ -78,7 +80,9 @@ class Visit:
     def commit(self) -> None:
         """The instrument is there and shows its recorded run, unless the address says what to run."""
         self.page.wait_for_selector("draftscope-instrument .ds")
-        if not self.names_run():
+        if self.names_run():
+            self.painted()
+        else:
             self.until("e => e.store.lanes.length > 0")
 
     def names_run(self) -> bool:
@@ -100,8 +104,10 @@ class Visit:
         return self.element.evaluate(script, given)
 
     def until(self, script: str) -> None:
+        """This is true of the instrument, and has been painted."""
         handle = self.page.query_selector("draftscope-instrument")
         self.page.wait_for_function(f"e => ({script})(e)", arg=handle)
+        self.painted(1)
 
     def text(self, selector: str) -> str:
         return str(self.element.locator(selector).first.inner_text())
@@ -144,6 +150,7 @@ class Visit:
     def more(self) -> None:
         """Unfolds the settings that do not stand in the composer's row."""
         self.page.evaluate(MORE)
+        self.page.wait_for_function(UNFOLDED)
 
     def fill(self, name: str, value: str) -> None:
         if self.page.query_selector(f"#ds-more #ds-{name}"):
@@ -158,8 +165,8 @@ class Visit:
 
     def door(self, name: str) -> None:
         self.page.click(f"nav a[data-door={name}]")
-        if name == "decide":
-            self.page.wait_for_selector("#ds-decide")
+        for part in BUILT if name == "decide" else ():
+            self.page.wait_for_selector(part)
         self.painted(4 if name == "decide" else 2)  # built when it is first opened: see `open`
 
     def menu(self, name: str) -> None:

@@ -21,7 +21,7 @@ export class RunLog {
     const newest = this.runs.at(-1);
     if (run !== newest.run || seq + ev.length < newest.have) return null;
     if (seq > newest.have) {
-      this.fetch(newest.have);
+      this.fetch();
       return null;
     }
     const events = ev.slice(newest.have - seq);
@@ -31,10 +31,15 @@ export class RunLog {
     return events;
   }
 
-  async fetch(from) {
+  /** What is asked for may be older than a delta that comes before it: then it is asked for once more. */
+  async fetch() {
+    this.lacks = true;
     if (this.fetching) return;
     this.fetching = true;
-    await this.fetchRest(from);
+    while (this.lacks) {
+      this.lacks = false;
+      await this.fetchRest(this.runs.at(-1).have);
+    }
     this.fetching = false;
   }
 }

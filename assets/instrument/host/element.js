@@ -6,7 +6,7 @@
 import { fromAddress, namesRun, setInAddress } from "../base/address.js";
 import { h } from "../base/dom.js";
 import { given } from "../base/given.js";
-import { earlyDeltas, fetchRest, hostCan } from "../base/host.js";
+import { earlyDeltas, fetchRest, hostCan, pressStop } from "../base/host.js";
 import { isChain } from "../base/numbers.js";
 import { draftLane, fold, isFinished, isInside, newStore, ofServers } from "../base/store.js";
 import { Transport } from "../base/transport.js";
@@ -278,7 +278,8 @@ export class Instrument extends HTMLElement {
       return;
     }
     this.receive(delta);
-    if (delta.note && (!delta.run || delta.run === this.waiting?.run)) this.awaiting = false; // refused
+    if (delta.note && (!delta.run || delta.run === this.waiting?.run))
+      this.awaiting = this.unheard = this.stopping = false; // refused
     if (delta.note !== undefined) this.say(delta.note); // last: a run that begins takes older messages away
   }
 
@@ -320,6 +321,8 @@ export class Instrument extends HTMLElement {
     const opensPage = delta.source === "recorded" && !this.arrived; // later ones were loaded by the reader
     if (opensPage && (teaching() || namesRun() || carriesRun())) return; // what the link names is run or opened here
     if (this.log.begins(delta.run)) {
+      if (this.stopping) pressStop(); // it was pressed after Run, and came to the host before it
+      this.unheard = this.stopping = false;
       const paced = Boolean(delta.paced) && !delta.whole;
       this.waiting = { run: delta.run, source: delta.source || "live", paced };
       if (delta.whole && this.pageStore) this.beginHidden();
@@ -333,13 +336,17 @@ export class Instrument extends HTMLElement {
   pressed(step) {
     this.sought = null;
     if (step && this.state === "stepping") return;
-    this.awaiting = true;
+    this.awaiting = this.unheard = true;
+    this.stopping = false;
     this.request();
   }
 
-  /** The picture stays where it is. True if the engine is ahead of it and need not be stopped. */
-  freeze() {
+  /** The picture stays where it is. True if the engine is ahead of it and need not be stopped. `withdrawn`: Run was pressed,
+   *  but not sent yet. */
+  freeze(withdrawn) {
     const { playing } = this.transport;
+    this.unheard = this.unheard && !withdrawn;
+    this.stopping = this.unheard;
     this.awaiting = false;
     this.transport.freeze();
     return playing && isFinished(this.store);

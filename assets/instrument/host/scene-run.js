@@ -8,19 +8,23 @@ import { drafterTitle } from "../run/titles.js";
 import { html, render } from "../vendor/lit-html.js";
 import { drafterChosen, draftersAble } from "./page.js";
 
-const SET_MS = 250; // until the page's controls hold what was set here
+const AGAIN_MS = 100; // until it is looked again whether the page's controls hold what was set here
+const promptOfPage = () => document.querySelector("#ds-prompt textarea");
 
 export class SceneRun {
   constructor() {
     this.root = h("div.controls.scene-run", { hidden: true });
-    this.changed = 0;
+    this.wanted = {}; // what was set here, until a press has found it in the page's controls
   }
 
   /** In a scene whose page has controls, with what they hold. */
   show(inScene) {
-    const pagePrompt = document.querySelector("#ds-prompt textarea");
+    const pagePrompt = promptOfPage();
     this.root.hidden = !inScene || !pagePrompt || !hostCan("set");
-    if (this.root.hidden) return;
+    if (this.root.hidden) {
+      this.wanted = {};
+      return;
+    }
     const names = draftersAble();
     const now = drafterChosen();
     this.draw(pagePrompt.value, names.includes(now) ? names : [now, ...names], now);
@@ -38,13 +42,21 @@ export class SceneRun {
     render(view, this.root);
   }
 
+  /** All that was set goes together: what went before may not have arrived, and would be undone. */
   set(values) {
-    this.changed = performance.now();
-    askHost("set", values);
+    this.wanted = { ...this.wanted, ...values };
+    askHost("set", this.wanted);
   }
 
+  /** Presses the page's button, once its controls hold what was set here. */
   press(name) {
-    const wait = Math.max(0, this.changed + SET_MS - performance.now());
-    setTimeout(() => document.querySelector(name).click(), wait);
+    const { prompt = promptOfPage().value, drafter = drafterChosen() } = this.wanted;
+    if (prompt === promptOfPage().value && drafter === drafterChosen()) {
+      this.wanted = {};
+      document.querySelector(name).click();
+      return;
+    }
+    this.set({});
+    setTimeout(() => this.press(name), AGAIN_MS);
   }
 }

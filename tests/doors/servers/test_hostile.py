@@ -7,6 +7,7 @@ import math
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -26,6 +27,7 @@ from tests.doors.servers.stubs import Habits, Starts, stub
 from tests.doors.servers.test_adapters import request
 
 SHORT = WireLimits(connect=2, silent=0.4, total=0.8, answer=MIB, stream=4 * MIB, event=MIB // 4)
+PATIENT = replace(SHORT, silent=60, total=60)  # of servers that are refused for what they send, however slowly
 CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
 OPEN = HEAD + b"\r\n"  # a body that ends with the connection
 
@@ -59,6 +61,8 @@ ENDLESS = {  # what it sends, and the sentence by each way of asking
     "a size of a chunk": (drip(CHUNKED, b"0"), "sent parts of|was not done after|does not speak HTTP"),
     "lines": (drip(CHUNKED, chunk(b": ping\n\n")), "was not done after"),
     "a refusal": (drip(b"HTTP/1.1 400 Bad\r\ncontent-length: 9999\r\n\r\n", b"x"), "sent parts of|was not done after"),
+}  # fmt: skip
+FAST = {
     "a fast head": (pour(b"HTTP/1.1 200 OK\r\n", b"x-a: b\r\n" * 1000), "does not speak HTTP"),
     "a fast body": (pour(OPEN, b" " * 65536), "more than"),
     "a fast line in chunks": (pour(CHUNKED, chunk(b"x" * 4096)), "more than"),
@@ -68,9 +72,18 @@ ENDLESS = {  # what it sends, and the sentence by each way of asking
 @pytest.mark.parametrize("how", ["get", "post", "stream"])
 @pytest.mark.parametrize("what", ENDLESS)
 def test_a_request_ends_at_its_deadline_whatever_the_server_sends(what: str, how: str) -> None:
-    does, sentence = ENDLESS[what]
+    assert_refused(*ENDLESS[what], how, replace(SHORT, silent=0.79) if what == "lines" else SHORT)
+
+
+@pytest.mark.parametrize("how", ["get", "post", "stream"])
+@pytest.mark.parametrize("what", FAST)
+def test_a_request_ends_at_what_no_answer_can_be(what: str, how: str) -> None:
+    assert_refused(*FAST[what], how, PATIENT)
+
+
+def assert_refused(does: Does, sentence: str, how: str, limits: WireLimits) -> None:
     with hostile(does) as url, pytest.raises(ServerError, match=sentence) as raised:
-        ask(Wire(url, SHORT), how)
+        ask(Wire(url, limits), how)
     assert "\n" not in str(raised.value) and url in str(raised.value)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -20,17 +19,13 @@ from draftscope.servers.load_test import LoadPlan, load
 from draftscope.servers.programs.program_list import identify
 from draftscope.servers.server_race import Race, RaceLane, RacePrompt, RaceResult, race, same_tokenizers
 from draftscope.servers.summary import summaries
+from tests.support.framed import free_port
 
 pytestmark = pytest.mark.real_servers
 
 NGRAM = ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "3", "--spec-ngram-simple-size-m", "4")
 START = 120.0  # seconds that reading the weights may take
 TEXT = "Repeat this sentence five times: the cat sat on the mat."
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

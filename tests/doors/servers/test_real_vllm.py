@@ -27,8 +27,8 @@ from draftscope.servers.programs.program import ServedPair
 from draftscope.servers.programs.program_list import find_start
 from draftscope.servers.server_race import Race, RaceLane, RaceResult, race, same_tokenizers
 from draftscope.servers.summary import summaries
-from tests.doors.servers.test_real import free_port
 from tests.programs.interop import started
+from tests.support.framed import free_port
 
 pytestmark = pytest.mark.real_servers
 

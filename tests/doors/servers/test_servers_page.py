@@ -10,11 +10,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
+from draftscope.servers.wire import WireLimits
+from draftscope_app.doors.servers import look
 from draftscope_app.doors.servers.audit.job import AuditJob
 from draftscope_app.doors.servers.audit.page import AuditRequest
 from draftscope_app.doors.servers.inside.job import InsideJob
@@ -25,8 +28,9 @@ from draftscope_app.doors.servers.page import seen
 from draftscope_app.doors.servers.race.job import RaceJob
 from draftscope_app.doors.servers.race.page import RaceRequest
 from draftscope_app.doors.servers.requests import PageValues, ServersRequest
-from draftscope_app.doors.servers.server_list import KnownServers, listed
+from draftscope_app.doors.servers.server_list import KnownServers, lets_add, listed
 from draftscope_app.doors.servers.start.page import NOT_YET, started
+from draftscope_app.doors.servers.variables import Variables
 from draftscope_app.engine.config import Environment, Limits
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus, Job
 from draftscope_app.engine.opening_models import source
@@ -59,7 +63,7 @@ def test_only_on_ones_own_machine_are_addresses_added(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], host: str, space: str, lets: bool
 ) -> None:
     monkeypatch.setenv("SPACE_ID", space)
-    assert Environment.read(variables).lets_add_servers(host) is lets
+    assert lets_add(Site(Environment.read(variables), host)) is lets
 
 
 @pytest.mark.parametrize(("can_add", "found"), [(True, ["made-up"]), (False, [])])
@@ -70,7 +74,10 @@ def test_what_others_asked_a_server_for_is_not_shown_to_strangers(can_add: bool,
 
 def test_servers_are_listed_in_the_environment() -> None:
     found = Environment.read({"DRAFTSCOPE_SERVERS": "plain=http://gpu:8000, http://127.0.0.1:8001"})
-    assert listed(found.servers) == (("plain", "http://gpu:8000"), ("127.0.0.1:8001", "http://127.0.0.1:8001"))
+    assert listed(found.of(Variables).servers) == (
+        ("plain", "http://gpu:8000"),
+        ("127.0.0.1:8001", "http://127.0.0.1:8001"),
+    )
     with pytest.raises(DraftscopeError, match="Two servers have one name"):
         KnownServers((("a", "http://127.0.0.1:1"), ("a", "http://127.0.0.1:2")))
 
@@ -108,13 +115,18 @@ def test_on_ones_own_machine_loopback_and_listed_addresses_are_added() -> None:
         known.add("one-more=http://127.0.0.1:9999")
 
 
-def test_an_address_is_looked_at_and_said_to_draft_or_not() -> None:
+def test_an_address_is_looked_at_and_said_to_draft_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look, "AGAIN_S", 3600.0)
+    patient = WireLimits(connect=60, silent=60, total=60)  # of those that answer, however busy this machine is
     known = KnownServers(can_add=True)
     assert seen(known, "nobody")["words"].startswith("There is no server 'nobody' here") and seen(known, [{}])["words"]
     with stub(Habits()) as plain, stub(Habits(burst=4, drafts=9, drafted=30, accepted=12)) as fast, silent() as hung:
         for name, url in {"plain": plain, "fast": fast, "hung": hung}.items():
             known.add(f"{name}={url}")
-        said = {name: seen(known, name) for name in known.names}
+        said = {}
+        for name in known.names:
+            with mock.patch.object(look, "LIMITS", look.LIMITS if name == "hung" else patient):
+                said[name] = seen(known, name)
     assert [each["answers"] for each in said.values()] == [True, True, False]
     assert said["plain"]["words"].startswith("vLLM 0.32.0 · stub · counts no drafts")
     assert said["fast"]["words"].endswith("speculates: 12 of 30 drafted tokens accepted since it started")

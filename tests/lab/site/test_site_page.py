@@ -99,6 +99,7 @@ def test_doors_are_links_and_keep_the_run(reader: Callable[..., Reader], address
     tab.until("e => e.store.run.startsWith('story-')")
     shown = tab.ask("e => e.store.run")
     tab.page.get_by_role("link", name="Decide").click()
+    tab.page.wait_for_url("**/decide.html*")
     tab.until(f"e => e.store.run === '{shown}'")
     assert "decide.html?run=story-" in tab.page.url
     assert tab.page.locator(".ds-calculator-headline").inner_text()

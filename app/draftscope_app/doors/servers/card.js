@@ -4,6 +4,7 @@
 import { h } from "../../base/dom.js";
 import { given } from "../../base/given.js";
 import { callServer, hostCan, pressStop, say } from "../../base/host.js";
+import { oneByOne } from "../../base/order.js";
 import { checkbox, smallButton } from "../../base/templates.js";
 import { html, nothing, render, repeat } from "../../vendor/lit-html.js";
 import sheet from "./card.css" with { type: "css" };
@@ -20,7 +21,8 @@ class ServersView {
     this.repaint = page.request;
     this.known = null; // {servers: [{name, url}], canAdd, programs}, once the host has said
     this.left = new Set(); // names that do not take part
-    this.seen = new Map(); // name -> {answers, ms, words}: what answers at its address; null while it is asked
+    this.seen = new Map(); // name -> {answers, ms, words}: what answers at its address; {} while it is asked
+    this.inOrder = oneByOne();
     this.sheet = h("div.sheet.servers");
     this.root = h("div.card", this.sheet);
   }
@@ -37,7 +39,7 @@ class ServersView {
 
   paint({ busy }) {
     const absent = !this.tasks.some(({ asks }) => hostCan(asks));
-    if (!absent && !this.known) this.ask({});
+    if (!absent && !this.known && !this.asking) this.ask({});
     const view = html`
       ${absent ? html`<p class="sum">${given.served ? RECORDED : ABSENT}</p>` : this.known ? this.template(busy) : nothing}
       ${this.page.cards.tell("invitation")}
@@ -112,16 +114,17 @@ class ServersView {
     const ms = Number.isFinite(seen?.ms) ? html`<span class="note">${seen.ms} ms</span>` : nothing;
     return html`<span class="answering" role="status">
       <i class="dot" data-answers=${DOTS[seen?.answers] ?? "unknown"} aria-hidden="true"></i>
-      <span>${seen ? seen.words : "looking …"}</span>${ms}
+      <span>${seen?.words ?? "looking …"}</span>${ms}
     </span>`;
   }
 
-  /** What answers at the address of a server now. */
+  /** What answers at the address of a server now; what an older look has seen is out of date. */
   async look(name) {
-    this.seen.set(name, null);
+    const asked = {};
+    this.seen.set(name, asked);
     this.repaint();
     const seen = await callServer("looks", name);
-    if (seen) this.seen.set(name, seen);
+    if (seen && this.seen.get(name) === asked) this.seen.set(name, seen);
     this.repaint();
   }
 
@@ -137,11 +140,10 @@ class ServersView {
     if (add) this.ask({ add });
   }
 
-  /** The host's list, after one was added or removed. */
+  /** The host's list, after one was added or removed: one after the other. */
   async ask(wanted) {
-    if (this.asking) return;
     this.asking = true;
-    const reply = await callServer("servers", wanted);
+    const reply = await this.inOrder(() => callServer("servers", wanted));
     this.asking = false;
     if (!reply) return;
     this.known = reply;

@@ -16,7 +16,7 @@ from draftscope_app.doors.learn.classroom.questions import Question
 from draftscope_app.doors.learn.classroom.rooms import Rooms
 from draftscope_app.doors.learn.classroom.shown_lessons import LessonStep, recorded
 from tests.doors.learn.classroom.class_server import served_class
-from tests.support.browsers import assert_accessible
+from tests.support.browsers import SLOW_MS, assert_accessible
 from tests.support.framed import free_port
 from tests.support.visit import forget
 
@@ -32,17 +32,19 @@ def class_url() -> Iterator[str]:
 @pytest.fixture
 def open_page(browser: Any, class_url: str) -> Iterator[Any]:
     """Opens a page of the class at a width, in a theme; what a script reports there fails the test. At another `url`
-    the network may break, which a browser reports, too."""
+    the network may break, which a browser reports, too. Its `clock` is the test's where it "runs" or "stands"."""
     contexts, errors = [], []
 
-    def open_at(path: str, width: int, height: int, theme: str, url: str = "", clock: bool = False) -> Any:
+    def open_at(path: str, width: int, height: int, theme: str, url: str = "", clock: str = "") -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if reports(message, url) else None)
         if clock:
-            page.clock.install()
+            page.clock.install(time=0)
+        if clock == "stands":
+            page.clock.pause_at(1)
         page.goto(f"{url or class_url}{path}")
         return page
 
@@ -77,6 +79,41 @@ def assert_measured(projector: Any, question: Question, votes: dict[int, int]) -
 def choose(phone: Any, option: int) -> None:
     phone.locator(f"button[data-option='{option}']").click()
     phone.get_by_text("Your answer is in").wait_for()
+
+
+class Held:
+    """The first request of a pattern is kept until a test lets it go, or `answered` its answer is; those after it go
+    through."""
+
+    def __init__(self, page: Any, pattern: str, answered: bool = False) -> None:
+        self.page, self.answered = page, answered
+        self._kept: list[tuple[Any, Any]] = []
+        page.route(pattern, self._take)
+
+    def _take(self, route: Any) -> None:
+        if self._kept:
+            route.continue_()
+        else:
+            self._kept.append((route, route.fetch() if self.answered else None))
+
+    def wait_for(self) -> None:
+        while not self._kept:
+            self.page.wait_for_timeout(10)
+
+    def go(self) -> None:
+        """Behind whatever the page has sent since, if it has sent anything."""
+        self.wait_for()
+        self._pass()
+        ((route, answer),) = self._kept
+        if self.answered:
+            route.fulfill(response=answer)
+        else:
+            route.continue_()
+        self._pass()
+
+    def _pass(self) -> None:
+        """What was sent before has arrived, and the page has heard the answers."""
+        self.page.evaluate("() => fetch('join').then((answer) => answer.text())")
 
 
 def test_a_class_predicts_and_sees_what_happened(open_page: Any) -> None:
@@ -116,6 +153,52 @@ def test_a_class_predicts_and_sees_what_happened(open_page: Any) -> None:
     projector.get_by_role("button", name="End it for everybody?").click()
     projector.get_by_text("of 1: the class, by its most frequent answer").wait_for()
     phones[1].get_by_role("heading", name="You were right 1 of 1 times.").wait_for()
+
+
+def test_of_two_answers_the_later_one_counts_though_the_first_is_slow(open_page: Any) -> None:
+    rooms = Rooms(9, 300)
+    with served_class(rooms) as url:
+        room = rooms.open(shipped())
+        room.turn("next")
+        phone = open_page(f"/join?{room.code}", 390, 844, "light", url)
+        held = Held(phone, "**/answer")
+        phone.locator(f"button[data-option='{WRONG}']").click()
+        held.wait_for()
+        phone.locator(f"button[data-option='{FIRST.truth}']").click()
+        held.go()
+        phone.get_by_text("Your answer is in").wait_for()
+        assert [list(one.answers.values()) for one in room.phones.values()] == [[FIRST.truth]]
+
+
+def test_two_quick_presses_open_one_room(open_page: Any) -> None:
+    rooms = Rooms(9, 300)
+    with served_class(rooms) as url:
+        projector = open_page("/class", 1440, 900, "light", url)
+        held = Held(projector, "**/class/rooms")
+        projector.get_by_role("button", name="Open a room").dblclick()
+        held.go()
+        projector.locator(".lobby .code").wait_for()
+        assert len(rooms._rooms) == 1
+
+
+def test_two_quick_presses_at_the_last_question_do_not_end_the_class(open_page: Any) -> None:
+    """The second one ended it for everybody, unasked: the page did not know yet what the first had led to."""
+    rooms = Rooms(9, 300)
+    with served_class(rooms) as url:
+        projector = open_page("/class", 1440, 900, "light", url)
+        projector.get_by_role("button", name="Open a room").click()
+        projector.get_by_label("Begin with").select_option(str(len(shipped().questions) - 1))
+        projector.get_by_role("button", name="Start").click()
+        projector.get_by_role("button", name="Reveal").wait_for()
+        held = Held(projector, "**/turn")
+        projector.keyboard.press("PageDown")
+        held.wait_for()
+        projector.keyboard.press("PageDown")
+        held.go()
+        projector.get_by_role("button", name="End it for everybody?").wait_for()
+        assert [room.phase for room in rooms._rooms.values()] == ["reveal"]
+        projector.keyboard.press("PageDown")
+        projector.get_by_role("heading", name="The class has ended.").wait_for()
 
 
 def test_a_key_before_the_first_state_of_a_room_does_nothing(open_page: Any) -> None:
@@ -272,7 +355,7 @@ def test_a_broken_network_and_a_restarted_server(open_page: Any) -> None:
         projector = open_page("/class", 1920, 1080, "light", url)
         projector.get_by_role("button", name="Open a room").click()
         code = projector.locator(".lobby .code").inner_text()
-        phone = open_page(f"/join?{code}", 390, 844, "light", url, clock=True)
+        phone = open_page(f"/join?{code}", 390, 844, "light", url, clock="runs")
         phone.get_by_text("The presenter starts.").wait_for()
         projector.keyboard.press("Space")
         choose(phone, FIRST.truth)
@@ -304,7 +387,7 @@ def test_a_stream_that_falls_silent_is_opened_again(open_page: Any, monkeypatch:
     rooms = Rooms(9, 300)
     with served_class(rooms) as url:
         room = rooms.open(shipped())
-        phone = open_page(f"/join?{room.code}", 390, 844, "light", url, clock=True)
+        phone = open_page(f"/join?{room.code}", 390, 844, "light", url, clock="stands")
         phone.get_by_text("The presenter starts.").wait_for()
         room.turn("next")  # no bell rings, as if its news had been lost
         phone.clock.fast_forward(39_000)
@@ -333,6 +416,62 @@ def test_what_a_phone_types_stays_while_words_to_choose_from_come(open_page: Any
         phone.get_by_role("button", name="Propose").click()
         phone.get_by_text("You propose: there was.").wait_for()
         assert_accessible(phone)
+
+
+def test_of_two_proposals_the_later_one_counts_though_the_first_is_slow(open_page: Any) -> None:
+    rooms = Rooms(9, 300)
+    with served_class(rooms) as url:
+        room = rooms.open(shipped())
+        room.drafts = True
+        room.turn("draft")
+        phone = open_page(f"/join?{room.code}", 390, 844, "light", url)
+        held = Held(phone, "**/propose")
+        for words in ("once more", "there was"):
+            phone.get_by_label("Your next words").fill(words)
+            phone.get_by_role("button", name="Propose").click()
+            held.wait_for()
+        held.go()
+        phone.get_by_text("You propose: there was.").wait_for()
+        assert list(room.writing.proposals.values()) == ["there was"]
+
+
+def test_the_presenters_list_of_words_is_never_an_older_one(open_page: Any) -> None:
+    rooms = Rooms(9, 300)
+    with served_class(rooms) as url:
+        room = rooms.open(shipped())
+        room.drafts = True
+        room.turn("draft")
+        room.propose(room.join(), "a house")
+        desk = open_page("/class", 480, 720, "light", url)
+        desk.evaluate("room => sessionStorage.setItem('draftscope-class', JSON.stringify(room))", {
+            "code": room.code, "key": room.key, "ticket": room.ticket,
+        })  # fmt: skip
+        held = Held(desk, "**/proposals", answered=True)
+        desk.goto(f"{url}/class?desk")
+        held.wait_for()
+        httpx.post(f"{url}/class/{room.code}/propose", json={"phone": room.join(), "text": "a zebra"})
+        desk.get_by_text("2 in the room").wait_for()  # it has heard of the second one
+        held.go()
+        desk.get_by_text("a zebra").wait_for()
+        assert desk.locator(".proposals .context").count() == 2
+
+
+def test_a_question_calls_back_a_phone_whose_lesson_is_still_on_its_way(open_page: Any) -> None:
+    """It was drawn as a step of the class, which was at none."""
+    rooms = Rooms(9, 300)
+    with served_class(rooms) as url:
+        room = rooms.open(shipped())
+        room.show(LessonStep.model_validate(recorded()[1][0]))
+        phone = open_page(f"/join?{room.code}", 390, 844, "light", url)
+        held = Held(phone, "**/lessons*", answered=True)
+        phone.get_by_role("button", name="Other lessons").click()
+        held.wait_for()
+        turn = f"{url}/class/{room.code}/turn"
+        httpx.post(turn, json={"action": "next"}, headers={"x-class-key": room.key}).raise_for_status()
+        phone.get_by_role("heading", name=FIRST.ask).wait_for()
+        held.go()
+        choose(phone, 0)
+        assert phone.get_by_text("You wander").count() == 0
 
 
 def test_a_phone_that_wanders_opens_any_lesson_and_comes_back(open_page: Any) -> None:
@@ -377,13 +516,16 @@ def test_phones_follow_a_lesson_wander_come_back_and_answer_about_a_live_round(
     presenter.goto(f"{address}?lesson=2")
     phone.get_by_role("heading", name="Lesson 2 of 11: Draft and verify").wait_for()
     assert phone.locator(".guesses .drafted").count() and not phone.locator(".guesses .accepted").count()
+    held = Held(presenter, "**/show")  # the first of three quick steps is slow to arrive
     for _ in range(3):
         presenter.get_by_role("button", name="Next", exact=True).click()
+        held.wait_for()
+    held.go()
     phone.get_by_text("Following the presenter · step 4 of 6").wait_for()
     assert phone.locator(".guesses .accepted").count() and phone.locator(".said").inner_text().startswith("The same")
-    for _ in range(2):
-        phone.get_by_role("button", name="An earlier step").click()
+    phone.get_by_role("button", name="An earlier step").click()
     phone.get_by_text("You wander · the class is at step 4").wait_for()
+    phone.get_by_role("button", name="An earlier step").click()
     assert phone.locator(".said").inner_text().startswith("The target processes")
     presenter.get_by_role("button", name="Next", exact=True).click()
     phone.get_by_text("You wander · the class is at step 5").wait_for()
@@ -416,6 +558,7 @@ def tab(who: Any, address: str, width: int, height: int) -> Any:
     page = who.new_page()
     page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(reduced_motion="reduce")
+    page.set_default_timeout(SLOW_MS)
     return page
 
 
@@ -429,7 +572,7 @@ def run_and_show(presenter: Any, address: str, round_: int, query: str = "") -> 
     )
     instrument.evaluate("(e, round) => { e.transport.toEnd(); e.cursor.select(e.store.lanes.at(-1), round); }", round_)
     presenter.wait_for_function(
-        "e => e.lanes.at(-1).shown === e.store.lanes.at(-1).tokens.length", arg=instrument.element_handle()
+        "e => e.lanes.at(-1)?.shown === e.store.lanes.at(-1).tokens.length", arg=instrument.element_handle()
     )
     instrument.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     return int(instrument.evaluate("e => e.cursor.round.accepted"))
@@ -485,6 +628,7 @@ def test_a_question_about_a_live_run_is_answered_by_the_run_and_told_at_the_reve
     wrong = next(n for n, text in enumerate(options) if text != true)
     choose(phone, wrong)
     for page in (presenter, phone):
+        page.get_by_text("1 of 1").wait_for()  # it shows the question
         assert said not in page.locator("body").inner_text()
     while presenter.get_by_role("button", name="Next hint").count():
         shown = presenter.locator(".hint").count()

@@ -17,16 +17,11 @@ import pytest
 import yaml
 
 from tests.doors.servers.museum.museum_server import serving
+from tests.support.framed import free_port
 
 ROOT = Path(__file__).resolve().parents[4]
 ACTION = yaml.safe_load((ROOT / "app/action/action.yml").read_text())
 ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{ROOT}/engine:{ROOT}/app", "OMP_NUM_THREADS": "1"}
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def listens(port: int) -> bool:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from draftscope.base.steps import said
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import Settings
 from draftscope.servers import lanes as entries
+from draftscope.servers import server_race, wire
 from draftscope.servers.adapter import Counted, Request
 from draftscope.servers.engine_lane import EngineLane
 from draftscope.servers.forced import forced
@@ -28,6 +30,7 @@ from draftscope.trace import files
 from draftscope.trace.events import Burst, RunStart
 from draftscope.verify.sampling import Sampling
 from draftscope_app.cli.main import main
+from tests.doors.servers import stubs
 from tests.doors.servers.stubs import Habits, Misbehaviour, Starts, stub, written
 from tests.support.command import instead_of_loading
 
@@ -71,11 +74,19 @@ def test_acceptance_is_counted_by_the_server_without_the_warm_up(starts: Starts)
     assert starts("idle", Habits("vllm", 4)).counted_since(Counted(0, 0, 0)) is None
 
 
-def test_a_faster_server_is_ahead_by_its_tokens_a_round(starts: Starts) -> None:
+def test_a_faster_server_is_ahead_by_its_tokens_a_round(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]  # on a clock that the pauses alone move
+    for module in (server_race, wire):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(stubs, "time", SimpleNamespace(sleep=sleep))
     lanes = [starts("plain", Habits(pause=0.02)), starts("fast", Habits(burst=4, pause=0.02))]
     _, rows = run(lanes, Race(PROMPTS, REQUEST))
     assert rows[0].ratio is None
-    assert rows[1].ratio is not None and rows[1].ratio.low > 2
+    assert rows[1].ratio is not None and rows[1].ratio.low == pytest.approx(4)
     assert rows[0].ttft is not None and rows[0].ttft.median >= 0.02
 
 

@@ -1,10 +1,11 @@
 // The page in the hands of a class's presenter: phones follow its lessons, and are asked about its runs.
 
 import { button, h } from "../../../base/dom.js";
-import { postAs, presentRoom, presentedRoom } from "../../../base/room.js";
+import { oneByOne } from "../../../base/order.js";
 import { html } from "../../../vendor/lit-html.js";
 import { questionsOf } from "./asking.js";
 import { narrowPicture } from "./narrow.js";
+import { postAs, presentRoom, presentedRoom } from "./screens/room.js";
 import sheet from "./card.css" with { type: "css" };
 
 class Presenting {
@@ -12,6 +13,7 @@ class Presenting {
   constructor(host) {
     this.host = host;
     this.room = presentedRoom();
+    this.inOrder = oneByOne();
     this.line = this.room
       ? h(
           "p.note.class-room",
@@ -75,7 +77,13 @@ class Presenting {
     this.line.hidden = true;
   }
 
-  async send(what, body) {
+  /** Posts go one after another: a step that overtook the next one would leave the phones at it. */
+  send(what, body) {
+    return this.inOrder(() => this.post(what, body));
+  }
+
+  async post(what, body) {
+    if (!this.room) return null; // it ended meanwhile
     try {
       return await postAs(this.room, what, body);
     } catch (error) {

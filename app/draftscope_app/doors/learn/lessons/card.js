@@ -45,9 +45,11 @@ class LessonPlayer {
     this.start(Number(fromAddress("lesson")));
   }
 
-  /** Another door: the lesson is left behind. */
+  /** Another door: the lesson is left behind, and one that has not come yet begins there no more. */
   entered(door) {
-    if (this.lesson && door !== "learn") this.leave();
+    if (door === "learn") return;
+    this.wanted = undefined;
+    if (this.lesson) this.leave();
   }
 
   /** A lesson on the path: what it shows, its name, what it is about. */

@@ -2,6 +2,7 @@
 // rounds of an earlier request are opened. Both are shown as a run, the former also as one lane of a race.
 
 import { askHost, callServer, say } from "../../../base/host.js";
+import { newestOf } from "../../../base/order.js";
 import { choice, smallButton } from "../../../base/templates.js";
 import { html, nothing } from "../../../vendor/lit-html.js";
 
@@ -13,6 +14,7 @@ class Inside {
   constructor({ request }) {
     this.repaint = request;
     this.shown = null; // {name, recorded: the names of earlier requests, the newest first, others: the other servers}
+    this.newest = newestOf(); // of the servers that are looked into
     this.asks = "inside";
     this.about = "Inside shows the rounds of a vLLM that records them.";
   }
@@ -27,7 +29,7 @@ class Inside {
 
   /** What the recorder inside a server has; a sentence where there is none. */
   async look(name) {
-    const reply = await callServer("recorded", name);
+    const reply = await this.newest(callServer("recorded", name));
     if (!reply) return;
     if (reply.note) say(reply.note);
     const others = reply.servers?.filter((other) => other !== name);
@@ -39,6 +41,12 @@ class Inside {
     this.repaint();
   }
 
+  /** Whatever is still looked for stays closed. */
+  close() {
+    this.newest(null);
+    this.set(null);
+  }
+
   answers(_, busy) {
     const { shown } = this;
     if (!shown) return nothing;
@@ -46,7 +54,7 @@ class Inside {
       shown,
       busy,
       () => this.look(shown.name),
-      () => this.set(null),
+      () => this.close(),
     );
   }
 }

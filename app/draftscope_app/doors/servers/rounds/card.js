@@ -1,6 +1,7 @@
 // The log of an engine that a visitor chooses, or drops here: what it says about its rounds, and what it does not.
 
 import { callServer, hostAnswers, say } from "../../../base/host.js";
+import { newestOf } from "../../../base/order.js";
 import { smallButton } from "../../../base/templates.js";
 import { shareCurve } from "../../../draw/share-curve.js";
 import { scrollable, table } from "../../../draw/tables.js";
@@ -17,6 +18,7 @@ class RoundsView {
   constructor({ request }) {
     this.repaint = request;
     this.shown = null; // what the log says, with the name of its file
+    this.newest = newestOf(); // of the files that are read
     this.seen = -1; // the point of its course that is looked at
   }
 
@@ -36,7 +38,7 @@ class RoundsView {
         <h2>The log of an engine</h2>
         <div class="controls">
           ${smallButton("Choose a log", () => this.choose())}
-          ${this.shown ? smallButton("Close", () => this.set(null)) : nothing}
+          ${this.shown ? smallButton("Close", () => this.close()) : nothing}
         </div>
       </header>
       <p class="sum">${WHAT}</p>
@@ -67,12 +69,16 @@ class RoundsView {
   }
 
   async open(file) {
-    if (!file) return;
-    const { text, cut } = fitting(await file.slice(0, READ).text(), file.size > READ);
-    const reply = await callServer("logged_rounds", { name: file.name, text });
+    const reply = file && (await this.newest(read(file)));
     if (!reply) return;
     if (reply.note) say(reply.note);
-    else this.set({ ...reply, name: file.name, cut });
+    else this.set(reply);
+  }
+
+  /** A file that is still read stays closed. */
+  close() {
+    this.newest(null);
+    this.set(null);
   }
 
   set(shown) {
@@ -108,6 +114,13 @@ class RoundsView {
         : nothing
     }`;
   }
+}
+
+/** What the host says of a file, with its name. */
+async function read(file) {
+  const { text, cut } = fitting(await file.slice(0, READ).text(), file.size > READ);
+  const reply = await callServer("logged_rounds", { name: file.name, text });
+  return reply && { ...reply, name: file.name, cut };
 }
 
 /** The text, or of a long one the lines that can say something, from the first on; `cut` where some are left out. */

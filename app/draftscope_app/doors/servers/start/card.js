@@ -1,6 +1,7 @@
 // The two commands that start servers for the model that is loaded here.
 
 import { callServer, say } from "../../../base/host.js";
+import { newestOf } from "../../../base/order.js";
 import { choice, smallButton } from "../../../base/templates.js";
 import { html, nothing } from "../../../vendor/lit-html.js";
 import sheet from "./card.css" with { type: "css" };
@@ -10,12 +11,13 @@ const AGAIN_MS = 2000; // while the models are loaded
 class Starts {
   constructor({ request }) {
     this.repaint = request;
+    this.newest = newestOf(); // of the programs that were chosen
     this.known = null; // {program, programs, setup, commands, more}, once the host has said
   }
 
   async ask(program = "") {
     this.requested = true;
-    const reply = await callServer("starts", program);
+    const reply = await this.newest(callServer("starts", program));
     if (!reply) return;
     this.known = reply;
     if (!reply.commands) setTimeout(() => this.ask(program), AGAIN_MS);

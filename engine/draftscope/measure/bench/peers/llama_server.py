@@ -65,7 +65,7 @@ def systems(engine: DecodingEngine, longest: int, open_until: ExitStack) -> list
     if (binary := _binary()) is None:
         raise MissingPeerError(f"{PEER} was skipped: there is no '{BINARY}'; {INSTALL}.")
     weights, kind = _weights(engine.target, open_until), gguf.KINDS[engine.target.dtype]
-    client, build = _started([binary, *_options(weights.path, longest, kind)], open_until)
+    client, build = _started(PEER, [binary, *_options(weights.path, longest, kind)], open_until)
     words = f"weights and cache in {kind}" if weights.kind == kind else f"{weights.origin}, cache in {kind}"
     return [LlamaServer(PEER, f"{PEER} by its server, {build}, {words}.", client)]
 
@@ -82,7 +82,7 @@ def speculating(engine: DecodingEngine, longest: int, open_until: ExitStack) -> 
         return []
     options = _options(target.path, longest, gguf.KINDS[engine.target.dtype])
     options += ["--spec-type", "draft-simple", "-md", str(draft.path)]
-    client, build = _started([binary, *options], open_until)
+    client, build = _started(DRAFTED, [binary, *options], open_until)
     note = f"{DRAFTED} by its server, {build}, {target.origin} with {draft.origin}, its own draft length."
     return [LlamaServer(DRAFTED, note, client)]
 
@@ -113,8 +113,11 @@ def _options(weights: Path, longest: int, kind: str) -> list[str]:
     ]
 
 
-def _started(command: list[str], open_until: ExitStack) -> tuple[httpx.Client, str]:
-    """Starts the server on a free port and waits until it has loaded its files: a client, and its build."""
+def _started(row: str, command: list[str], open_until: ExitStack) -> tuple[httpx.Client, str]:
+    """Starts the server on a free port and waits until it has loaded its files: a client, and its build.
+
+    `row` is what the bench calls the system: where the server does not load, the error says that it was skipped.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -126,23 +129,23 @@ def _started(command: list[str], open_until: ExitStack) -> tuple[httpx.Client, s
         )
     except OSError as error:
         raise MissingPeerError(
-            f"{PEER} was skipped: '{command[0]}' does not start ({error.strerror}); {INSTALL}."
+            f"{row} was skipped: '{command[0]}' does not start ({error.strerror}); {INSTALL}."
         ) from None
     open_until.callback(_ended, process)
     url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + STARTS_S
     while not _ready(url):
         if process.poll() is not None or time.monotonic() > deadline:
-            raise MissingPeerError(_why_not(command[0], process.poll(), log_file))
+            raise MissingPeerError(_why_not(row, command[0], process.poll(), log_file))
         time.sleep(0.1)
     client = open_until.enter_context(httpx.Client(base_url=url, timeout=ANSWERS_S, trust_env=False))
     return client, client.get("/props").json().get("build_info", "of an unknown build")
 
 
-def _why_not(binary: str, code: int | None, log: Path) -> str:
+def _why_not(row: str, binary: str, code: int | None, log: Path) -> str:
     """Why the server did not load its model: its last line, and how it ended; `code` is None while it runs."""
     said = log.read_text(errors="replace").strip().splitlines()[-1:] or ["nothing"]
     crashed = f", which {signal.Signals(-code).name} ended," if code is not None and code < 0 else ""
-    return f"{PEER} was skipped: '{binary}'{crashed} did not load the model; it said: {said[0][:160]}"
+    return f"{row} was skipped: '{binary}'{crashed} did not load the model; it said: {said[0][:160]}"
 
 
 def _ready(url: str) -> bool:

@@ -1,10 +1,12 @@
 // The presenter's own window, which nobody projects: what is proposed for the open round, before the class sees it.
 
-import { listen, postAs, presentedRoom, streamOf } from "../base/room.js";
+import { oneByOne } from "../base/order.js";
 import { html, repeat } from "../vendor/lit-html.js";
 import { roomHead, showPage } from "./drawing.js";
+import { listen, postAs, presentedRoom, streamOf } from "./room.js";
 
 const room = presentedRoom();
+const inOrder = oneByOne();
 const shown = { proposals: null, joined: 0, lost: "" };
 
 /** Shows what is new. */
@@ -34,7 +36,7 @@ function proposalOf({ text, votes, hidden }) {
 
 async function look(change = {}) {
   try {
-    show({ proposals: await postAs(room, "proposals", change) });
+    show({ proposals: await inOrder(() => postAs(room, "proposals", change)) });
   } catch (error) {
     show({ lost: error.message });
   }

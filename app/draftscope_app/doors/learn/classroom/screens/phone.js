@@ -1,9 +1,10 @@
 // A phone of a class: one question, its answers, and what came of it. It follows the presenter; a phone that lost its
 // connection keeps its answer and sends it when the room is back.
 
-import { device, listen, post } from "../base/room.js";
+import { newestOf, oneByOne } from "../base/order.js";
 import { guard, html, keyed, nothing } from "../vendor/lit-html.js";
 import { barsOf, keptOf, press, questionOf, showPage, stepOf, sumOf, writtenOf } from "./drawing.js";
+import { device, listen, post } from "./room.js";
 
 const LETTERS = 6;
 const MINE = "draftscope-class-phone"; // {code, phone}: this device's token in the room where it was last
@@ -15,7 +16,10 @@ class Phone {
     this.ticket = ticket; // of the QR code; empty where the letters were typed
     this.state = null; // of the room, once it was heard
     this.unsent = null; // {question, option} that the server has not taken yet
+    this.sending = false; // an answer is on its way
     this.wandering = null; // {steps, at}: a step that the class is not at; or {titles}, to choose a lesson
+    this.newest = newestOf(); // of the places to wander to
+    this.inOrder = oneByOne(); // proposals
     this.lost = "";
     this.over = false;
   }
@@ -44,7 +48,7 @@ class Phone {
         this.lost = "";
         this.state = state;
         if (state.phase === "end") device.write(MINE, null);
-        if (state.phase !== "lesson") this.wandering = null; // a question calls everybody back
+        if (state.phase !== "lesson") this.comeBack(); // a question calls everybody back
         this.draw();
         this.send();
       },
@@ -62,12 +66,20 @@ class Phone {
   /** Leaves the class's step for what `findStep()` gives; null leads back to the class. */
   async wander(findStep) {
     try {
-      this.wandering = await findStep();
+      const found = await this.newest(findStep());
+      if (found === undefined) return; // another place was wanted meanwhile
+      this.wandering = found;
       this.draw();
       document.querySelector("h1").focus();
     } catch {
       this.draw("This did not come; try again.");
     }
+  }
+
+  /** Whatever was still looked for does not lead away again. */
+  comeBack() {
+    this.newest(null);
+    this.wandering = null;
   }
 
   /** The step before that of the class; the first, where it was not shown. */
@@ -79,6 +91,8 @@ class Phone {
 
   lose(sentence = "The connection is lost. Your answer is kept; this phone goes on trying.") {
     this.lost = sentence;
+    this.sending = false; // what was on its way may never be answered; it goes again
+    this.inOrder = oneByOne();
     this.draw(this.note);
     setTimeout(() => this.join(), AGAIN_MS);
   }
@@ -90,13 +104,15 @@ class Phone {
     this.send();
   }
 
+  /** One answer at a time, then the newest: none overtakes the one that takes its place. */
   async send() {
     const sent = this.unsent;
-    if (!sent) return;
+    if (!sent || this.sending) return;
     if (this.state.phase !== "ask" || this.state.number !== sent.question) {
       this.unsent = null;
       return;
     }
+    this.sending = true;
     try {
       await post(`class/${this.code}/answer`, { phone: this.token, ...sent });
       if (this.unsent === sent) this.unsent = null;
@@ -104,12 +120,15 @@ class Phone {
     } catch (error) {
       if (error.status) this.draw(error.message);
     }
+    this.sending = false;
+    if (this.unsent !== sent) this.send();
   }
 
   async propose(text) {
+    const { round } = this.state.writing;
     try {
-      await post(`class/${this.code}/propose`, { phone: this.token, text });
-      this.state.proposed = text.trim();
+      await this.inOrder(() => post(`class/${this.code}/propose`, { phone: this.token, text }));
+      if (this.state.writing?.round === round) this.state.proposed = text.trim();
       this.draw();
     } catch (error) {
       this.draw(error.message);

@@ -1,10 +1,12 @@
 // The projector: opens a room, shows its code, asks, reveals. Space goes on, the left arrow goes back.
 
-import { listen, post, postAs, presentRoom, presentedRoom, streamOf } from "../base/room.js";
+import { oneByOne } from "../base/order.js";
 import { html, nothing } from "../vendor/lit-html.js";
 import { keptOf, press, questionOf, roomHead, showPage, stepOf, sumOf, treeOf, writtenOf } from "./drawing.js";
+import { listen, post, postAs, presentRoom, presentedRoom, streamOf } from "./room.js";
 
 const AGAIN_MS = 2000;
+const SLOW = ["draft", "drafted"]; // phases whose next one is answered once the target has written
 const ROOMY = 4; // answers at most, so that votes have a line of their own
 const ONWARD = {
   lobby: "Start",
@@ -19,6 +21,8 @@ class Projector {
   constructor(room) {
     this.room = room;
     this.state = null; // of the room, once it was heard
+    this.reached = null; // the same, or what the last press has led to
+    this.inOrder = oneByOne();
     this.joined = 0;
     this.lost = "";
     this.sure = ""; // the place at which "End the class" was pressed once
@@ -30,6 +34,7 @@ class Projector {
       streamOf(this.room),
       (state) => {
         this.lost = "";
+        this.reached = state;
         this.draw(state);
       },
       () => this.lookAgain(),
@@ -38,10 +43,12 @@ class Projector {
 
   /** The stream broke: the network is away, or the room is gone with its server. */
   async lookAgain() {
+    if (present !== this) return; // another room was opened meanwhile
     try {
       await postAs(this.room, "turn", { action: "look" });
       this.listen();
     } catch (error) {
+      if (present !== this) return;
       if (error.status === 404 || error.status === 403) {
         presentRoom(null);
         offer(error.message, "The room is over.");
@@ -57,9 +64,10 @@ class Projector {
     this.draw();
   }
 
+  /** What comes of it is heard, in order; of two presses the first may be answered last. */
   async turn(action) {
     try {
-      this.draw(await postAs(this.room, "turn", { action }));
+      this.reached = await postAs(this.room, "turn", { action });
     } catch (error) {
       this.lose(error.message);
     }
@@ -70,20 +78,33 @@ class Projector {
     if (!this.state || event.repeat) return; // a key that is held is one press
     if (event.target.closest(event.key === " " ? "button, a, select" : "select")) return;
     if (event.key === " " || event.key === "PageDown" || event.key === "ArrowRight") this.onward(event);
-    if (event.key === "PageUp" || event.key === "ArrowLeft") this.turn("back");
+    if (event.key === "PageUp" || event.key === "ArrowLeft") this.back();
   }
 
   onward(event) {
     event.preventDefault();
-    const { phase, endsNext } = this.state;
+    this.inOrder(() => this.goOn());
+  }
+
+  back() {
+    this.inOrder(() => this.turn("back"));
+  }
+
+  /** A press is judged by what the one before it has led to: two quick ones would end a class without being asked. */
+  async goOn() {
+    const { phase, endsNext } = this.reached;
     if (phase === "end") return;
-    if (endsNext) this.end();
-    else this.turn(phase === "lobby" && this.first ? `ask:${this.first}` : "next");
+    if (endsNext) {
+      this.end();
+      return;
+    }
+    const turned = this.turn(phase === "lobby" && this.first ? `ask:${this.first}` : "next");
+    if (!SLOW.includes(phase)) await turned;
   }
 
   /** Where the class is, so that a press which asks is not answered elsewhere. */
   get place() {
-    const { phase, number, question, writing, step } = this.state;
+    const { phase, number, question, writing, step } = this.reached;
     return JSON.stringify([phase, number, question, writing, step]);
   }
 
@@ -119,7 +140,7 @@ class Projector {
       ${COUNTS[phase]?.(state)} ${writing?.kept.length ? scoresOf(writing) : nothing}
       ${word ? press(html`${word}<kbd>space</kbd>`, onward, "onward") : nothing}
       ${phase === "end" ? press("Open another room", open) : html`<a class="button" href="./?door=learn">Lessons</a>`}
-      ${question ? press("Back", () => this.turn("back")) : nothing}
+      ${question ? press("Back", () => this.back()) : nothing}
       ${drafts && !writing && phase !== "end" ? press("The class drafts", () => this.turn("draft")) : nothing}
       ${phase !== "lobby" && phase !== "end" && !endsNext ? press(ends, () => this.end()) : nothing}
     `;
@@ -265,7 +286,10 @@ function offer(sentence, title = "Start a class") {
   show({ main });
 }
 
+let opening = false;
 async function open() {
+  if (opening) return; // a second press would open a second room
+  opening = true;
   try {
     const room = await post("class/rooms", {});
     const link = `${linkOf(room)}.${room.ticket}`; // who scans it types nothing, and needs no guess
@@ -274,6 +298,8 @@ async function open() {
     start({ ...room, ...qr });
   } catch (error) {
     offer(error.message);
+  } finally {
+    opening = false;
   }
 }
 

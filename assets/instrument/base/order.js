@@ -1,0 +1,26 @@
+// Questions whose answers may come in another order than they were asked in.
+
+/** Of several questions the newest one's answer counts; what an older one gives, or its failure, is undefined. */
+export function newestOf() {
+  let asked = 0;
+  return async (answer) => {
+    asked += 1;
+    const own = asked;
+    try {
+      const given = await answer;
+      return own === asked ? given : undefined;
+    } catch (error) {
+      if (own === asked) throw error;
+      return undefined;
+    }
+  };
+}
+
+/** Each question goes out once the one before it was answered, so that none overtakes another. */
+export function oneByOne() {
+  let last = Promise.resolve();
+  return (ask) => {
+    last = last.then(ask, ask);
+    return last;
+  };
+}
