@@ -140,6 +140,9 @@ def test_a_phones_first_picture_is_the_round_that_the_page_opens_on(browser: Any
     opened.painted()
     assert opened.text(".card.tree h2, .card.tree h3") == title
     assert opened.element.locator(".outline .token").all_inner_texts() == rows
+    for lane in opened.element.locator(".lane").all():
+        badges, text = lane.locator(".lane-badges").bounding_box(), lane.locator(".pane").bounding_box()
+        assert badges["y"] + badges["height"] <= text["y"]  # "equal: 64 of 64" lay on the first line
     opened.close()
 
 
