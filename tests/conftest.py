@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support import workers
 
@@ -18,6 +19,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> workers.Room
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") == "no":  # this process runs tests
+        # An example may take its time: the usual fifth of a second is a matter of what else this machine does.
+        settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        settings.load_profile("patient")
         for fixtures in ("models", "pages", "processes"):
             config.pluginmanager.register(import_module(f"tests.support.{fixtures}"))
 

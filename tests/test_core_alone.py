@@ -24,12 +24,12 @@ def core_folders() -> list[str]:
 
 
 def doors() -> tuple[str, ...]:
-    """The packages of the engine above `measure` but the library's face, the doors and the lab of the app, and the
-    tests that are not the core's."""
+    """The packages of the engine above the library's face, the doors and the lab of the app, and the tests that are not
+    the core's."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
     (layers,) = (contract["layers"] for contract in contracts if contract.get("containers") == ["draftscope"])
-    above = [room for layer in layers[: layers.index("measure")] for room in layer.split(" | ") if room != "api"]
+    above = [room for layer in layers[: layers.index("api")] for room in layer.split(" | ")]
     app = [file.parent.name for file in (ROOT / "app/draftscope_app/doors").glob("*/__init__.py")]
     folders = [file.parent.relative_to(ROOT) for file in (ROOT / "tests").glob("*/__init__.py")]
     others = [folder for folder in folders if folder.as_posix() not in (*core_folders(), *SHARED)]

@@ -1,6 +1,6 @@
 """The front door for Python: `draftscope.load()` gives an `Engine`, which decodes and measures.
 
-It lies above all rooms and adds nothing of its own: each method calls the room that does the work.
+Each method calls the room that does the work. Rooms above this one have functions that take an `Engine`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Engine(DecodingEngine):
 
         if not isinstance(repeats, int) or repeats < 0:
             raise DraftscopeError(f"repeats = {repeats!r}: choose a whole number, 0 or more.")
-        every = self._lanes([PLAIN, *(_names(drafters) or [default_drafter(self)])], settings)
+        every = self._lanes([PLAIN, *(drafter_names(drafters) or [default_drafter(self)])], settings)
         warn_unread([*every], settings)
         lanes = {name: Lane.of(self, chosen) for name, chosen in every.items()}
         with show_measuring(progress) as watch:
@@ -128,7 +128,7 @@ class Engine(DecodingEngine):
             raise DraftscopeError("seeds names the seeds of all runs in a list; give at least one there, and no seed.")
         for seed in seeds:
             Settings.of(seed=seed)
-        lanes = self._lanes([baseline, *_names(drafters)], settings)
+        lanes = self._lanes([baseline, *drafter_names(drafters)], settings)
         warn_unread([*lanes], settings)
         total = len(inputs) * len(seeds) * len(lanes)
         with show_measuring(progress) as watch:
@@ -194,52 +194,6 @@ class Engine(DecodingEngine):
         return Report(sentence, pd.DataFrame([point.model_dump() for point in costs.verify]), costs)
 
     @refuse_unknown_arguments
-    def advise(
-        self,
-        prompts: Texts | None = None,
-        drafters: SomeDrafters = (),
-        *,
-        objective: str = "latency",
-        temperature: float = 0.0,
-        length: int = 128,
-        concurrency: int = 1,
-        context: int | None = None,
-        price_per_hour: float | None = None,
-        seconds: float = 120.0,
-        progress: bool = True,
-    ) -> Report:
-        """Should these models speculate on these prompts, with which drafter, and what does it save?
-
-        Measures for `seconds`, after calibrating. `objective` is latency, throughput, cost or tail; `length` the
-        expected tokens of an answer, `concurrency` the answers written together. The table has every candidate, the
-        best first; `value` is the `AdviceReport`. Prompts are the shipped ones if none are given.
-        """
-        import pandas as pd
-
-        from draftscope.advise.advise import advise
-        from draftscope.advise.question import Objective, Question
-
-        if objective not in list(Objective):
-            raise DraftscopeError(f"objective = '{objective}': choose {', '.join(Objective)}.")
-        question = Question(Objective(objective), temperature, length, concurrency, context, price_per_hour, seconds)
-        names = _names(drafters)
-        texts, notes = self._texts(prompts)
-        with tqdm(total=0, desc="advise", leave=False, disable=not progress, bar_format="{desc}") as bar:
-            report = advise(self, question, texts, names, notes, lambda now: bar.set_description(now.words))
-        measured = {run.candidate: run.ratio for run in report.measured}
-        rows = [
-            {
-                "candidate": prediction.candidate.name,
-                "tau": prediction.tau.median,
-                "round_cost": prediction.cost,
-                "predicted": prediction.ratio.median,
-                **_columns("measured", measured.get(prediction.candidate)),
-            }
-            for prediction in report.predicted
-        ]
-        return Report("\n".join([*report.sentences, *report.notes]), pd.DataFrame(rows), report)
-
-    @refuse_unknown_arguments
     def bench(
         self,
         prompts: Texts | None = None,
@@ -267,12 +221,12 @@ class Engine(DecodingEngine):
         from draftscope.measure.bench.systems import refuse_unknown
 
         plan = BenchPlan(
-            drafters=tuple(_names(drafters)), gammas=tuple(gammas), rules=tuple(rules),
+            drafters=tuple(drafter_names(drafters)), gammas=tuple(gammas), rules=tuple(rules),
             temperatures=tuple(temperatures), batches=tuple(batches), tokens=tokens, repeats=repeats, seconds=seconds,
             peers=peers,
         )  # fmt: skip
         refuse_unknown(plan.drafters)
-        texts, notes = self._texts(prompts)
+        texts, notes = texts_by_kind(prompts, self)
         result = benchmark(self, plan, texts, notes)
         heads = [
             f"{head.name} at T = {head.temperature:g}, batch {head.batch}: {head.ratio_to_plain} times plain's speed"
@@ -289,39 +243,36 @@ class Engine(DecodingEngine):
         names = dict.fromkeys(map(registry.adopt, drafters))
         return {name: Settings.of(drafter=name, **settings) for name in names}
 
-    def _texts(self, prompts: Texts | None) -> tuple[dict[str, list[Prompt]], list[str]]:
-        """Prompts by kind, and a note about lines that were skipped. Raises `DraftscopeError` for a file that cannot be
-        read, and for prompts that are no texts."""
-        if prompts is None:
-            chat = bool(getattr(self.tokenizer, "chat_template", None))
-            return prompt_files.select(prompt_files.shipped(chat)), []
-        if isinstance(prompts, Path) or (isinstance(prompts, str) and Path(prompts).suffix == ".jsonl"):
-            read, notes = prompt_files.read(Path(prompts))
-            return prompt_files.select(read), notes
-        kinds = prompts if isinstance(prompts, Mapping) else {"prompts": prompts}
-        by_kind = {kind: [Prompt(kind, text) for text in _several(texts)] for kind, texts in kinds.items()}
-        every = [prompt.text for several in by_kind.values() for prompt in several]
-        if not every:
-            raise DraftscopeError("The list of prompts is empty; give at least one.")
-        for text in every:
-            if not isinstance(text, str):
-                raise DraftscopeError(f"prompt = {quoted(repr(text))}: a dataset holds texts; give a list of them.")
-            admit({"prompt": text.strip()})
-        return by_kind, []
-
 
 def _several(given: Any) -> list[Any]:
     """The members of a list; a single text or drafter needs none."""
     return list(given) if isinstance(given, Iterable) and not isinstance(given, str | type) else [given]
 
 
-def _names(drafters: SomeDrafters | None) -> list[str]:
+def drafter_names(drafters: SomeDrafters | None) -> list[str]:
+    """Their names, once those that are classes or files are known."""
     return [] if drafters is None else [registry.adopt(drafter) for drafter in _several(drafters)]
 
 
-def _columns(name: str, interval: Any) -> dict[str, float | None]:
-    ends = [None] * 3 if interval is None else [interval.median, interval.low, interval.high]
-    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+def texts_by_kind(prompts: Texts | None, engine: DecodingEngine) -> tuple[dict[str, list[Prompt]], list[str]]:
+    """The texts of a dataset, by default the shipped ones for this engine's model, and a note about lines that were
+    skipped. Raises `DraftscopeError` for a file that cannot be read, and for prompts that are no texts."""
+    if prompts is None:
+        chat = bool(getattr(engine.tokenizer, "chat_template", None))
+        return prompt_files.select(prompt_files.shipped(chat)), []
+    if isinstance(prompts, Path) or (isinstance(prompts, str) and Path(prompts).suffix == ".jsonl"):
+        read, notes = prompt_files.read(Path(prompts))
+        return prompt_files.select(read), notes
+    kinds = prompts if isinstance(prompts, Mapping) else {"prompts": prompts}
+    by_kind = {kind: [Prompt(kind, text) for text in _several(texts)] for kind, texts in kinds.items()}
+    every = [prompt.text for several in by_kind.values() for prompt in several]
+    if not every:
+        raise DraftscopeError("The list of prompts is empty; give at least one.")
+    for text in every:
+        if not isinstance(text, str):
+            raise DraftscopeError(f"prompt = {quoted(repr(text))}: a dataset holds texts; give a list of them.")
+        admit({"prompt": text.strip()})
+    return by_kind, []
 
 
 @taking(LoadCall)

@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
 from itertools import pairwise
@@ -30,13 +29,11 @@ from typer.main import get_command
 
 import draftscope_app
 from draftscope.base.costs import Calibration, save
-from draftscope.base.progress import Progress
 from draftscope.base.steps import Steps
 from draftscope.decode import calibration
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters import DrafterInfo, DrafterOptions, registry
 from draftscope.drafters.settings import known_settings
-from draftscope.measure.findings import Finding
 from draftscope.models.native.available import instructions
 from draftscope_app.cli import command_options, fields
 from draftscope_app.cli.exit_codes import ExitCode
@@ -106,7 +103,7 @@ def test_a_default_in_the_help_is_the_one_that_holds(capsys: pytest.CaptureFixtu
     def joined(command: str) -> str:
         return " ".join(shown(capsys, command, "--help").replace("\u2502", " ").split())
 
-    assert all("default: smollm2, else embedded" in joined(command) for command in ("serve", "class"))
+    assert "default: smollm2, else embedded" in joined("serve")
     assert "lists them; default: the usual one for these models --gamma" in joined("decode")
 
 
@@ -220,28 +217,6 @@ def test_colours_are_for_terminals_that_want_them(recorded: Path) -> None:
     assert "\u2500\u2500" in drawn
     assert "\u2500" not in piped
     assert "\x1b" not in piped + in_a_pipe("--help")
-
-
-def test_findings_are_a_table_on_a_terminal(
-    pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def findings(
-        engine: DecodingEngine, name: str, samples: int, seed: int, watch: Any, *_: object
-    ) -> Iterator[Finding]:
-        watch(Progress("second test"))
-        yield Finding("first", True, "equal [bold]tokens[/bold]")
-        yield Finding("second", False, "other tokens")
-
-    monkeypatch.setattr(command_options, "load", lambda _: pair)
-    monkeypatch.setattr("draftscope.measure.check.check", findings)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert main(["check"]) == ExitCode.FAILED
-    lines = Text.from_ansi(capsys.readouterr().out).plain.splitlines()
-    assert [line.split() for line in lines if "tokens" in line][-2:] == [
-        ["ok", "first", "equal", "[bold]tokens[/bold]"],
-        ["FAIL", "second", "other", "tokens"],
-    ]
-    assert lines[-1] == "A difference was found: second."
 
 
 def test_calibrate_prints_what_it_measured(

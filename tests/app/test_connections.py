@@ -125,9 +125,12 @@ def test_an_answer_that_nobody_reads_is_dropped(served: Served, monkeypatch: pyt
 def test_a_connection_in_use_is_left_open(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """A heartbeat says something every 15 s at most: its head has come."""
     monkeypatch.setattr(connections, "HEAD_S", SOON_S)
-    with line(served) as opened:
-        opened.sendall(GET.replace(b"/healthz", b"/gradio_api/heartbeat/a"))
-        opened.recv(4096)
+    with ExitStack() as stack:
+        first = b"HTTP/1.1 408 "
+        while first.startswith(b"HTTP/1.1 408 "):  # this machine was too busy to send the head in time
+            opened = stack.enter_context(line(served))
+            opened.sendall(GET.replace(b"/healthz", b"/gradio_api/heartbeat/a"))
+            first = opened.recv(4096)
         opened.settimeout(3 * SOON_S)
         for _ in range(2):  # what it says first may come in two pieces
             try:

@@ -62,6 +62,15 @@ def test_the_shown_run_is_saved_and_nothing_of_it_stays_on_disk(
     assert alone["name"].endswith(".html") and b"draftscope-instrument" in base64.b64decode(alone["data"])
 
 
+def test_a_new_tab_is_told_by_its_token_and_by_none_that_can_be_guessed(shared: Shared) -> None:
+    token = "0123456789abcdef" * 2
+    assert call(shared, "claim", token, "new") == ""
+    assert shared.visitors.claim("reloaded", token) is shared.visitors.of("reloaded")
+    assert shared.visitors.of("reloaded").token == token
+    for sent in (None, 5, "", "1"):
+        assert json.loads(call(shared, "claim", sent, "new"))["note"] == UNREADABLE
+
+
 def test_the_whole_run_is_its_visitors_only(shared: Shared) -> None:
     assert json.loads(call(shared, "again", None))["ev"][0]["run"] == "r7"
     assert call(shared, "again", None, "other") == call(shared, "again", None, None) == ""

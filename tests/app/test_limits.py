@@ -86,13 +86,18 @@ def test_a_run_that_is_too_long_is_the_same_sentence_on_the_page_and_for_program
     assert "max_new_tokens = 17: this server writes at most 16 tokens a run" in str(shown.value) == told.value.message
 
 
-def test_no_long_text_reaches_the_engine_from_anywhere(admission: Admission) -> None:
-    for wanted in (
+@pytest.mark.parametrize("given", [{}, {"prompt": "x"}])
+@pytest.mark.parametrize(
+    "wanted",
+    [
         RunJob(id="r1", prompt="x" * 301),
         RunJob(id="r1", prompt="x", lanes={"plain": Settings.of(typed="x" * 301)}),
-    ):
-        with pytest.raises(DraftscopeError, match="301 characters long"):
-            admission.admit({}, partial(made, wanted))
+    ],
+)
+def test_no_long_text_reaches_the_engine_from_anywhere(admission: Admission, given: Given, wanted: Job) -> None:
+    """Whatever a job was made of: a visitor's texts, or those of a run that was loaded."""
+    with pytest.raises(DraftscopeError, match="301 characters long"):
+        admission.admit(given, partial(made, wanted))
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,15 @@ def test_a_file_that_is_dropped_on_the_page_opens(visit: Any, pair: DecodingEngi
     run = "\n".join(line(event) for event in race_of(pair, drafter="draft"))
     assert page.page.evaluate(DROP, ["run.jsonl", run]) == [False, False]  # the browser does not open it itself
     page.until("e => e.store.run === 'r' && e.store.source === 'recorded'")
+    held: list[Any] = []
+    page.page.route("**/queue/join*", lambda route: route.continue_() if held else held.append(route))
+    for name in ("slow", "later"):  # two runs, of which the first is still on its way
+        with page.page.expect_response("**/upload*"):
+            page.page.evaluate(DROP, [f"{name}.jsonl", run.replace('"run":"r"', f'"run":"{name}"')])
+        while not held:
+            page.page.wait_for_timeout(10)
+    held[0].continue_()
+    page.until("e => e.store.run === 'later'")
     page.page.evaluate(DROP, ["notes.txt", "no run"])
     page.until("e => e.message.text.textContent.length > 0")
-    assert page.ask("e => e.store.run") == "r"
+    assert page.ask("e => e.store.run") == "later"

@@ -16,6 +16,7 @@ from draftscope.trace import files
 from draftscope.trace import html as player
 from draftscope.trace.events import SCHEMA_VERSION, AnyEvent, ModelInfo, Round, RunEnd, RunStart
 from draftscope_app.page import opening_settings
+from draftscope_app.page.front import picture
 from tests.programs.record_first import main
 from tests.support.alone import Alone
 from tests.support.served import FIRST
@@ -119,6 +120,27 @@ def test_the_steps_of_the_opening_keep_their_numbers_and_stand_beside_their_own_
         assert words.is_visible() == (further == 0)
     page.ask("e => { e.opening.offer(false); e.transport.toEnd(); }")
     page.painted()
+
+
+@pytest.mark.parametrize("name", ["first", "sampled"])
+def test_a_phones_first_picture_is_the_round_that_the_page_opens_on(browser: Any, tmp_path: Path, name: str) -> None:
+    """Before any script runs: it showed the texts where the tree then came."""
+    events = files.read(assets() / "traces" / f"{name}.jsonl.gz").events
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})
+    before = context.new_page()
+    before.set_content(picture(events, []))
+    card = before.locator(".ds-front-round")
+    assert card.is_visible()
+    title, rows = card.locator("h3").inner_text(), [row.inner_text().split()[1] for row in card.locator("li").all()]
+    context.close()
+    path = tmp_path / "run.html"
+    path.write_text(player.page(list(events)), encoding="utf-8")
+    opened = Alone(browser, path, viewport={"width": 390, "height": 844})
+    opened.ask("e => e.transport.toEnd()")
+    opened.painted()
+    assert opened.text(".card.tree h2, .card.tree h3") == title
+    assert opened.element.locator(".outline .token").all_inner_texts() == rows
+    opened.close()
 
 
 def test_every_judged_node_carries_its_ratio_its_draw_and_its_outcome(page: Alone, events: list[AnyEvent]) -> None:

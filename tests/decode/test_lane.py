@@ -11,7 +11,6 @@ from draftscope.decode.engine import DecodingEngine
 from draftscope.decode.lane import Lane
 from draftscope.drafters.settings import Settings
 from draftscope.measure.check import checked, steps
-from draftscope.measure.compare import ComparedLane, compare
 
 PROMPT = "abcabc"
 
@@ -47,9 +46,6 @@ def test_what_drafts_through_text_is_named_alike_everywhere(through_text: Decodi
     settings = Settings.of(drafter="draft", max_new_tokens=4)
     said = {
         "run": through_text.decode(PROMPT, "draft", max_new_tokens=4).start.drafter,
-        "compared": next(
-            e.drafter for e in compare(through_text, PROMPT, {"a": settings}, 1) if isinstance(e, ComparedLane)
-        ),
         "checked": next(event.drafter for event in checked(through_text, settings) if event is not None),
     }
     assert set(said.values()) == {"slem"}, said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,9 +16,12 @@ import draftscope
 import draftscope_app
 from draftscope.base.assets import assets
 from draftscope_app.doors.door import TaskFolder, commands, doors, tasks
-from draftscope_app.page import controls
+from draftscope_app.engine.site import Site
+from draftscope_app.page import controls, page
 from draftscope_app.page.theme import page_css
 from draftscope_app.serve.doors import page_doors
+from tests.test_core_alone import ROOT, core_folders
+from tests.test_core_alone import doors as doors_of_all
 
 LAB = tuple(folder for _, folder in commands().values() if folder not in tasks() and ".lab." in folder.package)
 EVERY = (*tasks(), *LAB)
@@ -75,7 +79,7 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, obj
     root, copies = tmp_path_factory.mktemp("apps"), {}
     for package in ("", *(task.package for task in EVERY)):
         (folder := root / (package or "whole")).mkdir()
-        link(folder / APP.name, APP, without=package.split(".")[1:])
+        link(folder / APP.name, APP, without=[package.split(".")[1:]])
         copies[package] = folder
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHECKS],
@@ -94,15 +98,16 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, obj
     return dict(zip(copies, lines, strict=True))
 
 
-def link(here: Path, there: Path, without: Sequence[str]) -> None:
-    """Makes `here` a folder with the files of `there`, but for what is at the path `without`. By links: a copy has no
-    byte code, and each child would compile the app for itself."""
+def link(here: Path, there: Path, without: Sequence[Sequence[str]]) -> None:
+    """Makes `here` a folder with the files of `there`, but for what is at the paths `without`. By links: a copy has no
+    byte code, and each process would compile it for itself."""
     here.mkdir()
     for path in there.iterdir():
-        if [path.name] == without[:1] and len(without) > 1:
-            link(here / path.name, path, without[1:])
-        elif [path.name] != without[:1]:
+        below = [names[1:] for names in without if [*names[:1]] == [path.name]]
+        if not below:
             (here / path.name).symlink_to(path)
+        elif all(below):
+            link(here / path.name, path, below)
 
 
 @pytest.mark.parametrize("task", EVERY, ids=lambda task: task.package.removeprefix("draftscope_app."))
@@ -115,6 +120,30 @@ def test_without_its_folder_there_is_one_task_less(task: TaskFolder, without: di
     command = task.task.command
     assert set(rest["commands"]) == set(whole["commands"]) - ({command.name} if command else set())
     assert (f"{task.mount}/card.js" in str(rest["script"])) is False
+
+
+@pytest.mark.slow
+def test_without_any_door_the_cores_tests_are_all_there_and_pass(tmp_path: Path) -> None:
+    """All are imported, and those of the command line, the page and the options run."""
+    places = {"draftscope": "engine/draftscope", "draftscope_app": "app/draftscope_app", "tests": "tests"}
+    gone = [name.partition(".") for name in doors_of_all()]
+    without = [[*places[top].split("/"), *rest.split(".")] for top, _, rest in gone]
+    link(tmp_path / "core", ROOT, without)
+    core = tmp_path / "core"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow and not browser"),
+            *("-k", "test_cli.py or test_app_views or test_options", *core_folders()),
+        ],
+        cwd=core,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": f"{core / 'engine'}{os.pathsep}{core / 'app'}"},
+    )
+    assert done.returncode == 0, done.stdout
+    passed, deselected = re.search(r"(\d+) passed, (\d+) deselected", done.stdout).groups()  # type: ignore[union-attr]
+    assert int(passed) > 100 and int(deselected) > 2000
 
 
 def test_doors_stand_in_their_order_with_all_their_tasks() -> None:
@@ -140,3 +169,22 @@ def test_every_style_sheet_of_a_task_is_on_the_page() -> None:
     ]
     css = page_css(styles)
     assert all(style.read_text(encoding="utf-8") in css for style in styles)
+
+
+def test_the_script_holds_every_file_of_the_instrument_and_of_tasks_once() -> None:
+    script = page.script(Site(), page_doors())
+    folders = [("", assets() / "instrument"), *((one.mount + "/", one.path) for one in (*doors(), *tasks()))]
+    found = [(mount, folder, path) for mount, folder in folders for path in _listed(folder, nested=not mount)]
+    assert len(found) > 120
+    for mount, folder, path in found:
+        text = f'modules["{mount}{path.relative_to(folder).as_posix()}"] = '
+        if path.suffix == ".css":
+            text = next(line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("*/"))
+            text = json.dumps(text)[1:-1]
+        assert script.count(text) == 1, path
+
+
+def _listed(folder: Path, nested: bool) -> list[Path]:
+    """Its scripts and style sheets but `page.css`, which is the page's; those below it too if `nested`."""
+    found = (path for suffix in ("js", "css") for path in folder.glob(f"{'**/' * nested}*.{suffix}"))
+    return [path for path in found if path.name != "page.css"]

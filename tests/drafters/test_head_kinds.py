@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,8 +23,6 @@ from draftscope.measure.bench.bench_plan import BenchPlan
 from draftscope.measure.bench.systems import drafter_systems
 from draftscope.models import head_kinds
 from draftscope.models.heads import SharedWeights, kind_of, save_head
-from draftscope.models.heads.head_files import read
-from draftscope.models.heads.inspected import inspect, kind_of_files
 from tests.support import contracts, made_up_heads, mutations
 from tests.support.models import first_head
 
@@ -58,15 +55,6 @@ def test_it_is_in_every_list(tiny: DecodingEngine) -> None:
     assert {"glimpse"} <= set(contracts.examples(contracts.SMALL)) & set(contracts.chains())
     lane = Lane(Settings.of(drafter="glimpse", gamma=3), replace(find("glimpse"), head=None))
     assert run_start(tiny, lane, EncodedPrompt("a", "", [1]), "r", "r").sized_by == "gamma"
-
-
-def test_its_files_are_known_and_checked(engine: DecodingEngine, tmp_path: Path) -> None:
-    shared = SharedWeights.of(engine.target.network)
-    assert inspect("glimpse", tmp_path, shared) == []
-    config = tmp_path / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"architectures": [], "blurred": True}))
-    assert kind_of_files(read(tmp_path)) == "glimpse"
-    assert [defect.name for defect in inspect("glimpse", tmp_path, shared)] == ["blurred"]
 
 
 def test_a_benchmark_gives_it_its_tree(engine: DecodingEngine) -> None:

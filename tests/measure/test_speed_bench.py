@@ -1,4 +1,4 @@
-"""SPEED-Bench, which its licence forbids to ship: files in its two forms, made here, are read, measured and advised on.
+"""SPEED-Bench, which its licence forbids to ship: files in its two forms, made here, are read and measured.
 
 It is published as Parquet, without the texts of others; NVIDIA's prepare.py fetches those and writes JSON lines.
 """
@@ -74,13 +74,3 @@ def test_bench_measures_its_categories_as_kinds_of_text(
     assert {row["kind"] for row in ran.json["rows"]} == {"coding", "roleplay"}
     one = bench("--drafters", "ngram", "--no-peers", "--json", "--kinds", "roleplay")
     assert {row["kind"] for row in one.json["rows"]} == {"roleplay"}
-
-
-def test_advise_decides_on_it(
-    capsys: pytest.CaptureFixture[str], pair: DecodingEngine, monkeypatch: pytest.MonkeyPatch, prepared: Path
-) -> None:
-    instead_of_loading(monkeypatch, pair)
-    small = ("--seconds", "2", "--length", "12", "--drafters", "ngram", "--temperature", "1", "--json")
-    ran = command_line(capsys, "advise", "--prompts", prepared)(*small)
-    assert ran.code == 0, ran.err
-    assert ran.json["verdict"] and [each["candidate"]["drafter"] for each in ran.json["measured"]] == ["ngram"]

@@ -31,9 +31,10 @@ from draftscope.measure.bench.bench_plan import BenchPlan, texts
 from draftscope.measure.bench.rows import Paired, counted
 from draftscope.measure.bench.statistics import LEVEL, Interval
 from draftscope.measure.bench.systems import PLAIN, DrafterSystem, System
-from draftscope.measure.regret import Chooser, ChosenSetting, RegretCell
 from draftscope_app.cli import command_options, plans
 from draftscope_app.cli.fields import Given, options_of, takes
+from draftscope_app.lab.regret.regret import Chooser, ChosenSetting, RegretCell
+from draftscope_app.lab.regret.saved_regret import measure_regret
 
 DRAFTERS = ("draft", "sampled-tree", "topk-tree", "ngram", "suffix", "eagle3")
 PLAN = BenchPlan(repeats=2, seconds=1500.0, peers=False)
@@ -156,7 +157,7 @@ def run(
     selected = plans.for_target(engine, plan, prompts, selected)
     names = tuple(compared.get("drafters", DRAFTERS))
     advice = AdviceChooser(engine, question, names)
-    report = plans.measure_regret(engine, plan, [advice], grid(engine, names), selected, out, "advice-regret")
+    report = measure_regret(engine, plan, [advice], grid(engine, names), selected, out, "advice-regret")
     print(f"{report.markdown()}\n{summary(report.rows)}")
     cells = len(selected) * len(plan.temperatures) * len(plan.batches)
     if left := cells - len(report.rows.query("policy")):

@@ -42,7 +42,8 @@ PHONE_PAGE = (
     "/class/files/style.css",
     "/class/files/screens/phone.js",
     "/class/files/vendor/lit-html.js",
-    "/class/files/base/room.js",
+    "/class/files/base/order.js",
+    "/class/files/screens/room.js",
     "/class/files/screens/drawing.js",
 )
 

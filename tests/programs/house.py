@@ -23,7 +23,18 @@ SAVED = Path(__file__).with_name("house.json")
 FORBIDDEN = ("own", "told", "alone", "found", "each", "asked", "also", "row_bits", "most_", "least_")
 ESLINT = ROOT / "tests/javascript/node_modules/eslint/bin/eslint.js"
 # Names that files share because each folder has its own: those of a task (doors/door.py), and a room's style.
-TASK_FILES = {"task.py", "job.py", "page.py", "command.py", "server.py", "report.py", "card.js", "card.css", "page.css"}
+TASK_FILES = {
+    "task.py",
+    "job.py",
+    "page.py",
+    "command.py",
+    "server.py",
+    "report.py",
+    "variables.py",
+    "card.js",
+    "card.css",
+    "page.css",
+}
 SHARED = TASK_FILES | {"__init__.py", "style.css"}
 ELSEWHERE = {"node_modules", "vendor", "__pycache__"}  # not written here
 ENGINE, APP, INSTRUMENT = "engine/draftscope", "app/draftscope_app", "assets/instrument"

@@ -46,3 +46,16 @@ def instead_of_loading(monkeypatch: pytest.MonkeyPatch, engine: DecodingEngine) 
     """Every command decodes with `engine`, whatever its arguments name."""
     monkeypatch.setattr(command_options, "load", lambda _: engine)
     return engine
+
+
+def refused(ran: Ran) -> str:
+    """Exit code 2, nothing on stdout, and a single sentence on stderr, which is returned."""
+    assert (ran.code, ran.out) == (2, "")
+    assert "Traceback" not in ran.err
+    said = [
+        line for line in ran.err.splitlines() if not line.startswith("draftscope: Loading: step")
+    ]  # where it is slow
+    (sentence,) = said
+    assert sentence.startswith("draftscope")
+    assert sentence.endswith((".", "?"))
+    return sentence

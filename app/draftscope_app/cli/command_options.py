@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from draftscope.base.admit import admit
+from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
 from draftscope.base.stages import Stage, tell, watched_by
 from draftscope.drafters.registry import known_options
@@ -35,6 +38,18 @@ def make_option(about: str, metavar: str | None = None, panel: str | None = None
 
 Json = Annotated[bool, make_option("print one JSON object", None, OUTPUT, "--json")]
 Trace = Annotated[Path, typer.Argument(metavar="TRACE", help="a trace, as 'draftscope decode --trace FILE' writes it")]
+PromptText = Annotated[str, typer.Argument(metavar="PROMPT", help="the text to continue; '-' reads standard input")]
+
+
+def prompt_text(given: str) -> str:
+    """The prompt. Raises `DraftscopeError` for none, and for what is no text."""
+    try:
+        text = sys.stdin.read() if given == "-" else given
+    except UnicodeError:
+        raise DraftscopeError("The prompt is not valid UTF-8; convert it first.") from None
+    admit({"prompt": text})
+    return text
+
 
 # Loading: one option for each field of `LoadSettings` that is listed here.
 
@@ -127,8 +142,9 @@ def _panel(name: str) -> str:
     return SAMPLING if name in _OF_SAMPLING else DRAFTER
 
 
-def settings_options() -> list[inspect.Parameter]:
-    """The options of a run, for `takes`: one for each known setting, those of other packages' drafters included.
+def settings_options(of: Collection[str] = ()) -> list[inspect.Parameter]:
+    """The options of a run, for `takes`: one for each known setting, those of other packages' drafters included; or
+    `of` those alone.
 
     A drafter's option with several values takes them separated by commas; a stop string may contain one.
     """
@@ -137,6 +153,7 @@ def settings_options() -> list[inspect.Parameter]:
     shown = {
         name: changed(field, json_schema_extra={"panel": _panel(name), "metavar": _METAVARS.get(name)})
         for name, field in known.items()
+        if not of or name in of
     }
     return options_of(shown, by_commas=frozenset(known_options()))
 

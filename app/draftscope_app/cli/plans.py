@@ -1,10 +1,10 @@
-"""What `bench` and the commands of regret share: options of a plan, the folder of the results, how they are printed."""
+"""What `bench` and others that measure share: options of a plan, the folder of the results, how they are printed."""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -18,10 +18,6 @@ from draftscope_app.engine.opening_models import chats
 
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
-    from draftscope.measure.bench.report import BenchReport
-    from draftscope.measure.bench.systems import System
-    from draftscope.measure.regret import Chooser
-    from draftscope.measure.regret_report import RegretReport
 
 MEASURED = "What is measured"
 
@@ -81,34 +77,11 @@ def prepare_folder(folder: Path) -> None:
         raise DraftscopeError(f"--out {folder}: this folder cannot be written to; name another.")
 
 
-def measure_regret(
-    engine: DecodingEngine,
-    plan: BenchPlan,
-    choosers: Sequence[Chooser],
-    grid: Sequence[System],
-    texts: Mapping[str, Sequence[Prompt]],
-    out: Path,
-    name: str,
-) -> RegretReport:
-    """Measures the regret and writes it to `out` after every kind of text, so that a run cut short leaves these."""
-    from draftscope.measure.regret import no_rows, regret
-    from draftscope.measure.regret_report import RegretReport
-
-    notes: list[str] = []
-    report = RegretReport.of(engine, plan, no_rows(), notes)
-    for rows in regret(
-        engine, plan, choosers, grid, texts, notes, lambda what: terminal.print_status(f"Measuring {what} ...")
-    ):
-        report = RegretReport.of(engine, plan, rows, notes)
-        report.save(out, name)
-    return report
-
-
-def print_report(report: BenchReport | RegretReport, markdown: str, json: bool) -> None:
-    """The report's tables or, with `json`, its JSON on stdout; its notes on stderr."""
-    for note in report.notes:
+def print_report(notes: Iterable[str], markdown: str, whole: str, json: bool) -> None:
+    """The report's tables or, with `json`, the `whole` of it on stdout; its notes on stderr."""
+    for note in notes:
         terminal.print_note(" ".join(note.split()))
     if json:
-        print(report.as_json())
+        print(whole)
     else:
         terminal.markdown(markdown)

@@ -5,17 +5,20 @@ A door is a folder beside this file, whose package says `DOOR = Door(...)`. A ta
 them; it knows none of their names, and a folder that is deleted is a task less. Of these files a task has those that it
 needs:
 
-| file         | what is in it                                                                                         |
-|--------------|-------------------------------------------------------------------------------------------------------|
-| `task.py`    | `TASK`: the title, and the command as `draftscope --help` lists it; imports nothing heavy             |
-| `job.py`     | what a visitor asks of the engine, a `Job` whose `work(engine, watch)` is a generator                 |
-| `page.py`    | `Page`, a `TaskPage`: its components on the page, their listeners, and what the instrument may ask    |
-| `page.css`   | the style of those components, which stand outside the instrument                                    |
-| `command.py` | the command's function, which has the command's name, or a Typer `app` of several commands            |
-| `server.py`  | `routes(site, admission)`: addresses of its own beside the page                                       |
-| `card.js`    | `card`: its part of the instrument, described in assets/instrument/README.md; `card.css` is its style |
-| `screens/`   | pages of its own, which are no part of the instrument                                                 |
-| `README.md`  | what it is for, how it is walked, how it is tested                                                    |
+| file           | what is in it                                                                                  |
+|----------------|------------------------------------------------------------------------------------------------|
+| `task.py`      | `TASK`: the title, and the command as `draftscope --help` lists it; imports nothing heavy      |
+| `job.py`       | what a visitor asks of the engine, a `Job` whose `work(engine, watch)` is a generator          |
+| `page.py`      | `Page`, a `TaskPage`: its components on the page, their listeners, what the instrument may ask |
+| `page.css`     | the style of those components, which stand outside the instrument                              |
+| `command.py`   | the command's function, which has the command's name, or a Typer `app` of several commands     |
+| `variables.py` | `Variables`: what it reads from the environment                                                |
+| `server.py`    | `routes(site, admission)`: addresses of its own beside the page                                |
+| `lent.py`      | `engine(load)`: the engine where this machine needs another than elsewhere; else None          |
+| `fixtures.py`  | fixtures for the tests of whoever has installed draftscope                                     |
+| `card.js`      | `card`: its part of the instrument (assets/instrument/README.md); `card.css` is its style      |
+| `screens/`     | pages of its own, which are no part of the instrument                                          |
+| `README.md`    | what it is for, how it is walked, how it is tested                                             |
 """
 
 from __future__ import annotations
@@ -108,7 +111,7 @@ class DoorFolder(Folder):
 @cache
 def doors() -> tuple[DoorFolder, ...]:
     """Every door that has a folder, in order."""
-    folders = _package("draftscope_app.doors").folders()
+    folders = _folder("doors").folders()
     there = [DoorFolder(f.package, f.path, import_module(f.package).DOOR, tasks_in(f)) for f in folders]
     return tuple(sorted(there, key=lambda folder: folder.door.place))
 
@@ -128,10 +131,17 @@ def task(name: str) -> TaskFolder:
 
 
 @cache
+def lab() -> tuple[TaskFolder, ...]:
+    """The tasks that are commands only, in order."""
+    return tasks_in(_folder("lab"))
+
+
+@cache
 def commands() -> dict[str, tuple[Command, TaskFolder]]:
-    """Every command that a task has, and those of the lab, which are commands only."""
-    every = (*tasks(), *tasks_in(_package("draftscope_app.lab")))
-    return {folder.task.command.name: (folder.task.command, folder) for folder in every if folder.task.command}
+    """Every command that a task has, and those of the lab."""
+    return {
+        folder.task.command.name: (folder.task.command, folder) for folder in (*tasks(), *lab()) if folder.task.command
+    }
 
 
 def tasks_in(folder: Folder) -> tuple[TaskFolder, ...]:
@@ -141,5 +151,6 @@ def tasks_in(folder: Folder) -> tuple[TaskFolder, ...]:
     return tuple(sorted(there, key=lambda inner: inner.task.place))
 
 
-def _package(name: str) -> Folder:
-    return Folder(name, Path(import_module(name).__path__[0]))
+def _folder(name: str) -> Folder:
+    """One of the app's, which may not be there."""
+    return Folder(f"draftscope_app.{name}", Path(__file__).parents[1] / name)

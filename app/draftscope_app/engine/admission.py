@@ -71,15 +71,15 @@ class Admission:
         return answer
 
     def _made(self, given: Given, make: Make) -> Job:
-        """The job. Where nothing was given, as for a fork of a run, which may have been loaded, its own texts are
-        checked."""
+        """The job. What was given is checked, and the job's own texts: those of a fork are of a run that may have been
+        loaded."""
         if "prompt" in given:
             text_of(given["prompt"])
         admit(given, self.limits.max_text)
         job = make(given)
-        for texts in () if given else ({"prompt": job.prompt or None}, *(s.model_dump() for s in job.lanes.values())):
-            admit(texts, self.limits.max_text)
+        admit({"prompt": job.prompt or None}, self.limits.max_text)
         for settings in job.lanes.values():
+            admit(settings.model_dump(), self.limits.max_text)
             if "max_new_tokens" in settings.model_fields_set:
                 self._refuse_long_run(settings.max_new_tokens)
         return job

@@ -30,7 +30,11 @@ Read = TypeVar("Read")
 
 
 class Engine(Protocol):
-    """`EngineProcess`, or `ZeroEngine` on ZeroGPU: what the page, the API and the health checks need of it."""
+    """`EngineProcess`, or what a task brings: what the page, the API and the health checks need of it."""
+
+    @property
+    def own_process(self) -> bool:
+        """It decodes in another process than the page's."""
 
     @property
     def status(self) -> EngineStatus: ...

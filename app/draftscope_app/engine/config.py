@@ -1,27 +1,29 @@
-"""What a server reads from its environment: one table of names, defaults and meanings, which app/DEPLOY.md shows."""
+"""What a server reads from its environment, and the table of all variables, which app/DEPLOY.md shows."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, PrivateAttr
 
 from draftscope.base import markdown
-from draftscope.base.errors import DraftscopeError
 from draftscope.base.load_settings import LoadSettings
-from draftscope.servers.programs.program_list import asked_programs, titles
+from draftscope_app.doors.door import Folder, doors, lab
 from draftscope_app.engine.beats import SILENT_S
 from draftscope_app.engine.log import Kind
+from draftscope_app.engine.variables import Variables
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+Kept = TypeVar("Kept", bound=Variables)
 
 
-class Environment(BaseModel):
-    """A server's settings. Frozen; the alias of each field is the name of its variable."""
+class Environment(Variables):
+    """A server's settings, and beside them those of the doors."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
+    _of_doors: tuple[Variables, ...] = PrivateAttr(())
 
     host: str = Field("0.0.0.0", alias="GRADIO_SERVER_NAME", description="address to listen on")
     port: int = Field(7860, alias="GRADIO_SERVER_PORT", ge=1, le=65535, description="port to listen on")
@@ -87,13 +89,6 @@ class Environment(BaseModel):
         le=512,
         description="largest trace that can be loaded, in MiB unpacked",
     )
-    max_rooms: int = Field(
-        20,
-        alias="DRAFTSCOPE_MAX_ROOMS",
-        ge=0,
-        description="most classes at the same time, a fourth of them of one address; 0: visitors open none",
-    )
-    max_phones: int = Field(300, alias="DRAFTSCOPE_MAX_PHONES", ge=1, description="most phones of one class")
     silent_s: float = Field(
         SILENT_S,
         alias="DRAFTSCOPE_SILENT_S",
@@ -117,29 +112,19 @@ class Environment(BaseModel):
         alias="DRAFTSCOPE_ALLOWED_HOSTS",
         description="extra host names to accept, separated by commas; checked only where visitors may load models",
     )
-    servers: str = Field(
-        "",
-        alias="DRAFTSCOPE_SERVERS",
-        description=f"{titles(asked_programs())} for the page's Servers view and for "
-        "`draftscope race`: NAME=URL, separated by commas",
-    )
     log: Kind = Field(
         "json", alias="DRAFTSCOPE_LOG", description="json: one line on stderr for each start, run and end; off: none"
     )
 
     @classmethod
-    def read(cls, variables: Mapping[str, str] | None = None) -> Environment:
-        """The settings in the environment; an empty variable counts as absent.
+    def read(cls, variables: Mapping[str, str] | None = None) -> Self:
+        environment = super().read(variables)
+        environment._of_doors = tuple(kind.read(variables) for kind in _kinds(_of_doors()))
+        return environment
 
-        Raises `DraftscopeError` for a value out of range.
-        """
-        given = os.environ if variables is None else variables
-        try:
-            return cls.model_validate({name: given[name] for name in names() if given.get(name)})
-        except ValidationError as error:
-            first = error.errors()[0]
-            remedy = first["msg"].removeprefix("Input ")
-            raise DraftscopeError(f"{first['loc'][0]} = {repr(first['input'])[:80]}: {remedy}.") from None
+    def of(self, kind: type[Kept]) -> Kept:
+        """What a door has read."""
+        return next(read for read in self._of_doors if isinstance(read, kind))
 
     @property
     def load(self) -> LoadSettings:
@@ -153,14 +138,10 @@ class Environment(BaseModel):
         """Whether visitors of a page at `host` may load other models."""
         if self.load_models is not None:
             return self.load_models
-        return self._own_machine(host)
+        return self.own_machine(host)
 
-    def lets_add_servers(self, host: str) -> bool:
-        """Whether visitors of a page at `host` may add a server's address: only on their own machine, whatever else the
-        operator allows."""
-        return self.load_models is not False and self._own_machine(host)
-
-    def _own_machine(self, host: str) -> bool:
+    def own_machine(self, host: str) -> bool:
+        """Whether all visitors of a page at `host` are at the operator's own machine."""
         return host in LOOPBACK and not self.root_path and not os.environ.get("SPACE_ID")
 
     @property
@@ -184,25 +165,30 @@ class Limits:
 ELSEWHERE = (  # read in other places: variable, default, meaning
     ("DRAFTSCOPE_ASSETS", "", "folder of models, traces and page files, instead of the shipped one"),
     ("DRAFTSCOPE_CACHE", "", "folder for measured costs and converted models; empty: the user's cache folder"),
-    ("DRAFTSCOPE_CORPUS", "", "folder of training texts, for `draftscope train`"),
     ("DRAFTSCOPE_DEBUG", "", "1: a command that fails prints a traceback"),
-    ("HF_TOKEN", "", "token for `draftscope space push`"),
     ("LLAMA_SERVER", "", "llama.cpp's `llama-server`, for `draftscope bench`; empty: the one on PATH"),
     ("SPACE_ID", "", "set on a Space; copied links lead to it"),
-    ("SPACES_ZERO_GPU", "", "set on a Space with ZeroGPU; then the engine runs in the page's process"),
 )
 
 
-def names() -> list[str]:
-    """The variables that `Environment` reads."""
-    return [str(field.alias) for field in Environment.model_fields.values()]
+def _of_doors() -> Iterator[Folder]:
+    for door in doors():
+        yield from (door, *door.tasks)
+
+
+def _kinds(folders: Iterable[Folder]) -> Iterator[type[Variables]]:
+    """What they read; most read nothing."""
+    for folder in folders:
+        if part := folder.part("variables"):
+            yield part.Variables
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """Every variable: its name, its default and what it means."""
+    kinds: list[type[Variables]] = [Environment, *_kinds(_of_doors()), *_kinds(lab())]
+    return [*(row for kind in kinds for row in kind.rows()), *ELSEWHERE]
 
 
 def table() -> str:
     """Every variable as a table in Markdown."""
-    variables = [
-        (str(field.alias), "" if field.default is None else str(field.default), str(field.description))
-        for field in Environment.model_fields.values()
-    ]
-    rows = [(f"`{name}`", default, meaning) for name, default, meaning in (*variables, *ELSEWHERE)]
-    return markdown.table(("variable", "default", "meaning"), rows)
+    return markdown.table(("variable", "default", "meaning"), [(f"`{name}`", *more) for name, *more in rows()])

@@ -57,6 +57,8 @@ class EngineProcess:
     A process that does not answer for `silent_s` seconds is ended and started again; see `beats.py`.
     """
 
+    own_process = True
+
     def __init__(self, load: LoadSettings, target: Target = worker.main, silent_s: float = SILENT_S) -> None:
         self.status = EngineStatus()
         self.silent = ""

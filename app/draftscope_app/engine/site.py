@@ -19,7 +19,7 @@ class Site:
     environment: Environment = field(default_factory=lambda: Environment.read({}))
     host: str = "127.0.0.1"
     network: str = ""  # its address for other machines; empty without one
-    own_process: bool = True  # the engine is in a process of its own; not on ZeroGPU
+    own_process: bool = True  # the engine is in a process of its own, which may wait for servers and others
     chat: bool = False  # the target is expected to answer in a chat
     given: tuple[object, ...] = ()
     _kept: dict[object, object] = field(default_factory=dict)
@@ -30,8 +30,9 @@ class Site:
         return self.own_process and self.environment.lets_load(self.host)
 
     @property
-    def lets_add_servers(self) -> bool:
-        return self.own_process and self.environment.lets_add_servers(self.host)
+    def own_machine(self) -> bool:
+        """All visitors are at the operator's own machine."""
+        return self.own_process and self.environment.own_machine(self.host)
 
     def find(self, kind: type[Given]) -> Given | None:
         """The given value of that type, if there is one."""

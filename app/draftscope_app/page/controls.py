@@ -20,7 +20,7 @@ from draftscope.drafters.settings import Settings
 from draftscope_app.engine.jobs import DrafterChoice, new_id
 from draftscope_app.engine.run_job import RunJob
 
-FIRST_READS = tuple(ChainOptions.model_fields)  # the options of the drafter that the page opens with
+FIRST_READS = tuple(ChainOptions.model_fields)  # by the drafter that the page opens with
 LANE = "speculative"  # the drafting lane's name; the other one is "plain"
 SOLO_REPEATS = 3  # whole runs of each lane after a race
 
@@ -116,12 +116,20 @@ def lanes(controls: Controls, drafter: DrafterChoice | None) -> dict[str, Settin
     plain = Settings.of(**common, drafter="plain")
     if controls["drafter"] == "plain":
         return {"plain": plain}
-    uses = drafter.uses if drafter is not None else tuple(options())
+    uses = read_by(drafter, controls)
     read = {name: field for name, field in options().items() if is_read(name, uses, controls)}
     options_read = {name: as_setting(name, field, controls[name]) for name, field in read.items()}
     if drafter is not None and drafter.is_typed and not controls["typed"]:
         raise DraftscopeError("The typed draft is empty; write how you think the text goes on.")
     return {"plain": plain, LANE: Settings.of(**common, drafter=controls["drafter"], **options_read)}
+
+
+def read_by(drafter: DrafterChoice | None, values: Controls) -> Collection[str]:
+    """The options that a drafter reads. Until the engine has said it, those that the first one does, and those that
+    were set: by an address, and the browser shows those too."""
+    if drafter is not None:
+        return drafter.uses
+    return [name for name, field in options().items() if name in FIRST_READS or values[name] != default_of(field)]
 
 
 def is_read(name: str, uses: Collection[str], values: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Requests of the instrument with one answer each: the whole shown run, a file of it, a QR code.
+"""Requests of the instrument with one answer each: a new tab's name, the whole shown run, a file of it, a QR code.
 
 They are `server_functions` of the instrument's `gr.HTML`. Anybody can call them with any JSON, so each checks what it
 was sent. Forks, comparisons and checks are events instead: their answers come in many parts.
@@ -44,6 +44,14 @@ def functions(shared: Shared) -> list[ServerFunction]:
             return note(REMOVED)
         return rest(visitor, start if isinstance(start, int) and start > 0 else 0) if visitor.shown.run else ""
 
+    async def claim(token: Any, request: gr.Request) -> str:
+        """A new tab has nothing to go on with: that is told by its token alone."""
+        try:
+            shared.visitors.claim(await session_of(request), token if isinstance(token, str) else "")
+            return ""
+        except DraftscopeError as error:
+            return note(str(error))
+
     async def save(message: Any, request: gr.Request) -> dict[str, str]:
         try:
             wanted = SaveRequest.of(message)
@@ -55,7 +63,7 @@ def functions(shared: Shared) -> list[ServerFunction]:
     async def qr(text: Any) -> list[str]:
         return qr_rows(text) if isinstance(text, str) else []
 
-    return [again, save, qr]
+    return [again, claim, save, qr]
 
 
 def qr_rows(text: str) -> list[str]:

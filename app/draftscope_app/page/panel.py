@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from draftscope.base.common_settings import Control
 from draftscope_app.page import bundle, notes, opening_settings
-from draftscope_app.page.controls import FIRST_READS, Controls, general, is_read, label_of, names, options
+from draftscope_app.page.controls import Controls, general, is_read, label_of, names, options, read_by
 
 FIRST_CHOICES = [("Draft model, chain", "draft")]  # until the engine has sent its list
 DRAFTERS = '<div class="ds-list"></div>'  # filled by host/drafters.js
@@ -70,7 +70,7 @@ def _widget(name: str, field: FieldInfo, values: Controls, max_tokens: int) -> g
         "value": value,
         "label": label_of(name, field),
         "elem_id": f"ds-{name.replace('_', '-')}",
-        "visible": name not in options() or is_read(name, FIRST_READS, values),
+        "visible": name not in options() or is_read(name, read_by(None, values), values),
     }
     if get_origin(field.annotation) is Literal:
         choices = get_args(field.annotation)

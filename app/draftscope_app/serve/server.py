@@ -98,7 +98,7 @@ def serve(
                 raise
             raise _taken(host, port, str(error)) from None
         served = Served(demo, admission, uploads, local_address(host, port), environment.grace_s)
-        log.write("serving", host=host, port=port, hardware=select.profile())
+        log.write("serving", host=host, port=port, own_process=engine.own_process)
         if opens is not None and open_browser:
             webbrowser.open(f"{served.url}{opens.path}")
         if signals is not None:
@@ -142,7 +142,7 @@ async def _launch(
     from draftscope_app.page import page, theme
     from draftscope_app.serve import calls, decode_endpoint, doors
 
-    own_process = select.profile() == "own"  # not on ZeroGPU, whose lent GPU would wait for servers
+    own_process = admission.engine.own_process
     network, given = network_address(host, port), () if opens is None else opens.given
     site = Site(environment, host, network, own_process, is_chat(admission.engine.load), given)
     names = hosts.known_names(host, environment.root_path, environment.allowed_hosts)

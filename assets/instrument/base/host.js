@@ -39,6 +39,11 @@ export function resumeRun(token) {
   if (hostCan("resume")) host.trigger("resume", { payload: token });
 }
 
+/** Names the tab that opens by this token: after a reload it finds its run by it. */
+export async function claimTab(token) {
+  if (hostCan("resume")) receive(await callServer("claim", token));
+}
+
 /** Says that the page with this token is closed, reloaded or left. The browser sends it even then. */
 export function leavePage(token) {
   if (hostCan("resume")) navigator.sendBeacon(new URL("left", document.baseURI), token);

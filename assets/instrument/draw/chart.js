@@ -3,9 +3,9 @@
 import { s } from "../base/dom.js";
 
 /** `along` places a value of x from 0 to 1, `most` is the largest height; `ticks` are heights, which `names` words, and
- *  `marks` the values that are named below. With `one`, the height 1 stands out. */
+ *  `marks` the values that are named below, so far `below` the lowest line. With `one`, the height 1 stands out. */
 export function axes(box, { along, most, ticks, names = (tick) => `${tick}×`, marks, axis, one = true }) {
-  const { width, height, left, right, top, bottom } = box;
+  const { width, height, left, right, top, bottom, below = 17 } = box;
   const x = (value) => left + along(value) * (width - left - right);
   const y = (value) => height - bottom - (value / most) * (height - top - bottom);
   const text = (at, down, anchor, words) => s("text", { x: at, y: down, "text-anchor": anchor }, words);
@@ -18,7 +18,7 @@ export function axes(box, { along, most, ticks, names = (tick) => `${tick}×`, m
       "svg",
       { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
       ticks.flatMap(level),
-      marks.map((mark) => text(x(mark), height - bottom + 17, "middle", String(mark))),
+      marks.map((mark) => text(x(mark), height - bottom + below, "middle", String(mark))),
       text(width - right, height - 5, "end", axis),
       ...children,
     );

@@ -5,7 +5,7 @@ import { formatProb } from "../base/format.js";
 import { html } from "../vendor/lit-html.js";
 import { axes, polyline } from "./chart.js";
 
-const BOX = { width: 560, height: 190, left: 64, right: 26, top: 14, bottom: 44 };
+const BOX = { width: 560, height: 200, left: 64, right: 26, top: 14, bottom: 54, below: 28 };
 const QUARTERS = [0, 0.25, 0.5, 0.75, 1];
 
 /** `points`: {x, y}, y a share; `span`: the first and the last x; `slider` names what a point is. `at`: the index of the

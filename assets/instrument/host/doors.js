@@ -6,7 +6,7 @@ import { given } from "../base/given.js";
 
 /** What stands on the core's own door. */
 const WATCH =
-  "A large model writes one token (about a word) a pass. A small one guesses the next few, and the large one checks them all in a single pass.";
+  "A large model writes one token (about a word) a pass. A small one guesses the next few; one pass checks them all.";
 
 /** The sentence of a door. */
 export const aimOf = (name) => (name === "watch" ? WATCH : given.doors[name]);

@@ -461,6 +461,7 @@ export class Instrument extends HTMLElement {
     const here = this.scenes.at || door === "watch" || this.guest || servesHere(door, store);
     this.lead.nothing.hidden = any || !here;
     this.shown.hidden = !any || !here;
+    document.documentElement.toggleAttribute("data-run", any); // what the page has below a run (page.css)
     this.lead.placeForm(!any);
     this.showParts();
     for (const box of this.boxes) this.paintBox(box, door);

@@ -104,11 +104,14 @@ let able = []; // drafters that can run here
 let drafter = ""; // the chosen one
 let chosen = {}; // those settings on which the visibility of others depends, as far as they were changed
 
-/** Which options are shown, as updates for the host. `reads`: those of the first drafter, until the engine has said. */
+/**
+ * Which options are shown, as updates for the host. Until the engine has said what drafters read: `reads`, those of the
+ * first one, and those of the address.
+ */
 function shown({ names, visibleIf, first, reads }) {
   const now = { ...first, ...chosen };
   drafter = now.drafter;
-  const read = uses[now.drafter] || reads;
+  const read = uses[now.drafter] || [...reads, ...names.filter((name) => fromAddress(name) !== null)];
   return names.map((name) => ({ __type__: "update", visible: isRead(name, read, now, visibleIf) }));
 }
 

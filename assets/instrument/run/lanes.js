@@ -18,6 +18,7 @@ import { laneSpeed } from "./speed.js";
 import { caveatsOf, laneTitle } from "./titles.js";
 
 const PROMPT_SHOWN = 600; // characters of the prompt's end
+const LINE = 23; // pixels, as style.css has it
 
 export class LaneView {
   /** `select(lane, round)` and `request()`, which paints anew. */
@@ -31,6 +32,7 @@ export class LaneView {
     this.showPrompt();
     this.heartbeat = new Heartbeat();
     new ResizeObserver(() => this.toEnd()).observe(this.pane);
+    this.pane.addEventListener("scrollend", () => this.scrollTo(this.pane.scrollTop));
     this.root = h("section.card.lane");
     this.pane.addEventListener("click", (event) => {
       const span = event.target.closest("[data-i]");
@@ -147,13 +149,18 @@ export class LaneView {
     this.pane.scrollTop = this.pane.scrollHeight;
   }
 
+  /** By whole lines: the first one is never cut. */
+  scrollTo(top) {
+    const whole = Math.round(top / LINE) * LINE;
+    if (this.pane.scrollTop !== whole) this.pane.scrollTop = whole;
+  }
+
   cover(from) {
     const most = Math.min(from, this.spans.length);
     if (most === this.covered && this.spans.length === this.counted) return;
     for (const [i, span] of this.spans.entries()) span.classList.toggle("covered", i >= from);
     const first = this.spans[most];
-    if (most !== this.covered && first && !first.hidden)
-      this.pane.scrollTop = first.offsetTop - this.pane.clientHeight / 2;
+    if (most !== this.covered && first && !first.hidden) this.scrollTo(first.offsetTop - this.pane.clientHeight / 2);
     [this.covered, this.counted] = [most, this.spans.length];
   }
 
@@ -168,11 +175,10 @@ export class LaneView {
   }
 
   toView(span) {
-    const { pane } = this;
-    const line = span.offsetHeight;
-    if (span.offsetTop < pane.scrollTop) pane.scrollTop = span.offsetTop - line;
-    else if (span.offsetTop + line > pane.scrollTop + pane.clientHeight)
-      pane.scrollTop = span.offsetTop + 2 * line - pane.clientHeight;
+    const { offsetTop } = span;
+    const { scrollTop, clientHeight } = this.pane;
+    if (offsetTop < scrollTop) this.scrollTo(offsetTop - LINE);
+    else if (offsetTop + LINE > scrollTop + clientHeight) this.scrollTo(offsetTop + 2 * LINE - clientHeight);
   }
 }
 

@@ -191,7 +191,7 @@ function horizon(store, transport) {
 const toX = (plot, ms) => plot.x0 + (ms / plot.span) * (plot.x1 - plot.x0);
 
 function drawAxis(ctx, plot, height, colours) {
-  const ticks = niceTicks(plot.span, Math.max(2, Math.floor((plot.x1 - plot.x0) / 110)));
+  const ticks = niceTicks(plot.span, Math.max(3, Math.floor((plot.x1 - plot.x0) / 110)));
   ctx.fillStyle = colours.muted;
   ctx.font = `${colours.small}px ${colours.sans}`;
   ctx.textAlign = "center";

@@ -6,5 +6,8 @@
 (`base/costs.py`). `speed_model` predicts every candidate from both, `proof` runs the best against plain decoding and
 the runner-up, `advice_verdict` decides, `limits` says where the decision would change, `sentences` says it, and
 `servers` writes it as settings of other engines. `planned` does the same with acceptance and costs that were measured
-elsewhere; it runs nothing.
+elsewhere; it runs nothing. `notebook` is the same for Python:
+
+    from draftscope.advise.notebook import advice
+    advice(draftscope.load(), prompts, concurrency=4)
 """

@@ -61,9 +61,9 @@ def run(
             break
     notes = [note for note in bench.notes if not note.startswith("Stopped after")]
     if disturbed:
+        count = "did not count" if kept else "count nevertheless, since there was no other"
         who = "other processes took cores that were needed; stop other work for a faster answer."
-        all_lost = "" if kept else " All turns were such, so that they count nevertheless."
-        notes.append(f"{disturbed} of the turns did not count: {who}{all_lost}")
+        notes.append(f"{disturbed} of the turns {count}: {who}")
     return kept or lost, notes
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, Unpack, cast, overload
 
@@ -20,18 +21,16 @@ from draftscope.decode.fork import ForkPoint
 from draftscope.decode.lane import Lane
 from draftscope.decode.measuring import MeasuringPair
 from draftscope.decode.open_session import open_session
-from draftscope.decode.pair import NamedHead
 from draftscope.decode.prompt import AnyPrompt, EncodedPrompt, encoded_prompt, listed_prompts, read_prompt
 from draftscope.decode.recorder import Recorder
 from draftscope.decode.run import Run, batch_events
 from draftscope.decode.session import Session
 from draftscope.decode.start import run_start
-from draftscope.drafters import AnyDrafter, TextDraftModel
+from draftscope.drafters import AnyDrafter
 from draftscope.drafters.registry import warn_unread
 from draftscope.drafters.settings import Settings, SettingValues, takes_settings
 from draftscope.models.loading.chat import Chat
 from draftscope.models.loading.devices import ThreadChoice
-from draftscope.models.model import Model
 from draftscope.trace import events as trace
 from draftscope.trace.result import Result, Trace
 from draftscope.verify.uniforms import Streams
@@ -40,24 +39,16 @@ CHAT = Chat()
 OnRound = Callable[[trace.Round], object]
 
 
+@dataclass(eq=False, repr=False)
 class DecodingEngine(MeasuringPair):
     """Loaded models that decode. `close` it, or use it in a `with` statement, to undo what `load` changed in torch."""
 
-    def __init__(
-        self,
-        target: Model,
-        draft: Model | None,
-        tokenizer: Any,
-        heads: Mapping[str, NamedHead] | None = None,
-        smaller: tuple[Model, ...] = (),
-        foreign: TextDraftModel | None = None,
-        *,
-        threads_before: int | None = None,
-    ) -> None:
-        super().__init__(target, draft, tokenizer, heads, smaller, foreign)
+    threads_before: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.compiled: list[str] = []  # sentences: why forwards are not native
         self.threads: ThreadChoice | None = None  # None: they were set, or none are used
-        self._threads_before = threads_before
 
     @overload
     def decode(  # type: ignore[overload-overlap]
@@ -227,9 +218,9 @@ class DecodingEngine(MeasuringPair):
 
         The engine still decodes afterwards, with that number of threads. Close several engines in reverse order.
         """
-        if self._threads_before is not None:
-            torch.set_num_threads(self._threads_before)
-            self._threads_before = None
+        if self.threads_before is not None:
+            torch.set_num_threads(self.threads_before)
+            self.threads_before = None
 
     def __enter__(self) -> Self:
         return self

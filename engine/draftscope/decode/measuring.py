@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Self
 
 from draftscope.base.costs import Calibration, VerifyCurve
 from draftscope.base.presumed_costs import ACCEPTED, PresumedCosts
@@ -14,13 +14,11 @@ from draftscope.base.steps import Steps, Together, last
 from draftscope.decode.calibration import calibration_of, known_costs, quick_curve
 from draftscope.decode.lane import Lane
 from draftscope.decode.open_session import MeasuredPair
-from draftscope.decode.pair import LoadedPair, NamedHead
+from draftscope.decode.pair import LoadedPair
 from draftscope.decode.presumed import presumed
 from draftscope.decode.rank_acceptance import by_rank
-from draftscope.drafters import TextDraftModel
 from draftscope.drafters.options import TreeSizeOptions
 from draftscope.drafters.policy.sequoia import best_tree
-from draftscope.models.model import Model
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.tree import Counts
 
@@ -31,16 +29,8 @@ RANKS = "which drafted tokens are accepted, for the shape of the tree"
 class MeasuringPair(LoadedPair):
     """A pair that measures, for drafters that choose by it, what was not measured before."""
 
-    def __init__(
-        self,
-        target: Model,
-        draft: Model | None,
-        tokenizer: Any,
-        heads: Mapping[str, NamedHead] | None = None,
-        smaller: tuple[Model, ...] = (),
-        foreign: TextDraftModel | None = None,
-    ) -> None:
-        super().__init__(target, draft, tokenizer, heads, smaller, foreign)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._calibrating: dict[object, Together[Progress, Calibration]] = {}  # by what it is of
         self._curve = Together(lambda: quick_curve(self))
         self._rates: dict[tuple[str, Sampling], Together[Progress, tuple[float, ...]]] = {}  # acceptance by rank

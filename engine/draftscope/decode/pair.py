@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from draftscope.base.text import Pieces
@@ -26,6 +26,7 @@ class NamedHead:
     name: str
 
 
+@dataclass(eq=False, repr=False)
 class LoadedPair:
     """A target, perhaps a draft model, and their tokenizer.
 
@@ -33,24 +34,17 @@ class LoadedPair:
     tokenizer, in place of `draft`. `heads` are by kind.
     """
 
-    def __init__(
-        self,
-        target: Model,
-        draft: Model | None,
-        tokenizer: Any,
-        heads: Mapping[str, NamedHead] | None = None,
-        smaller: tuple[Model, ...] = (),
-        foreign: TextDraftModel | None = None,
-    ) -> None:
-        self.target = target
-        self.draft = draft
-        self.tokenizer = tokenizer
-        self.heads = dict(heads or {})
-        self.smaller = smaller
-        self.foreign = foreign
-        self.pieces = Pieces(tokenizer)
-        self.eos = end_of_text(target, tokenizer)
-        self.not_applied = not_applied(target.network)  # settings of its generation_config, with their values
+    target: Model
+    draft: Model | None
+    tokenizer: Any
+    heads: Mapping[str, NamedHead] = field(default_factory=dict)
+    smaller: tuple[Model, ...] = ()
+    foreign: TextDraftModel | None = None
+
+    def __post_init__(self) -> None:
+        self.pieces = Pieces(self.tokenizer)
+        self.eos = end_of_text(self.target, self.tokenizer)
+        self.not_applied = not_applied(self.target.network)  # settings of its generation_config, with their values
         self.usual: str | None = None  # the drafter that measured fastest with these models, where that is known
 
     def __repr__(self) -> str:

@@ -27,9 +27,11 @@ def race(runs: Sequence[Run]) -> Steps[AnyEvent, bool]:
     streams = {index: run.events() for index, run in enumerate(runs)}
     begun: set[int] = set()
     try:
+        for index, stream in streams.items():  # whoever watches knows all lanes before the first of them works
+            begun.add(index)
+            yield next(stream)
         while streams:
             behind = min(streams, key=lambda index: (runs[index].clock_ms, index))
-            begun.add(behind)
             event = next(streams[behind], None)
             if event is None:
                 del streams[behind]

@@ -28,8 +28,9 @@ from draftscope_app.doors.servers.page import seen
 from draftscope_app.doors.servers.race.job import RaceJob
 from draftscope_app.doors.servers.race.page import RaceRequest
 from draftscope_app.doors.servers.requests import PageValues, ServersRequest
-from draftscope_app.doors.servers.server_list import KnownServers, listed
+from draftscope_app.doors.servers.server_list import KnownServers, lets_add, listed
 from draftscope_app.doors.servers.start.page import NOT_YET, started
+from draftscope_app.doors.servers.variables import Variables
 from draftscope_app.engine.config import Environment, Limits
 from draftscope_app.engine.jobs import DrafterChoice, EngineStatus, Job
 from draftscope_app.engine.opening_models import source
@@ -62,7 +63,7 @@ def test_only_on_ones_own_machine_are_addresses_added(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], host: str, space: str, lets: bool
 ) -> None:
     monkeypatch.setenv("SPACE_ID", space)
-    assert Environment.read(variables).lets_add_servers(host) is lets
+    assert lets_add(Site(Environment.read(variables), host)) is lets
 
 
 @pytest.mark.parametrize(("can_add", "found"), [(True, ["made-up"]), (False, [])])
@@ -73,7 +74,10 @@ def test_what_others_asked_a_server_for_is_not_shown_to_strangers(can_add: bool,
 
 def test_servers_are_listed_in_the_environment() -> None:
     found = Environment.read({"DRAFTSCOPE_SERVERS": "plain=http://gpu:8000, http://127.0.0.1:8001"})
-    assert listed(found.servers) == (("plain", "http://gpu:8000"), ("127.0.0.1:8001", "http://127.0.0.1:8001"))
+    assert listed(found.of(Variables).servers) == (
+        ("plain", "http://gpu:8000"),
+        ("127.0.0.1:8001", "http://127.0.0.1:8001"),
+    )
     with pytest.raises(DraftscopeError, match="Two servers have one name"):
         KnownServers((("a", "http://127.0.0.1:1"), ("a", "http://127.0.0.1:2")))
 

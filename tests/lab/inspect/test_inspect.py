@@ -15,10 +15,10 @@ from torch import Tensor
 from draftscope.decode.engine import DecodingEngine
 from draftscope.models.heads import Eagle3, SharedWeights, load_head
 from draftscope.models.heads.head_files import Defect, read
-from draftscope.models.heads.inspected import compared, inspect, kind_of_files, misread, stated_ids
 from draftscope.models.heads.layer_ids import AUX, OUTPUTS, LayerIds
 from draftscope.models.loading import embedded
 from draftscope_app.lab.inspect import command
+from draftscope_app.lab.inspect.inspected import compared, inspect, kind_of_files, misread, stated_ids
 from tests.support.command import command_line
 
 Tensors = dict[str, Tensor]

@@ -15,9 +15,9 @@ from draftscope.measure.bench.round_arrays import MeasuredRounds
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
 from draftscope.measure.bench.systems import OWN, PLAIN, Case, Label, System
-from draftscope.measure.regret import CellRuns, Chooser, ChosenSetting, RegretCell, cell_rows, ratio_of_sums
 from draftscope_app.cli import command_options
 from draftscope_app.cli.main import main
+from draftscope_app.lab.regret.regret import CellRuns, Chooser, ChosenSetting, RegretCell, cell_rows, ratio_of_sums
 
 CHAIN, TREE, UCB = (Label(OWN, name) for name in ("draft:2", "sampled-tree:4x1", "ucb"))
 

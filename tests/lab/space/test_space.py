@@ -29,7 +29,7 @@ from draftscope_app.cli.main import main
 from draftscope_app.engine import config as environment
 from draftscope_app.engine.admission import Admission
 from draftscope_app.engine.answers import Answer
-from draftscope_app.engine.config import Environment, Limits, names
+from draftscope_app.engine.config import Environment, Limits, rows
 from draftscope_app.engine.jobs import Asker, Command, EngineStatus, Job
 from draftscope_app.engine.run_job import RunJob
 from draftscope_app.engine.visitors import Visitors
@@ -143,7 +143,7 @@ def test_the_front_matter_has_what_the_platform_reads(on: str, checkout: Path, t
     others = {"emoji", "colorFrom", "colorTo", "short_description", "suggested_hardware", "preload_from_hub"}
     assert set(front) <= {*inspect.signature(SpaceCardData).parameters} | others
     assert len(front["short_description"]) <= 60  # the platform's limit
-    assert set(read(ROOT).environment) <= set(names())
+    assert set(read(ROOT).environment) <= {name for name, _, _ in rows()}
     if target.hardware is None:
         return
     assert front["suggested_hardware"] in [hardware.value for hardware in SpaceHardware]
@@ -397,7 +397,7 @@ def test_a_variable_out_of_range_is_one_sentence(name: str, value: str, remedy: 
 
 
 def test_every_variable_of_the_sources_is_in_the_table() -> None:
-    told = set(environment.names()) | {name for name, _, _ in environment.ELSEWHERE}
+    told = {name for name, _, _ in environment.rows()}
     sources = [path for folder in ("engine/draftscope", "app") for path in (ROOT / folder).rglob("*.py")]
     used = {name for path in sources for name in re.findall(r"\"(DRAFTSCOPE_[A-Z_]+)\"", path.read_text())}
     assert used <= told

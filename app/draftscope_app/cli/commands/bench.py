@@ -48,7 +48,7 @@ def bench(
     chosen, _ = command_options.models(loading)
     engine, more = _loaded(chosen)
     report = benchmark(engine, plan, plans.for_target(engine, plan, prompts, selected), [*notes, *more])
-    plans.print_report(report, save(report, out), json)
+    plans.print_report(report.notes, save(report, out), report.as_json(), json)
     terminal.print_note(f"wrote {', '.join(['bench.json', 'bench.md', *_page(report, out)])} to {out}.")
     return ExitCode.OK
 

@@ -15,6 +15,7 @@ from draftscope.servers.inside.recording import recorded
 from draftscope.servers.programs.program_list import asked_programs, titles
 from draftscope.servers.wire import Wire, WireLimits
 from draftscope_app.doors.servers.look import Looks
+from draftscope_app.doors.servers.variables import Variables
 from draftscope_app.engine.site import Site
 
 LIST_S = 10.0  # until a server is given up that is asked for its recorded requests
@@ -100,5 +101,10 @@ def listed(written: str) -> tuple[tuple[str, str], ...]:
 
 def known_of(site: Site) -> KnownServers:
     """Those of a site, for all of its visitors; none where asking them would hold a lent GPU."""
-    listing = listed(site.environment.servers) if site.own_process else ()
-    return KnownServers(listing, site.lets_add_servers)
+    listing = listed(site.environment.of(Variables).servers) if site.own_process else ()
+    return KnownServers(listing, lets_add(site))
+
+
+def lets_add(site: Site) -> bool:
+    """Whether visitors may add a server's address: only on their own machine, whatever else the operator allows."""
+    return site.own_machine and site.environment.load_models is not False

@@ -22,7 +22,7 @@ from draftscope_app.engine.opening_models import chats
 if TYPE_CHECKING:
     from draftscope.decode.engine import DecodingEngine
     from draftscope.models.heads.head_files import Defect
-    from draftscope.models.heads.inspected import Drafted
+    from draftscope_app.lab.inspect.inspected import Drafted
 
 PROMPTS, TOKENS, GAMMA = 20, 32, 4  # of the quick look at acceptance
 MORE_TOKENS = 96  # where two numberings are compared, which differ little
@@ -46,7 +46,7 @@ def inspect(
     """
     from draftscope.models.heads.head import SharedWeights
     from draftscope.models.heads.head_files import read
-    from draftscope.models.heads.inspected import (
+    from draftscope_app.lab.inspect.inspected import (
         compared,
         kind_of_files,
         misread,
@@ -54,7 +54,7 @@ def inspect(
         stated_ids,
         tokens_a_round,
     )
-    from draftscope.models.heads.inspected import inspect as inspect_files
+    from draftscope_app.lab.inspect.inspected import inspect as inspect_files
 
     kind, colon, source = head.partition(":")
     if not colon or Path(head).exists():

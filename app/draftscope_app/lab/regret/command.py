@@ -57,7 +57,8 @@ def regret(
     selected, notes = texts(plan, prompts)
     plans.prepare_folder(out)
     from draftscope.drafters.policy.arms import arms_of
-    from draftscope.measure.regret import BanditChooser, arm_systems
+    from draftscope_app.lab.regret.regret import BanditChooser, arm_systems
+    from draftscope_app.lab.regret.saved_regret import measure_regret
 
     arms_of(Settings.of(arms=arms))
     load, _ = command_options.models(loading)
@@ -65,7 +66,7 @@ def regret(
     choosers = [BanditChooser(engine, policy, arms) for policy in policies]
     for note in notes:
         terminal.print_note(note)
-    report = plans.measure_regret(engine, plan, choosers, arm_systems(engine, arms), selected, out, "regret")
-    plans.print_report(report, report.markdown(), json)
+    report = measure_regret(engine, plan, choosers, arm_systems(engine, arms), selected, out, "regret")
+    plans.print_report(report.notes, report.markdown(), report.as_json(), json)
     terminal.print_note(f"wrote regret.json, regret.md to {out}.")
     return ExitCode.OK

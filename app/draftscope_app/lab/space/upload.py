@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from huggingface_hub import HfApi
@@ -11,6 +10,7 @@ from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from draftscope.base.errors import DraftscopeError
 from draftscope_app.lab.space.folder import Target
+from draftscope_app.lab.space.variables import Variables
 
 TOKEN = "HF_TOKEN"
 REFUSALS = {
@@ -33,7 +33,7 @@ def check_name(name: str) -> None:
 
 def read_token() -> str:
     """The token. Raises `DraftscopeError` where none is set."""
-    token = os.environ.get(TOKEN, "").strip()
+    token = Variables.read().token.strip()
     if not token:
         raise DraftscopeError(f"{TOKEN} is not set; set it to a token with write access.")
     return token

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +14,7 @@ from draftscope.models.loading.embedded import FAMILY
 from draftscope_app.cli import command_options
 from draftscope_app.cli.exit_codes import ExitCode
 from draftscope_app.cli.fields import Given, option, options_of, read_options, takes
+from draftscope_app.lab.train.variables import Variables
 
 NAMES = ", ".join(member.name for member in FAMILY)
 
@@ -64,7 +64,7 @@ def train(what: What, given: Given) -> int:
     Ctrl-C saves the run and exits with 130; the same command continues from there.
     """
     chosen = read_options(Options, given)
-    corpus = chosen.corpus or Path(os.environ.get("DRAFTSCOPE_CORPUS", ""))
+    corpus = chosen.corpus or Path(Variables.read().corpus)
     if corpus == Path():
         raise DraftscopeError("Name the training text: --corpus DIR, or DRAFTSCOPE_CORPUS in the environment.")
     from draftscope.train import family

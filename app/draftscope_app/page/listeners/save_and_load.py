@@ -40,7 +40,7 @@ class FileListeners:
         # One file at a time: a large one takes much memory, and a thread that parses leaves the others little time.
         widgets.load.upload(
             self.open, widgets.load, [widgets.instrument, *widgets.plots],
-            concurrency_limit=1, concurrency_id="load", **PRIVATE,
+            concurrency_limit=1, concurrency_id="load", trigger_mode="always_last", **PRIVATE,
         )  # fmt: skip
         widgets.instrument.picture(
             self.picture, None, [widgets.instrument, *widgets.plots, *widgets.values],

@@ -103,7 +103,8 @@ def test_the_page_shows_the_map_and_its_sentence(report: dict[str, Any]) -> None
     figure, note, group = listeners.draw(report, READERS, 0, 9, THIS_MACHINE)
     assert figure["value"] is not None and figure["visible"] is group["visible"] is True
     assert "What if: a draft step at 3.00 of its cost." in note and "break-even" in note
-    assert all("value" not in each for each in listeners.draw(None, READERS, 0, 1, THIS_MACHINE))
+    for missing in (None, report | {"surface": None, "costs_s": 60.0}):
+        assert all("value" not in each for each in listeners.draw(missing, READERS, 0, 1, THIS_MACHINE))
 
 
 def test_the_page_to_hand_on_has_all_three_maps(report: dict[str, Any]) -> None:
@@ -116,7 +117,9 @@ def test_the_page_to_hand_on_has_all_three_maps(report: dict[str, Any]) -> None:
     without = page(report | {"surface": report["surface"] | {"by_context": None}})
     assert without.count("<figcaption>") == 2 and "There is no map by context" in without
     none = page(report | {"surface": None})
-    assert none.count("<figcaption>") == 0 and none.count("There is no map") == 1
+    assert none.count("<figcaption>") == 0 and none.count("There is no map: no drafter makes chains.") == 1
+    later = page(report | {"surface": None, "costs_s": 60.0})
+    assert later.count("There is no map: what rounds cost on this machine is not measured.") == 1
 
 
 def test_the_drafter_stands_at_its_acceptance_and_cost(report: dict[str, Any]) -> None:

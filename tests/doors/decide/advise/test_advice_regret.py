@@ -19,7 +19,7 @@ from draftscope.measure.bench.rows import Paired
 from draftscope.measure.bench.runner import BenchRun
 from draftscope.measure.bench.statistics import Interval
 from draftscope.measure.bench.systems import PLAIN, Case
-from draftscope.measure.regret import RegretCell
+from draftscope_app.lab.regret.regret import RegretCell
 from tests.programs.advice_regret import GRID_SHAPES, AdviceChooser, app, chosen, grid_candidates, summary
 from tests.support.command import instead_of_loading
 

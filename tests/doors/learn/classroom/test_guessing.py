@@ -23,7 +23,7 @@ from draftscope_app.doors.learn.classroom.rooms import (
     NotPresenterError,
     Rooms,
 )
-from draftscope_app.engine.config import Environment
+from draftscope_app.doors.learn.classroom.variables import Variables
 from tests.doors.learn.classroom.class_server import client
 from tests.doors.learn.classroom.test_rooms import DECK, Clock
 
@@ -44,7 +44,7 @@ def wrong(room: Any) -> str:
 
 
 def test_a_code_takes_years_to_guess_at_the_permitted_rate() -> None:
-    most = Environment.read({}).max_rooms
+    most = Variables.read({}).max_rooms
     tried = (len(LETTERS) ** rooms.CODE_LENGTH + 1) / (most + 1)  # on average, until the first room is hit
     assert (tried - GUESSES.at_once) * GUESSES.every_s / YEAR_S > 2.5
     assert len(rooms._new_code()) == rooms.CODE_LENGTH

@@ -124,7 +124,7 @@ NO_REQUESTS = (
 def test_what_is_no_request_is_closed(port: int, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
     monkeypatch.setattr(connections, "HEAD_S", SOON_S)
     assert status(answer(port, sent)) in (0, 200, 400, 404, 405, 408, 501)
-    assert status(answer(port, GET)) == 200
+    until_answered(port, "127.0.0.1")  # a busy machine may be too late with a whole head, too
 
 
 @pytest.mark.parametrize("endless", [b"X: " + b"a" * 4000 + b"\r\n", b"a" * 4000], ids=["many heads", "one long head"])

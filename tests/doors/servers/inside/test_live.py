@@ -62,11 +62,11 @@ def test_a_verdict_that_does_not_follow_is_refused() -> None:
         translated(recording(1, 150, "accepts too often"))
 
 
-def test_decode_inside_prints_the_answer_and_records_a_trace(tmp_path: Path, capsys: Any) -> None:
+def test_inside_prints_the_answer_and_records_a_trace(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "run.jsonl.gz"
     with recorded_by() as (url, server):
         asked = ["--max-new-tokens", str(TOKENS), "--temperature", "1", "--raw"]
-        assert main(["decode", "w1 w2", "--server", url, "--inside", *asked, "--trace", str(path)]) == 0
+        assert main(["inside", url, "w1 w2", *asked, "--trace", str(path)]) == 0
     events = files.read(path).events
     validate(events)
     start, *rounds, end = events
@@ -82,20 +82,13 @@ def test_decode_inside_prints_the_answer_and_records_a_trace(tmp_path: Path, cap
 def test_a_round_that_the_recorder_lost_ends_the_run_and_keeps_what_came_before(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "run.jsonl"
     with recorded_by(lost=3) as (url, _):
-        asked = ["decode", "w1", "--server", url, "--inside", "--raw", "--max-new-tokens", str(TOKENS)]
+        asked = ["inside", url, "w1", "--raw", "--max-new-tokens", str(TOKENS)]
         assert main([*asked, "--temperature", "1", "--trace", str(path)]) == 2
     assert "lacks the next round" in capsys.readouterr().err
     events = files.read(path).events
     assert [event.kind for event in events] == ["run_start", "round", "round", "round", "run_end"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        (["--inside"], "Give --server URL and --inside together"),
-        (["--server", "http://127.0.0.1:1", "--inside", "--gamma", "3"], "leave out --gamma"),
-    ],
-)
-def test_what_a_server_decides_itself_is_refused(asked: list[str], words: str, capsys: Any) -> None:
-    assert main(["decode", "Hello", *asked]) == 2
-    assert words in capsys.readouterr().err
+def test_what_a_server_decides_itself_is_no_option(capsys: Any) -> None:
+    assert main(["inside", "http://127.0.0.1:1", "Hello", "--gamma", "3"]) == 2
+    assert "No such option: --gamma" in capsys.readouterr().err

@@ -156,7 +156,7 @@ def test_other_drafters_are_recorded_whole_and_a_q_that_is_not_there_is_named(
     with running(command(MENDED_TOO, PORT + 3, method=method, drawn=drawn), "--enforce-eager") as url:
         test_every_text_is_recorded_whole_and_acquitted(url, AUDIT_PROMPTS, plan)
         test_every_text_is_recorded_whole_and_acquitted(url, AUDIT_PROMPTS, replace(plan, sampling=Sampling(0.0)))
-        asked = ["decode", REPEATING, "--server", url, "--inside", "--raw", "--temperature", "1"]
+        asked = ["inside", url, REPEATING, "--raw", "--temperature", "1"]
         assert main([*asked, "--max-new-tokens", "64", "--trace", str(path)]) == 0
     rounds = [event for event in files.read(path).events if isinstance(event, Round) and event.nodes]
     notes = [note for event in rounds for note in event.annotations if isinstance(note, SharedStep)]

@@ -33,7 +33,7 @@ LOOKS = 12  # at the runs, whose intervals are drawn
 
 
 WAITING = (
-    " This machine's costs of rounds are not measured yet: costs are those of these runs, and where the answer changes "
+    "This machine's costs of rounds are not measured yet: costs are those of these runs, and where the answer changes "
     "with the load, and the map, are left out."
 )
 
@@ -61,9 +61,8 @@ def _percent(share: float) -> str:
 
 
 def measured(report: Report) -> Markup:
-    """What was asked, and where; and what was not measured for it."""
-    about = f"{in_words(report['question'])} {machine_words(report['machine'])}."
-    return Markup('<p role="status">Measured.</p>') + notes.muted(about + (WAITING if report["costs_s"] else ""))
+    """That it is over, and what was not measured for it."""
+    return Markup('<p role="status">Measured.</p>') + (notes.muted(WAITING) if report["costs_s"] else "")
 
 
 def costs_button(report: Report) -> str:
@@ -76,14 +75,14 @@ def _minutes(seconds: float) -> str:
 
 
 def verdict(report: Report) -> Markup:
-    """The verdict with its interval, its limits, and what eats the gain."""
+    """The verdict with its interval, its limits, what eats the gain, and what was asked, and where."""
     said, *more = report["sentences"]
     words, _, about = said.partition(": ")
     chosen = report["chosen"]
     ratio = next((row["ratio"] for row in report["measured"] if row["name"] == chosen["name"]), None)
     return render(
         FOLDER / "advice_answer.html", report=report, verdict=words, about=about, more=more, ratio=ratio,
-        eaten=_eaten(chosen),
+        eaten=_eaten(chosen), asked=f"{in_words(report['question'])} {machine_words(report['machine'])}.",
     )  # fmt: skip
 
 

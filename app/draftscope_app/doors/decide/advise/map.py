@@ -42,7 +42,8 @@ def drawn(report: Report, which: str, what_if: WhatIf) -> tuple[go.Figure | None
     """The map and a sentence about it; no map where the report has no data for it."""
     surface = report.get("surface")
     if not surface:
-        return None, "There is no map: no drafter that makes chains was measured."
+        missing = "what rounds cost on this machine is not measured" if report["costs_s"] else "no drafter makes chains"
+        return None, f"There is no map: {missing}."
     if (why := refusal(surface, what_if)) is not None:
         return None, why
     figure, note = _map(report, surface, which, what_if)

@@ -75,8 +75,8 @@ class Page(TaskPage):
     def draw(
         self, report: advice_html.Report | None, which: Any, alpha: Any, draft_cost: Any, machine: Any
     ) -> list[Any]:
-        """The map as the sliders say; it is shown once there is something on it."""
-        if not report:
+        """The map as the sliders say; it is shown once what rounds cost is known."""
+        if not report or report["costs_s"]:
             return [gr.skip(), gr.skip(), gr.skip()]
         changes = what_if(alpha_override(alpha), draft_cost_factor(draft_cost), str(machine))
         figure, note = drawn(report, str(which), changes)

@@ -23,6 +23,6 @@ class CompareJob(Job):
         return self.repeats
 
     def work(self, engine: DecodingEngine, _: Watch) -> Steps[Said, None]:
-        from draftscope.measure.compare import compare
+        from draftscope_app.doors.decide.compare.compare import compare
 
         yield from compare(engine, self.prompt, self.lanes, self.repeats)

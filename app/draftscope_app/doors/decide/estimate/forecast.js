@@ -111,9 +111,15 @@ export function headline(points, terms) {
     return `By this estimate it does not pay: at best ${speed(next)}, with ${shape(next, terms)}.`;
   }
   if (asRun === top || asRun.ratio.toFixed(2) === top.ratio.toFixed(2))
-    return `By this estimate it pays: ${speed(asRun)}, with ${shape(asRun, terms)}.`;
+    return `By this estimate it pays: ${speed(asRun)}, with ${shape(asRun, terms)}${deeper(points, asRun)}.`;
   const [said, other, pays] = asRun.ratio > 1 ? [asRun, top, "it pays"] : [top, asRun, "it pays if drafts are shorter"];
   return `By this estimate ${pays}: ${speed(said)}, with ${shape(said, terms)}; ${shape(other, terms)} would give about ${other.ratio.toFixed(2)}.`;
+}
+
+/** A hollow point above what was run. */
+function deeper(points, { ratio }) {
+  const top = points.filter((point) => !point.ran).reduce((a, b) => (b.ratio > a.ratio ? b : a), { ratio });
+  return top.ratio.toFixed(2) === ratio.toFixed(2) ? "" : `; ${top.level}, not run, perhaps ${top.ratio.toFixed(2)}`;
 }
 
 /** Drafted in a round. */

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-KEEP_ALIVE_S = 15.0  # proxies cut what is silent for longer; pages notice after 40 s (base/room.js)
+KEEP_ALIVE_S = 15.0  # proxies cut what is silent for longer; pages notice after 40 s (screens/room.js)
 
 
 class Bell:

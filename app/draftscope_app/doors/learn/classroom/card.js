@@ -2,10 +2,10 @@
 
 import { button, h } from "../../../base/dom.js";
 import { oneByOne } from "../../../base/order.js";
-import { postAs, presentRoom, presentedRoom } from "../../../base/room.js";
 import { html } from "../../../vendor/lit-html.js";
 import { questionsOf } from "./asking.js";
 import { narrowPicture } from "./narrow.js";
+import { postAs, presentRoom, presentedRoom } from "./screens/room.js";
 import sheet from "./card.css" with { type: "css" };
 
 class Presenting {

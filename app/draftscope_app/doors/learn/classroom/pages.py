@@ -19,8 +19,8 @@ FILES = (
     "screens/projector.js",
     "screens/drawing.js",
     "screens/desk.js",
+    "screens/room.js",
     "base/order.js",
-    "base/room.js",
     "vendor/lit-html.js",
 )
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'"

@@ -1,5 +1,6 @@
 """The rounds of a server, as the recorder inside it saw them."""
 
-from draftscope_app.doors.door import Task
+from draftscope_app.doors.door import Command, Task
 
-TASK = Task("Inside", 4)
+SUMMARY = "Run a prompt on a vLLM, and see every decision inside it."
+TASK = Task("Inside", 4, Command("inside", "Servers of other programs", SUMMARY))

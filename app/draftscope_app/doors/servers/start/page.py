@@ -8,6 +8,7 @@ from typing import Any
 from draftscope.base.errors import DraftscopeError
 from draftscope.servers.programs import program_list
 from draftscope.servers.programs.program import ServedPair
+from draftscope_app.doors.servers.server_list import lets_add
 from draftscope_app.page.layout import ServerFunction
 from draftscope_app.page.task import TaskPage
 
@@ -20,7 +21,7 @@ class Page(TaskPage):
         site, engine = self.shared.site, self.shared.admission.engine
 
         async def starts(program: Any) -> dict[str, Any]:
-            source = engine.status.source if site.lets_add_servers else HIDDEN
+            source = engine.status.source if lets_add(site) else HIDDEN
             return started(source, program)
 
         return [starts]

@@ -1,9 +1,9 @@
 // The presenter's own window, which nobody projects: what is proposed for the open round, before the class sees it.
 
 import { oneByOne } from "../base/order.js";
-import { listen, postAs, presentedRoom, streamOf } from "../base/room.js";
 import { html, repeat } from "../vendor/lit-html.js";
 import { roomHead, showPage } from "./drawing.js";
+import { listen, postAs, presentedRoom, streamOf } from "./room.js";
 
 const room = presentedRoom();
 const inOrder = oneByOne();

@@ -2,9 +2,9 @@
 // connection keeps its answer and sends it when the room is back.
 
 import { newestOf, oneByOne } from "../base/order.js";
-import { device, listen, post } from "../base/room.js";
 import { guard, html, keyed, nothing } from "../vendor/lit-html.js";
 import { barsOf, keptOf, press, questionOf, showPage, stepOf, sumOf, writtenOf } from "./drawing.js";
+import { device, listen, post } from "./room.js";
 
 const LETTERS = 6;
 const MINE = "draftscope-class-phone"; // {code, phone}: this device's token in the room where it was last
@@ -66,9 +66,9 @@ class Phone {
   /** Leaves the class's step for what `findStep()` gives; null leads back to the class. */
   async wander(findStep) {
     try {
-      const found = await this.newest(findStep());
-      if (found === undefined) return; // another place was wanted meanwhile
-      this.wandering = found;
+      const place = await this.newest(findStep());
+      if (place === undefined) return; // another one was wanted meanwhile
+      this.wandering = place;
       this.draw();
       document.querySelector("h1").focus();
     } catch {

@@ -1,9 +1,9 @@
 // The projector: opens a room, shows its code, asks, reveals. Space goes on, the left arrow goes back.
 
 import { oneByOne } from "../base/order.js";
-import { listen, post, postAs, presentRoom, presentedRoom, streamOf } from "../base/room.js";
 import { html, nothing } from "../vendor/lit-html.js";
 import { keptOf, press, questionOf, roomHead, showPage, stepOf, sumOf, treeOf, writtenOf } from "./drawing.js";
+import { listen, post, postAs, presentRoom, presentedRoom, streamOf } from "./room.js";
 
 const AGAIN_MS = 2000;
 const SLOW = ["draft", "drafted"]; // phases whose next one is answered once the target has written

@@ -53,6 +53,8 @@ def seconds(job: jobs.Job, _slot: int) -> int:
 class ZeroEngine:
     """What `EngineProcess` is elsewhere: does whole jobs, one at a time, whose visitors take turns."""
 
+    own_process = False
+
     def __init__(self, load: LoadSettings, lend: Lend, place: str = "") -> None:
         self.load = load
         self.silent = ""  # it is in this process, which answers

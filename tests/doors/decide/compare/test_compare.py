@@ -19,12 +19,12 @@ from draftscope.drafters.settings import Settings
 from draftscope.measure import check as checks
 from draftscope.measure import joint, sampled
 from draftscope.measure.check import Checked, checked
-from draftscope.measure.compare import ComparedLane, compare
 from draftscope.measure.findings import Finding, so_far
 from draftscope.measure.greedy_checks import TESTS, GreedyTest
 from draftscope.measure.joint import along, exact_joint
 from draftscope.measure.sampled import Runs
 from draftscope.verify.sampling import Sampling
+from draftscope_app.doors.decide.compare.compare import ComparedLane, compare
 
 SHORT = {"max_new_tokens": 8, "seed": 2}
 
@@ -236,3 +236,9 @@ def test_where_rounding_decides_what_top_k_keeps_the_prefix_is_one_outcome(tiny:
             assert mass == pytest.approx(below)
     seen = Counter({(0, 1, 2): 3, (0, 1, 3): 2, (4, 0, 0): 1})
     assert along(seen, {(0, 1): 0.5, (4, 0, 0): 0.5}) == {(0, 1): 5, (4, 0, 0): 1}
+
+
+def test_what_drafts_through_text_is_named_as_a_run_names_it(through_text: DecodingEngine) -> None:
+    settings = Settings.of(drafter="draft", max_new_tokens=4)
+    compared = [e.drafter for e in compare(through_text, "abcabc", {"a": settings}, 1) if isinstance(e, ComparedLane)]
+    assert set(compared) == {"slem"}
