@@ -50,16 +50,16 @@ def _lane(start: RunStart, text: str) -> Markup:
 
 def _round(start: RunStart, rounds: Sequence[Round]) -> Markup:
     """The round that the page opens on, as the outline of its tree."""
-    own = [one for one in rounds if one.lane == start.lane]
-    shown = _opens_on(own)
+    of_lane = [one for one in rounds if one.lane == start.lane]
+    shown = _opens_on(of_lane)
     if shown is None:
         return Markup("")
-    before = own[shown.round - 1].emitted_raw[-1] if shown.round else start.prompt_last_raw
+    before = of_lane[shown.round - 1].emitted_raw[-1] if shown.round else start.prompt_last_raw
     rows = Markup("").join(
         ROW.format(indent=INDENT * depth, glyph=GLYPHS.get(fate, "·"), token=_visible(raw), fate=fate)
         for depth, raw, fate in [(0, before, "written"), *_below(shown, -1, 1)]
     )
-    return ROUND.format(number=shown.round + 1, of=len(own), rows=rows)
+    return ROUND.format(number=shown.round + 1, of=len(of_lane), rows=rows)
 
 
 def _opens_on(rounds: Sequence[Round]) -> Round | None:

@@ -2,15 +2,15 @@
 
 /** Of several questions the newest one's answer counts; what an older one gives, or its failure, is undefined. */
 export function newestOf() {
-  let asked = 0;
+  let newest = 0;
   return async (answer) => {
-    asked += 1;
-    const own = asked;
+    newest += 1;
+    const number = newest;
     try {
-      const given = await answer;
-      return own === asked ? given : undefined;
+      const value = await answer;
+      return number === newest ? value : undefined;
     } catch (error) {
-      if (own === asked) throw error;
+      if (number === newest) throw error;
       return undefined;
     }
   };

@@ -120,11 +120,11 @@ class ServersView {
 
   /** What answers at the address of a server now; what an older look has seen is out of date. */
   async look(name) {
-    const asked = {};
-    this.seen.set(name, asked);
+    const waiting = {};
+    this.seen.set(name, waiting);
     this.repaint();
     const seen = await callServer("looks", name);
-    if (seen && this.seen.get(name) === asked) this.seen.set(name, seen);
+    if (seen && this.seen.get(name) === waiting) this.seen.set(name, seen);
     this.repaint();
   }
 

@@ -66,9 +66,9 @@ class Phone {
   /** Leaves the class's step for what `findStep()` gives; null leads back to the class. */
   async wander(findStep) {
     try {
-      const found = await this.newest(findStep());
-      if (found === undefined) return; // another place was wanted meanwhile
-      this.wandering = found;
+      const place = await this.newest(findStep());
+      if (place === undefined) return; // another one was wanted meanwhile
+      this.wandering = place;
       this.draw();
       document.querySelector("h1").focus();
     } catch {
