@@ -155,6 +155,23 @@ def test_a_class_predicts_and_sees_what_happened(open_page: Any) -> None:
     phones[1].get_by_role("heading", name="You were right 1 of 1 times.").wait_for()
 
 
+def test_every_question_and_its_reveal_fit_a_projector(open_page: Any) -> None:
+    rooms = Rooms(9, 300)
+    with served_class(rooms) as url:
+        projector = open_page("/class", 1920, 1080, "light", url)
+        projector.get_by_role("button", name="Open a room").click()
+        projector.locator(".lobby .code").wait_for()
+        (room,) = rooms._rooms.values()
+        for number, question in enumerate(shipped().questions):
+            for shown in (question.ask, f"It was {question.options[question.truth]}."):
+                steps = 1 + (len(question.hints) if shown != question.ask else 0)
+                for _ in range(steps):
+                    projector.keyboard.press("PageDown")
+                projector.get_by_role("heading", name=shown, exact=True).wait_for()
+                below = projector.evaluate("document.documentElement.scrollHeight - innerHeight")
+                assert below <= 0, (number + 1, room.phase, below)
+
+
 def test_of_two_answers_the_later_one_counts_though_the_first_is_slow(open_page: Any) -> None:
     rooms = Rooms(9, 300)
     with served_class(rooms) as url:

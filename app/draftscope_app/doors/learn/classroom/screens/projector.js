@@ -222,7 +222,7 @@ function lobby(_, projector) {
   const unreachable = html`<p class="qr unreachable">
     <span
       >No QR code: phones cannot reach ${location.hostname}, which is this computer's own address. Start it with
-      <b>draftscope class</b>, or with --host 0.0.0.0, or share the page.</span
+      <b>draftscope class</b>, or with <b>--host 0.0.0.0</b>, or share the page.</span
     >
   </p>`;
   const optionOf = ({ lesson, ask }, n) =>
