@@ -45,7 +45,8 @@ def free_port() -> int:
 
 def application(port: int, upstream: str) -> Starlette:
     """The outer page, and everything under the prefix as `upstream` answers it without the prefix."""
-    client = httpx.AsyncClient(base_url=upstream, timeout=None)
+    # No connection is used again: the server closes one that was idle for 5 s, at times just as a request is sent.
+    client = httpx.AsyncClient(base_url=upstream, timeout=None, limits=httpx.Limits(max_keepalive_connections=0))
 
     async def outer(request: Request) -> Response:
         return HTMLResponse(OUTER.format(port=port, prefix=PREFIX, query=request.url.query.replace("&", "&amp;")))
