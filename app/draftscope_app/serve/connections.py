@@ -3,8 +3,8 @@
 uvicorn closes a connection that is quiet after an answer, and none that never asks: 1,200 of them silenced a server
 with the usual 1,024 descriptors. Bodies have times of their own; see bodies.py and uploads.py.
 
-A quiet one stays for longer than a proxy keeps it, or the proxy's next request is lost where the server closes first. It
-holds no place: where connections are too many the one that was quiet for longest is closed for a new one.
+A quiet one stays for longer than a proxy keeps it: where the server closes first, the proxy's next request is lost. It
+takes no place from others: where connections are too many, the one that was quiet for longest is closed.
 """
 
 from __future__ import annotations
