@@ -82,9 +82,15 @@ def test_no_door_breaks_a_rule_of_access_or_the_width_or_is_read_in_another_orde
             page.painted(4)
             is_in_order(page, name, width)
             assert_accessible(page.page)
-        page.page.evaluate("() => { Draftscope.flipTheme(); }")
-        assert_accessible(page.page, colors_only=True)  # all that another theme changes, whatever the width
-        page.page.evaluate("() => { Draftscope.flipTheme(); }")
+
+
+def test_no_door_breaks_a_rule_of_colours_in_the_dark(lent: Any) -> None:
+    """They are all that another theme changes, whatever the width."""
+    page = lent()
+    page.page.evaluate("() => { Draftscope.flipTheme(); }")
+    for name in ONLY:
+        page.door(name)
+        assert_accessible(page.page, colors_only=True)
 
 
 def is_in_order(page: Visit, name: str, width: int) -> None:
