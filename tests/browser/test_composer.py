@@ -10,6 +10,7 @@ import pytest
 from draftscope.decode.engine import DecodingEngine
 from draftscope.trace.files import line
 from draftscope_app.page import bundle, controls
+from tests.support.browsers import violations
 from tests.support.raced import race_of
 from tests.support.visit import ENDLESS
 
@@ -79,6 +80,7 @@ def test_what_is_edited_while_a_run_goes_on_is_said_at_once(lent: Any) -> None:
     page.page.click("#ds-run")
     page.until("e => e.state === 'running' && e.store.lanes.length > 1 && e.store.lanes[1].rounds.length > 0")
     assert page.element.locator(".changed:visible").count() == 0
+    assert violations(page.page) == []
     page.page.fill("#ds-prompt textarea", "another prompt")
     page.until("e => e.shadowRoot.querySelector('.changed').textContent === 'changed: prompt; press Run'")
     assert page.ask("e => e.state") == "running"
