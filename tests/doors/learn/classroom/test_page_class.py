@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
+from draftscope.trace.events import AnyEvent
 from draftscope_app.doors.learn.classroom import bells
 from draftscope_app.doors.learn.classroom import rooms as guesses
 from draftscope_app.doors.learn.classroom.allowances import Rate
 from draftscope_app.doors.learn.classroom.deck import shipped
 from draftscope_app.doors.learn.classroom.questions import Question
+from draftscope_app.doors.learn.classroom.room import Room
 from draftscope_app.doors.learn.classroom.rooms import Rooms
 from draftscope_app.doors.learn.classroom.shown_lessons import LessonStep, recorded
 from tests.doors.learn.classroom.class_server import served_class
@@ -103,15 +106,15 @@ class Held:
     def go(self) -> None:
         """Behind whatever the page has sent since, if it has sent anything."""
         self.wait_for()
-        self._pass()
+        self.passed()
         ((route, answer),) = self._kept
         if self.answered:
             route.fulfill(response=answer)
         else:
             route.continue_()
-        self._pass()
+        self.passed()
 
-    def _pass(self) -> None:
+    def passed(self) -> None:
         """What was sent before has arrived, and the page has heard the answers."""
         self.page.evaluate("() => fetch('join').then((answer) => answer.text())")
 
@@ -216,6 +219,66 @@ def test_two_quick_presses_at_the_last_question_do_not_end_the_class(open_page: 
         assert [room.phase for room in rooms._rooms.values()] == ["reveal"]
         projector.keyboard.press("PageDown")
         projector.get_by_role("heading", name="The class has ended.").wait_for()
+
+
+class Waiting:
+    """A verifier that has no time yet."""
+
+    async def decode(self, *_: Any) -> list[AnyEvent]:
+        await asyncio.Event().wait()
+        return []
+
+    def prompt(self) -> str:
+        return "Tell me of an otter."
+
+
+def presented(open_page: Any, url: str, room: Room) -> Any:
+    """The projector of a room that is there."""
+    projector = open_page("/class", 1440, 900, "light", url)
+    kept = {"code": room.code, "key": room.key, "ticket": room.ticket, "questions": []}
+    projector.evaluate("room => sessionStorage.setItem('draftscope-class', JSON.stringify(room))", kept)
+    projector.reload()
+    return projector
+
+
+def test_two_quick_presses_in_a_round_of_the_class_do_not_end_it(open_page: Any) -> None:
+    """The second one was sent beside the first: it found the text ended, and ended the class for everybody, unasked."""
+    rooms = Rooms(9, 300)
+    with served_class(rooms) as url:
+        room = rooms.open(shipped())
+        room.drafts = True
+        room.turn("draft")
+        projector = presented(open_page, url, room)
+        projector.get_by_role("button", name="Let the target verify").wait_for()
+        held = Held(projector, "**/turn")
+        projector.keyboard.press("PageDown")
+        held.wait_for()
+        projector.keyboard.press("PageDown")
+        held.passed()  # whatever waits for nothing
+        room.writing.ended = True
+        room.verified(worked=True)
+        held.go()
+        projector.get_by_role("heading", name="The target is verifying.").wait_for()
+        assert room.phase == "verify"
+        room.verified(worked=True)
+        httpx.post(f"{url}/class/{room.code}/join", json={})  # all hear of it
+        projector.get_by_role("button", name="End the class").wait_for()
+        assert projector.get_by_role("alert").count() == 0
+
+
+def test_a_presenter_goes_back_while_the_target_still_looks_for_words(open_page: Any) -> None:
+    """Its turn is answered once it has found them."""
+    rooms = Rooms(9, 300)
+    with served_class(rooms, verifier=Waiting()) as url:
+        room = rooms.open(shipped())
+        room.drafts = True
+        room.turn("next")
+        projector = presented(open_page, url, room)
+        projector.get_by_role("button", name="The class drafts").click()
+        projector.get_by_role("button", name="Let the target verify").wait_for()
+        projector.locator("h1").click()
+        projector.keyboard.press("PageUp")
+        projector.get_by_role("heading", name=FIRST.ask).wait_for()
 
 
 def test_a_key_before_the_first_state_of_a_room_does_nothing(open_page: Any) -> None:
