@@ -14,20 +14,22 @@ from draftscope.base.assets import cache_folder
 from tests.support import node
 from tests.support.workers import TOGETHER, _among
 
-BROWSER = Path(__file__).parent / "browser"
-OWN_SERVER = "def address("
+TESTS = Path(__file__).parent
+VISITS = re.compile(r"def test_\w+\([^)]*\b(visit: |regulars: |Any, address: )")
+OWN_SERVER = "def visit("
 
 
 def test_every_file_with_visits_to_the_shared_page_is_in_its_group() -> None:
-    for path in BROWSER.glob("test_*.py"):
-        text = path.read_text(encoding="utf-8")
-        shared = re.search(r"\b(visit|address): ", text) is not None and OWN_SERVER not in text
-        assert shared <= _among(f"tests/browser/{path.name}", TOGETHER["tests/browser, one server"]), path.name
+    """One that was not started a server and an engine for itself."""
+    texts = {path.relative_to(TESTS.parent): path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py")}
+    shared = [path for path, text in texts.items() if VISITS.search(text) and OWN_SERVER not in text]
+    assert len(shared) > 15
+    assert not [path for path in shared if not _among(path.as_posix(), TOGETHER["tests/browser, one server"])]
 
 
 def test_every_short_test_has_a_slow_twin() -> None:
     """`make test-all` runs that one in its place."""
-    texts = {path: path.read_text(encoding="utf-8") for path in BROWSER.parent.rglob("test_*.py")}
+    texts = {path: path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py")}
     short = {path: text for path, text in texts.items() if "mark.short" in text and path != Path(__file__)}
     assert short
     for path, text in short.items():

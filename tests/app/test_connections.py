@@ -50,6 +50,17 @@ def all_of(opened: socket.socket) -> bytes:
         received += more
 
 
+def asked(opened: socket.socket) -> bytes:
+    """The whole answer to a request."""
+    opened.sendall(GET)
+    received = b""
+    while not received.endswith(b"}"):
+        more = opened.recv(65536)
+        assert more, received
+        received += more
+    return received
+
+
 def drip(opened: socket.socket, text: bytes) -> None:
     """Byte by byte and without an end, until the server closes the connection."""
     deadline = time.monotonic() + PATIENCE_S
@@ -139,7 +150,53 @@ def test_a_connection_in_use_is_left_open(served: Served, monkeypatch: pytest.Mo
                 break
 
 
+def test_a_connection_that_is_quiet_behind_an_answer_is_kept_for_the_next_request(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was closed after 5 s, at times just as a proxy sent a request."""
+    monkeypatch.setattr(connections, "HEAD_S", SOON_S)
+    with line(served) as opened:
+        for _ in range(2):
+            assert asked(opened).startswith(b"HTTP/1.1 200 OK")
+            opened.settimeout(2 * SOON_S)
+            with pytest.raises(TimeoutError):
+                opened.recv(1)
+            opened.settimeout(PATIENCE_S)
+        (kept,) = (one for one in served.demo.server.server_state.connections if one.client == opened.getsockname())
+        assert kept.timeout_keep_alive == connections.KEPT_S
+
+
+def test_a_quiet_connection_is_closed_without_a_word(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its next request would take an answer for its own."""
+    monkeypatch.setattr(connections, "KEPT_S", SOON_S)
+    with line(served) as opened:
+        asked(opened)
+        assert all_of(opened) == b""
+
+
 # Numbers.
+
+
+@pytest.mark.parametrize("most", ["max_address", "max_open"])
+def test_where_connections_are_too_many_the_longest_quiet_one_makes_room(
+    served: Served, monkeypatch: pytest.MonkeyPatch, most: str
+) -> None:
+    """Not one that is answered, nor one whose request has begun."""
+    until(lambda: not served.demo.server.server_state.connections)
+    monkeypatch.setattr(BoundedConnection, most, 4)
+    with ExitStack() as stack:
+        busy, begun, first, second = (stack.enter_context(line(served)) for _ in range(4))
+        busy.sendall(GET.replace(b"/healthz", b"/gradio_api/heartbeat/a"))
+        for quiet in (begun, first, second):
+            asked(quiet)
+        begun.sendall(b"G")
+        assert busy.recv(4096)
+        until(lambda: len(connections._QUIET[served.demo.server.server_state]) == 2)
+        assert answered(served, "127.0.0.1" if most == "max_address" else "127.0.0.9")
+        assert all_of(first) == b""
+        begun.sendall(GET[1:])
+        assert begun.recv(15) == b"HTTP/1.1 200 OK"
+        assert asked(second).startswith(b"HTTP/1.1 200 OK")
 
 
 def test_more_connections_of_an_address_are_refused_and_others_go_on(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,15 @@ def path(pair: DecodingEngine, tmp_path_factory: pytest.TempPathFactory) -> Path
     return written
 
 
-def test_it_stands_on_watch_as_wide_as_the_round(browser: Any, path: Path) -> None:
-    page = Alone(browser, path)
+@pytest.fixture(scope="module")
+def page(browser: Any, path: Path) -> Iterator[Alone]:
+    """Which every test leaves as it was."""
+    opened = Alone(browser, path)
+    yield opened
+    opened.close()
+
+
+def test_it_stands_on_watch_as_wide_as_the_round(page: Alone) -> None:
     page.ask("e => e.transport.toEnd()")
     page.painted()
     wide = "(e, name) => Math.round(e.shadowRoot.querySelector(name).getBoundingClientRect().width)"
@@ -44,29 +52,24 @@ def test_it_stands_on_watch_as_wide_as_the_round(browser: Any, path: Path) -> No
         return [drafted, accepted];
     }""")
     assert page.text(".wasted").strip() == f"{drafted - accepted} of {drafted} drafted tokens were in vain"
-    page.close()
 
 
 @pytest.mark.parametrize(("number", "shown"), [(1, True), (2, False), (3, False), (4, False), (5, False), (6, False)])
-def test_it_stands_in_its_scenes_only(browser: Any, path: Path, number: int, shown: bool) -> None:
-    page = Alone(browser, path)
+def test_it_stands_in_its_scenes_only(page: Alone, number: int, shown: bool) -> None:
     page.ask(f"e => e.scenes.to({number})")
     page.painted()
     assert page.ask(SHOWN) is shown
     page.ask("e => e.scenes.to(0)")
     page.painted()
     assert page.ask(SHOWN)
-    page.close()
 
 
 @pytest.mark.parametrize(("words", "shown"), [("lanes strip", False), ("none", False), ("wasted", True), ("", True)])
-def test_a_step_of_a_lesson_shows_it_by_its_word(browser: Any, path: Path, words: str, shown: bool) -> None:
-    page = Alone(browser, path)
+def test_a_step_of_a_lesson_shows_it_by_its_word(page: Alone, words: str, shown: bool) -> None:
     page.ask(STEP, words)
     page.painted()
     assert page.ask(SHOWN) is shown
     page.ask(STEP, "")
-    page.close()
 
 
 def test_it_fits_a_phone(browser: Any, path: Path) -> None:

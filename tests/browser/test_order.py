@@ -190,6 +190,49 @@ def test_a_run_of_a_scene_waits_until_the_page_holds_all_that_was_set_there(brow
     page.close()
 
 
+def scene_run(browser: Any, path: Path) -> Alone:
+    """A scene in which Run waits for a prompt that the page's controls do not hold yet."""
+    page = Alone(browser, path)
+    page.page.evaluate(CONTROLS)
+    page.ask("""e => { e.feed('{"arrived": true}'); e.scenes.to(1); }""")
+    form = page.element.locator(".scene-run")
+    form.get_by_role("textbox", name="Prompt").fill("told in a scene")
+    form.get_by_role("button", name="Run").click()
+    page.page.wait_for_function("() => late.length > 2")
+    return page
+
+
+LOOKS = "() => new Promise((done) => setTimeout(done, 300))"  # it has looked three times
+
+
+def test_who_leaves_a_scene_takes_back_a_run_that_waits_there(browser: Any, path: Path) -> None:
+    """It began at once, with another prompt than the one that was set."""
+    page = scene_run(browser, path)
+    page.ask("e => e.scenes.to(0)")
+    page.page.evaluate(LOOKS)
+    page.page.evaluate("() => { for (const act of late) act(); }")
+    page.page.evaluate(LOOKS)
+    assert page.page.evaluate("() => window.ran ?? null") is None
+    page.close()
+
+
+def test_a_run_of_a_scene_that_the_page_never_hears_of_is_given_up_in_a_sentence(browser: Any, path: Path) -> None:
+    """It waited without an end. A later press goes on from what was set."""
+    page = scene_run(browser, path)
+    page.page.evaluate("() => { const now = performance.now() + 11000; performance.now = () => now; }")
+    page.until("e => e.message.text.textContent.startsWith('The page has not taken over what was set here')")
+    asked = page.page.evaluate("late.length")
+    page.page.evaluate(LOOKS)
+    assert page.page.evaluate("[late.length, window.ran ?? null]") == [asked, None]
+    page.page.evaluate("() => { late.length = 0; }")
+    page.element.locator(".scene-run").get_by_role("button", name="Run").click()
+    page.page.wait_for_function("() => late.length > 1")
+    page.page.evaluate("() => { for (const act of late) act(); }")
+    page.page.wait_for_function("() => window.ran")
+    assert page.page.evaluate("ran.prompt") == "told in a scene"
+    page.close()
+
+
 def test_a_stop_takes_back_a_run_that_waits_for_the_settings_of_the_address(browser: Any, path: Path) -> None:
     """It began all the same."""
     page = Alone(browser, path)

@@ -25,8 +25,7 @@ from tests.support.contracts import SMALL, examples
 from tests.support.distribution import distribution_test
 
 SAMPLES = 2000  # in which all mutations below but the last are seen with p < 1e-18
-MORE = [pytest.param(SAMPLES, marks=pytest.mark.short), pytest.param(4000, marks=pytest.mark.slow)]
-TOGETHER = 1000  # samples decoded in one batch: tiny models spend most of a round outside their forwards
+TOGETHER = 2000  # samples decoded in one batch: tiny models spend most of a round outside their forwards
 LOSSLESS = {name: {"drafter": name, **options} for name, options in examples(SMALL, typed="bcd||bd||acd").items()} | {
     "token": {"drafter": "draft", "rule": "token", "gamma": 3},
     "chain of one": {"drafter": "draft", "gamma": 1},
@@ -69,17 +68,15 @@ def distribution(
     return distribution_test(engine, "abcab", chosen, length, samples, batch, whole=batch < TOGETHER)
 
 
-@pytest.mark.parametrize("samples", MORE)
 @pytest.mark.parametrize("name", LOSSLESS)
-def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, name: str, samples: int) -> None:
-    finding = distribution(tiny, samples, **LOSSLESS[name])
+def test_the_joint_distribution_is_the_targets(tiny: DecodingEngine, name: str) -> None:
+    finding = distribution(tiny, **LOSSLESS[name])
     assert finding.passed, finding.detail
 
 
-@pytest.mark.parametrize("samples", MORE)
-def test_rows_whose_lengths_are_chosen_together_keep_their_distribution(tiny: DecodingEngine, samples: int) -> None:
+def test_rows_whose_lengths_are_chosen_together_keep_their_distribution(tiny: DecodingEngine) -> None:
     """By cost each row's draft depends on what 31 others drew; its output must not."""
-    finding = distribution(tiny, samples, batch=32, **LOSSLESS["length by cost"])
+    finding = distribution(tiny, batch=32, **LOSSLESS["length by cost"])
     assert finding.passed, finding.detail
 
 
@@ -99,10 +96,9 @@ def test_a_sequence_that_ends_with_its_outcome_wrote_what_a_whole_one_writes(
     assert decoded < sum(rows) - decoded
 
 
-@pytest.mark.parametrize("samples", MORE)
 @pytest.mark.parametrize("name", ["draft", "token", "sampled-tree", "topk-tree", "eagle3", "medusa", "block-tree"])
-def test_the_joint_distribution_is_the_warped_targets(tiny: DecodingEngine, name: str, samples: int) -> None:
-    finding = distribution(tiny, samples, **LOSSLESS[name], **WARPED)
+def test_the_joint_distribution_is_the_warped_targets(tiny: DecodingEngine, name: str) -> None:
+    finding = distribution(tiny, **LOSSLESS[name], **WARPED)
     assert finding.passed, finding.detail
 
 

@@ -191,7 +191,6 @@ def test_an_option_of_another_package_reaches_its_drafter_and_the_trace(echo: No
 
 PACKAGE = """
 from draftscope.drafters import DrafterInfo, GammaOptions
-from draftscope.drafters.lookup.suffix import Suffix
 from pydantic import Field
 
 
@@ -200,10 +199,7 @@ class Options(GammaOptions):
     echo_names: tuple[str, ...] = Field(default=("a",), description="its names")
 
 
-INFO = DrafterInfo(
-    name="echo", title="Echo", paper="", options=Options,
-    create=lambda parts: Suffix(parts, parts.options.gamma, parts.options.gamma, 1),
-)
+INFO = DrafterInfo(name="echo", title="Echo", paper="", options=Options, create=lambda parts: None)  # none is made here
 """
 
 

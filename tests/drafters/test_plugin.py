@@ -36,6 +36,7 @@ from draftscope.drafters.options import DrafterOptions
 from draftscope.measure import check as checks
 from draftscope.measure.check import check, checked
 from draftscope.measure.findings import Finding
+from draftscope.measure.greedy_checks import PROMPTS
 from draftscope.verify.sampling import Sampling
 from draftscope.verify.uniforms import Streams
 from draftscope.verify.verify import verify_tree
@@ -113,7 +114,7 @@ def plugged_in(monkeypatch: pytest.MonkeyPatch, *infos: Any) -> None:
 
 
 def findings(engine: DecodingEngine, name: str, samples: int = 1500) -> dict[str, Finding]:
-    return {finding.name: finding for finding in check(engine, name, samples=samples)}
+    return {finding.name: finding for finding in check(engine, name, samples=samples, prompts=PROMPTS[:2])}
 
 
 # As it is given.

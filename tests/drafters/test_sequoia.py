@@ -17,7 +17,7 @@ from draftscope.drafters.policy.sequoia import best_shape, best_tree
 from draftscope.drafters.settings import Settings
 from draftscope.models.probe import probed
 from draftscope.verify.tree import Counts
-from tests.decode.test_distribution import MORE
+from tests.decode.test_distribution import SAMPLES
 from tests.support.distribution import distribution_test
 from tests.support.models import byte_tokenizer, random_llama
 
@@ -79,14 +79,13 @@ def uneven(*_: object) -> Steps[Progress, Counts]:
     return UNEVEN
 
 
-@pytest.mark.parametrize("samples", MORE)
 @pytest.mark.parametrize("drafter", ["sequoia", "eagle3-sequoia"])
 def test_uneven_trees_write_the_targets_distribution(
-    tiny: DecodingEngine, drafter: str, samples: int, monkeypatch: pytest.MonkeyPatch
+    tiny: DecodingEngine, drafter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(DecodingEngine, "_best_tree", uneven)
     chosen = Settings.of(drafter=drafter, temperature=1.0, seed=5)
-    finding = distribution_test(tiny, "abcab", chosen, 4, samples)
+    finding = distribution_test(tiny, "abcab", chosen, 4, SAMPLES)
     assert finding.passed, finding.detail
     run = tiny.decode("abcab", drafter, temperature=1.0, max_new_tokens=100)
     parents = {tuple(node.parent for node in event.nodes) for event in run.round_events[:-4]}

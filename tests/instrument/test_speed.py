@@ -72,7 +72,7 @@ def test_one_ratio_is_said_that_of_whole_runs_once_there_are_three() -> None:
         headline
         == "40 tokens in 10 passes of the large model; plain decoding needed 40; 1.90 times as fast, the same text."
     )
-    assert basis == "185 against 97.6 tokens/s, reading the prompt included: median of 3 whole runs [1.90, 1.91]"
+    assert basis == "185 against 97.6 tokens/s, prompt included: median of 3 whole runs [1.90, 1.91]"
     assert "Noise" not in basis
 
 
@@ -90,13 +90,13 @@ def test_noise_is_named_with_its_cause() -> None:
     quiet = lane("plain", WORDS, 1, 10, seconds=[0.4, 0.4, 0.4], others=0.0)
     apart = lane("draft", WORDS, 4, 20, seconds=[0.2, 0.2, 0.3], others=1.6)
     basis = said(store(quiet, apart))[1]
-    assert "Noise: pairs of whole runs disagree by 50% (other processes kept up to 1.6 cores busy)" in basis
+    assert "Noise: pairs of whole runs disagree by 50% (other processes: up to 1.6 cores)" in basis
     fast = lane("draft", WORDS, 4, 9, seconds=[0.09, 0.09, 0.09], others=0.0)
     basis = said(store(quiet, fast))[1]
     assert "a speedup above τ = 4.00 tokens per round is not the drafter's" in basis
     assert "other processes were idle, so the cause is not known" in basis
     slow = lane("draft", WORDS, 4, 20, seconds=[0.1, 0.1, 0.1])
-    assert "the race and the whole runs disagree by 100%" in said(store(quiet, slow))[1]
+    assert "race and whole runs disagree by 100%" in said(store(quiet, slow))[1]
     steady = lane("draft", WORDS, 4, 20, seconds=[0.2, 0.2, 0.2])
     assert "Noise" not in said(store(quiet, steady))[1]
     for round in steady["rounds"][:2]:

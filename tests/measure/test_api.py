@@ -26,6 +26,7 @@ from draftscope.base.steps import Steps
 from draftscope.decode import calibration
 from draftscope.decode.engine import DecodingEngine
 from draftscope.drafters.settings import SettingValues, known_settings
+from draftscope.measure import greedy_checks
 from draftscope.measure.paired_runs import DrafterRun, paired_table
 from tests.support.models import made_calibration
 
@@ -368,7 +369,8 @@ def test_paired_intervals_do_not_widen_where_prompts_differ() -> None:
     assert one.ratio == pytest.approx(2) and np.isnan([one.ratio_low, one.ratio_high, one.tau_low]).all()
 
 
-def test_a_check_is_a_report(engine: Engine) -> None:
+def test_a_check_is_a_report(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(greedy_checks, "PROMPTS", greedy_checks.PROMPTS[:2])
     report = engine.check("ngram", samples=600, progress=False)
     assert isinstance(report, Report) and "no difference was found" in report.summary
     assert report.table.passed.all() and len(report.table) == len(report.value)

@@ -253,12 +253,13 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_is_measured(
 # models
 
 
+@pytest.mark.usefixtures("little_calibrated")
 def test_a_draft_that_cannot_be_loaded_is_named_and_the_rest_goes_on(
     cli: Cli, pair_folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
     target = pair_folders[0]
-    small = ("--tokens", "4", "--repeats", "1", "--temperature", "0", "--kinds", "story", "--no-peers", "--json")
-    ran = cli("--target", target, "--draft", tmp_path / "missing", *small)
+    small = ("--quick", "--tokens", "4", "--repeats", "1", "--temperature", "0", "--kinds", "story", "--no-peers")
+    ran = cli("--target", target, "--draft", tmp_path / "missing", *small, "--json")
     assert ran.code == 0
     assert f"draftscope: Measured without the draft '{tmp_path / 'missing'}'. There is no model folder " in ran.err
     drafters = {row["drafter"] for row in json.loads(ran.out)["rows"]}

@@ -215,6 +215,7 @@ def test_a_round_without_a_draft_does_not_end_the_engine(
     assert any(not step.tree.nodes for step in steps)
 
 
+@pytest.mark.usefixtures("little_calibrated")
 def test_siblings_are_tested_whatever_tree_pays(shipped: DecodingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a q rounded to bfloat16 a check of Sequoia's tree passed where nothing was drafted since no tree paid, and
     with a q that keeps the rejected token where the fastest tree had no siblings."""

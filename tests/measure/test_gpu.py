@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ from draftscope.base.errors import DraftscopeError
 from draftscope.base.steps import Steps
 from draftscope.decode.engine import DecodingEngine
 from draftscope.measure.findings import Finding
-from draftscope.measure.greedy_checks import GreedySteps, GreedyTest, end_inside_a_block
+from draftscope.measure.greedy_checks import PROMPTS, GreedySteps, GreedyTest, end_inside_a_block
 from draftscope.models.files import memory_needed
 from draftscope.models.forward import emulated_size
 from draftscope.models.forward.emulated_size import EmulatedShape, pair_of
@@ -27,14 +26,18 @@ from tests.support import card
 from tests.support.rehearsal import small_pair
 
 SMALL = gpu.Size(
-    samples=300, tokens=4, repeats=1, first=("plain", "draft"), shapes=("1b", "8b"), pairs=("8b+1b",), batches=(1, 3),
+    samples=256, tokens=4, repeats=1, first=("plain", "draft"), shapes=("1b", "8b"), pairs=("8b+1b",), batches=(1, 3),
     contexts=(20, 300), kinds=("story",), seconds=1e6,
 )  # fmt: skip
 
 
+def few_and_short(engine: DecodingEngine, drafter: str, *_: object) -> GreedyTest:
+    return GreedyTest(engine, drafter, prompts=PROMPTS[:2], tokens=8)
+
+
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small shapes, short greedy texts, and no copies of large memory."""
+    """Small shapes, few and short greedy texts, and no copies of large memory."""
     for name in ("1b", "8b"):
         monkeypatch.setitem(emulated_size.SHAPES, name, EmulatedShape(name, 1, 16, 2, 1, 8, 24, 30))
 
@@ -45,7 +48,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sections, "machine", machine)
     monkeypatch.setattr(kernels, "REPEATS", 1)
     for room in ("tests.programs.gpu.sections", "draftscope.measure.check"):
-        monkeypatch.setattr(f"{room}.GreedyTest", partial(GreedyTest, tokens=12))
+        monkeypatch.setattr(f"{room}.GreedyTest", few_and_short)
     monkeypatch.setattr(end_inside_a_block, "__defaults__", (6,))  # tokens
     for name in gpu.SHARES:
         monkeypatch.setitem(gpu.SHARES, name, 1e6)

@@ -167,11 +167,11 @@ def pair(
 def test_greedy_decoding_equals_transformers(name: str) -> None:
     engine = pair(name)
     prompt = torch.tensor([engine.encode(PROMPT)])
-    config = GenerationConfig(max_new_tokens=10, do_sample=False, eos_token_id=None, pad_token_id=1)
+    config = GenerationConfig(max_new_tokens=7, do_sample=False, eos_token_id=None, pad_token_id=1)
     engine.target.network.generation_config.eos_token_id = None
     expected = engine.target.network.generate(prompt, attention_mask=torch.ones_like(prompt), generation_config=config)
     for drafter in ["draft", "topk-tree"] if name in TREES else ["draft"]:
-        run = engine.decode(PROMPT, drafter, gamma=3, shape=(2, 2), max_new_tokens=10, record=False)
+        run = engine.decode(PROMPT, drafter, gamma=3, shape=(2, 2), max_new_tokens=7, record=False)
         assert run.token_ids == expected[0, prompt.shape[1] :].tolist()
 
 

@@ -21,12 +21,12 @@ from draftscope.models.forward.graphs import OnCuda
 from draftscope.models.model import Model
 from draftscope.trace.events import Round
 from tests.decode.test_loop import DRAFTERS
-from tests.models.test_rehearsal import PROMPTS, SAMPLED, card, here  # noqa: F401 - fixtures
+from tests.models.test_rehearsal import card, here  # noqa: F401 - fixtures
 from tests.support.card import Card
-from tests.support.rehearsal import small_pair, written
+from tests.support.rehearsal import PROMPTS, SAMPLED, small_pair, written
 
 pytestmark = pytest.mark.slow  # in `make test` one drafter is rehearsed: test_rehearsal.py
-CHAIN: dict[str, Any] = {"drafter": "draft", "gamma": 3, **SAMPLED, "max_new_tokens": 12, "seed": 3}
+CHAIN: dict[str, Any] = {"drafter": "draft", "gamma": 3, **SAMPLED}
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_head_drafts_from_graphs_and_keeps_ended_texts(card: Card, there: Deco
     session = there.start_batch(PROMPTS, Settings.of(drafter=drafter, max_new_tokens=4), (0, 1, 2))
     next(session.steps())
     assert not session.drafter.select_rows([0, 2])
-    settings = {"drafter": drafter, **DRAFTERS[drafter], **SAMPLED, "max_new_tokens": 12}
+    settings = {"drafter": drafter, **DRAFTERS[drafter], **SAMPLED}
     found = written(there, settings, PROMPTS[:1], card, sessions=3)
     assert found.counts["replay"] > 1 and models_of(there, drafters.find(drafter))[-1].graphs == "on"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tokenizers import Tokenizer
 
 from draftscope import DraftscopeError
 from draftscope.decode.engine import DecodingEngine
+from draftscope.models.files import bounded
 from draftscope.models.files.bounded import BOUNDED, RefusedError
 from draftscope.models.loading.checkpoints import CheckpointOptions, find, load_tokenizer
 from tests.support.models import byte_tokenizer, random_llama
@@ -40,6 +42,16 @@ NORMALIZERS: dict[str, tuple[Any, str]] = {
         "it (takes longer than 3 s|ends the process, or takes more than 2 GiB of memory)",
     ),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little_memory() -> Iterator[None]:
+    """The process that tries tokenizers may take an eighth of what it says: what wants all memory is refused sooner."""
+    BOUNDED.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounded, "MEMORY", bounded.MEMORY // 8)
+        yield
+        BOUNDED.close()
 
 
 @pytest.fixture

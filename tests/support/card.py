@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -38,6 +38,7 @@ GRAPHS = "models/forward/graphs.py"
 ONE_LAUNCH = {aten.linear.default, aten.matmul.default, aten.scaled_dot_product_attention.default}
 ALLOCATES = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 INDEXED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._index_put_impl_.default}
+PLAIN = {int, float, bool, type(None), torch.dtype, torch.layout, torch.memory_format}  # what most other arguments are
 HOST = torch.device("cpu")
 IN_CAPTURE = "operation not permitted when stream is capturing"
 
@@ -111,8 +112,18 @@ class _Mode(TorchDispatchMode):
 class Operation:
     """What an operation is, whatever it is given."""
 
+    _known: ClassVar[dict[int, Operation]] = {}  # by the function's address: to hash it takes as long as all else here
+
+    @classmethod
+    def of(cls, func: Any) -> Operation:
+        found = cls._known.get(id(func))
+        if found is None:
+            found = cls._known[id(func)] = cls(func)
+        return found
+
     def __init__(self, func: Any) -> None:
         self.func, self.name = func, func.overloadpacket.__name__
+        self.stands_in = func in STAND_INS
         self.composite = func not in ONE_LAUNCH and torch._C._dispatch_has_kernel_for_dispatch_key(
             func.name(), "CompositeImplicitAutograd"
         )
@@ -133,12 +144,11 @@ class Operation:
             return any(each is not None and each.dtype in (torch.bool, torch.uint8) for each in args[1])
         return self._reads
 
-    def written(self, args: Any, kwargs: dict[str, Any]) -> list[OnCard]:
+    def written(self, args: Any, kwargs: dict[str, Any]) -> list[Memory]:
+        if not self._writes:
+            return []
         values = [args[i] if i < len(args) else kwargs.get(name) for i, name in self._writes]
-        return [each for each in _given(values, {})[0] if isinstance(each, OnCard)]
-
-
-operation = functools.cache(Operation)
+        return [each.memory for each in _given(values, {})[0] if type(each) is OnCard]
 
 
 class Card:
@@ -172,10 +182,10 @@ class Card:
 
     def run(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         given, wished = _given(args, kwargs)
-        on_card = [each for each in given if isinstance(each, OnCard)]
+        on_card: list[OnCard] = [each for each in given if type(each) is OnCard]
         if not on_card and (wished is None or wished.type != "cuda"):
             return func(*args, **kwargs)
-        what = operation(func)
+        what = Operation.of(func)
         if what.composite:
             with self.mode():
                 done = func.decompose(*args, **kwargs)
@@ -187,7 +197,7 @@ class Card:
         if what.indexed:
             args = self._indexed(args, device)
             given, _ = _given(args, kwargs)
-            on_card = [each for each in given if isinstance(each, OnCard)]
+            on_card = [each for each in given if type(each) is OnCard]
         _refuse_two_devices(func, given, device)
         if what.reads(args):
             self._waits_here(device, "read")
@@ -198,28 +208,28 @@ class Card:
     def _launched(
         self, what: Operation, args: Any, kwargs: dict[str, Any], on_card: list[OnCard], device: torch.device
     ) -> Any:
-        before = {_pointer(each.held): each.memory for each in on_card}
+        memories = list({id(each.memory): each.memory for each in on_card}.values())
         if not what.moves:
-            written = [each.memory for each in what.written(args, kwargs)]
-            self._used(list(before.values()), written, device, what.name)
+            self._used(memories, what.written(args, kwargs), device, what.name)
         held_args, held_kwargs = _held(args), {key: _held(each) for key, each in kwargs.items()}
-        func = STAND_INS.get(what.func, what.func)
+        func = STAND_INS[what.func] if what.stands_in else what.func
         result = func(*held_args, **held_kwargs)
-        same = {id(each.held): each for each in on_card}
+        before = {each.address: each for each in memories}
         fresh: list[Memory] = []
 
         def wrapped(value: Any) -> Any:
             if not isinstance(value, Tensor):
                 return value
-            if id(value) in same:
-                return same[id(value)]
+            for each in on_card:
+                if each.held is value:
+                    return each
             memory = before.get(_pointer(value)) if value.numel() else None
             if memory is None:
                 memory = Memory(value)
                 fresh.append(memory)
             return OnCard(value, device, memory)
 
-        found = _mapped(wrapped, result)
+        found = wrapped(result) if type(result) is Tensor else _mapped(wrapped, result)
         if what.allocates:
             for memory in fresh:
                 memory.forget()
@@ -259,7 +269,7 @@ class Card:
         for memory in fresh:
             capture.adopt(memory)
         if not skip:
-            capture.record(func, args, kwargs, result, {_pointer(each.held) for each in fresh})
+            capture.record(func, args, kwargs, result, {each.address for each in fresh})
 
     # Copies and waits
 
@@ -366,11 +376,16 @@ def _where() -> str:
     """The innermost line of the engine."""
     frame = sys._getframe(1)
     while frame is not None:
-        file = frame.f_code.co_filename
-        if ENGINE in file:
-            return f"{file.split(ENGINE)[1]}:{frame.f_lineno}"
+        if file := _in_the_engine(frame.f_code.co_filename):
+            return f"{file}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return "a test"
+
+
+@functools.cache
+def _in_the_engine(file: str) -> str:
+    """A file's place there; empty for any other file."""
+    return file.partition(ENGINE)[2]
 
 
 def _tensors(index: Any) -> Any:
@@ -383,8 +398,12 @@ def _tensors(index: Any) -> Any:
 def _given(args: Any, kwargs: dict[str, Any]) -> tuple[list[Tensor], torch.device | None]:
     """The tensors among the arguments, also those of lists, which operations do not nest, and the device they name."""
     tensors, device = [], None
-    for each in (*args, *kwargs.values()):
-        if isinstance(each, Tensor):
+    for each in (*args, *kwargs.values()) if kwargs else args:
+        if (kind := type(each)) is OnCard or kind is Tensor:
+            tensors.append(each)
+        elif kind in PLAIN:
+            continue
+        elif isinstance(each, Tensor):
             tensors.append(each)
         elif isinstance(each, list | tuple):
             tensors += [one for one in each if isinstance(one, Tensor)]
@@ -404,17 +423,18 @@ def _pointer(tensor: Tensor) -> int:
 
 
 def _held(value: Any) -> Any:
-    if isinstance(value, OnCard):
+    if (kind := type(value)) is OnCard:
         return value.held
+    if kind in PLAIN or kind is Tensor:
+        return value
     if isinstance(value, list | tuple):
-        return type(value)([_held(each) for each in value])
-    return HOST if isinstance(value, torch.device) else value
+        return kind([_held(each) for each in value])
+    return HOST if kind is torch.device else value
 
 
 def _refuse_two_devices(func: Any, given: list[Tensor], device: torch.device) -> None:
     for each in given:
-        scalar = each.device.type == "cpu" and each.dim() == 0
-        if each.device != device and not scalar:
+        if each.device != device and not (each.device.type == "cpu" and each.dim() == 0):
             raise RuntimeError(
                 f"{func} at {_where()}: Expected all tensors to be on the same device, but found {device} and "
                 f"{each.device}"

@@ -22,7 +22,7 @@ class Memory:
     """The memory of a tensor and its views: who wrote it last and who has read it since."""
 
     def __init__(self, held: Tensor) -> None:
-        self.held = held
+        self.held, self.address = held, held.untyped_storage().data_ptr()
         self.graph: Graph | None = None  # whose capture it belongs to
         self._write: tuple[int, int] | None = None
         self._reads: Clock = {}
@@ -42,9 +42,9 @@ class Memory:
 
         Streams before `first` are of an earlier card: functions that keep what they made outlive it.
         """
-        uses = [self._write] if self._write is not None else []
-        uses += list(self._reads.items()) if writes else []
-        return any(number >= first and clock.get(number, 0) < tick for number, tick in uses)
+        if self._write is not None and first <= self._write[0] and clock.get(self._write[0], 0) < self._write[1]:
+            return True
+        return writes and any(first <= number and clock.get(number, 0) < tick for number, tick in self._reads.items())
 
 
 class Stream:
@@ -247,8 +247,11 @@ class Streams:
 
     def now(self, device: torch.device | int | None) -> Stream:
         """The current stream of a device; None is the current device."""
-        index = device if isinstance(device, int) else None if device is None else torch.device(device).index
-        index = self.device if index is None else index
+        if isinstance(device, torch.device):
+            device = device.index
+        elif device is not None and not isinstance(device, int):
+            device = torch.device(device).index
+        index = self.device if device is None else device
         found: Stream = getattr(self._local, f"stream{index}", self.defaults[index])
         return found
 

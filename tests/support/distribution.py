@@ -10,7 +10,7 @@ from draftscope.measure.sampled import MIN_FREEDOM
 
 
 def distribution_test(
-    engine: DecodingEngine, prompt: str, settings: Settings, length: int, samples: int, batch: int = 256,
+    engine: DecodingEngine, prompt: str, settings: Settings, length: int, samples: int, batch: int = 2000,
     whole: bool = False,
 ) -> Finding:  # fmt: skip
     """Chi-square test of the first `length` tokens against the target's distribution, computed path by path. `whole`:

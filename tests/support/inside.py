@@ -1,7 +1,8 @@
 """The instrument's own functions for a test's scripts: `Inside.formatProb(0.5)`.
 
 A page shows only what host/public.js names. Tests bring a second copy of every module below host/ along: functions of
-their arguments give there what they give on the page, and what a module remembers is not shared.
+their arguments give there what they give on the page, and what a module remembers is not shared. It begins when a test
+first asks for it, which most do not.
 """
 
 from __future__ import annotations
@@ -15,6 +16,11 @@ from draftscope.trace.linker import link
 from draftscope_app.serve.doors import page_doors
 
 ROOT = assets() / "instrument"
+WHEN_ASKED = """Object.defineProperty(window, "Inside", {{ configurable: true, get() {{
+    const value = Object.assign({{}}, ...Object.values({linked}));
+    Object.defineProperty(window, "Inside", {{ value }});
+    return value;
+}} }});"""
 
 
 @cache
@@ -25,7 +31,7 @@ def script() -> str:
     modules += [
         f"{mount}/{path.relative_to(folder).as_posix()}" for mount, folder in mounts.items() for path in sources(folder)
     ]
-    return f"window.Inside = Object.assign({{}}, ...Object.values({link(ROOT, *modules, mounts=mounts)}));"
+    return WHEN_ASKED.format(linked=link(ROOT, *modules, mounts=mounts))
 
 
 def sources(folder: Path) -> list[Path]:

@@ -2,6 +2,9 @@
 
 uvicorn closes a connection that is quiet after an answer, and none that never asks: 1,200 of them silenced a server
 with the usual 1,024 descriptors. Bodies have times of their own; see bodies.py and uploads.py.
+
+A quiet one stays for longer than a proxy keeps it: where the server closes first, the proxy's next request is lost. It
+takes no place from others: where connections are too many, the one that was quiet for longest is closed.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import h11
 import uvicorn.config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-HEAD_S = 10.0  # from the connection's beginning, or the answer before, until a request's head has come
+HEAD_S = 10.0  # from the connection's beginning, or the first byte behind an answer, until a request's head has come
+KEPT_S = 75  # that it may be quiet behind an answer: usual proxies keep it for 60
 UNREAD_S = 120.0  # that an answer may wait for its reader
 MAX_OPEN, MAX_ADDRESS = 4096, 1024  # a browser opens six: 100 phones of a school have 600 behind one address
 SPARE = 192  # descriptors for files, the engine's process, and uploads
@@ -29,6 +34,7 @@ LATE = (
     b"The request has not come in time; send it again."
 )
 _OPEN: WeakKeyDictionary[ServerState, Counter[str]] = WeakKeyDictionary()  # connections of each address
+_QUIET: WeakKeyDictionary[ServerState, dict[BoundedConnection, None]] = WeakKeyDictionary()  # the longest first
 
 
 class BoundedConnection(H11Protocol):
@@ -38,7 +44,9 @@ class BoundedConnection(H11Protocol):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
+        self.timeout_keep_alive = KEPT_S
         self._counts = _OPEN.setdefault(self.server_state, Counter())
+        self._quiet = _QUIET.setdefault(self.server_state, {})
         self._address = ""
         self._head: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
@@ -47,12 +55,25 @@ class BoundedConnection(H11Protocol):
         super().connection_made(transport)
         self._address = self.client[0] if self.client else ""
         self._counts[self._address] += 1
-        if len(self.connections) > self.max_open or self._counts[self._address] > self.max_address:
-            self._end(FULL)
-        else:
+        if self._has_room():
             self._mind_head()
+        else:
+            self._end(FULL)
+
+    def _has_room(self) -> bool:
+        """There is room for it, or a quiet one makes some: of the same address, if that has too many."""
+        of_address = self._counts[self._address] > self.max_address
+        if not of_address and len(self.connections) <= self.max_open:
+            return True
+        for one in self._quiet:
+            if (one._address == self._address or not of_address) and not one.transport.get_write_buffer_size():
+                del self._quiet[one]
+                one.timeout_keep_alive_handler()
+                return True
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._quiet.pop(self, None)
         self._counts[self._address] -= 1
         if not self._counts[self._address]:
             del self._counts[self._address]
@@ -60,13 +81,17 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._quiet.pop(self, None)
         if not self.transport.is_closing():
             super().data_received(data)
             self._mind_head()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._mind_head()
+        if self.conn.our_state is self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
+            self._quiet[self] = None
+        else:
+            self._mind_head()
         if self.transport.get_write_buffer_size():
             self._mind_reader()
 

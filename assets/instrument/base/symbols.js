@@ -3,7 +3,7 @@
 import { html } from "../vendor/lit-html.js";
 import { drawn } from "./templates.js";
 
-const WORDS = {
+export const WORDS = {
   token: "what a model reads and writes at a time: a word, a part of one, or a sign",
   pass: "a model computes once; without guesses each pass of the large model writes one token",
   drafter: "whoever guesses the next tokens: a small model, a head, or a copy of the text so far",
@@ -28,7 +28,7 @@ const WORDS = {
   Q8_0: "the same with 8 bits each, and a scale for every 32",
 };
 
-const LETTERS = {
+export const LETTERS = {
   p: "the target's probability of a token at one position",
   q: "the draft's probability of that token",
   u: "a random number between 0 and 1; a draft token is accepted if u is below min(1, p/q)",

@@ -84,7 +84,7 @@ export class Lead {
         >${this.badge}</span
       >
       <span class="demo">${start ? demoWords(start) : ""}</span>
-      <span class="doing">${doing && `· ${doing}${awaiting && !waits ? " …" : ""}`}</span
+      <span class="doing">${doing && `${doing}${awaiting && !waits ? " …" : ""}`}</span
       ><span class="badge changed" role="status" ?hidden=${!changed.length}
         >${changed.length ? `changed: ${changed.join(", ")}; press Run` : ""}</span
       >

@@ -115,9 +115,9 @@ function speedWords(draft, plain, now, soloState) {
   if (!Number.isFinite(draftSpeed) || !Number.isFinite(plainSpeed)) return "";
   const rates = `${formatFigure(draftSpeed)} against ${formatFigure(plainSpeed)} tokens/s`;
   if (source === "runs")
-    return `${rates}, reading the prompt included: median of ${n} whole runs [${low.toFixed(2)}, ${high.toFixed(2)}]`;
+    return `${rates}, prompt included: median of ${n} whole runs [${low.toFixed(2)}, ${high.toFixed(2)}]`;
   const whole = { running: `measuring… (${wholeRuns(draft, plain).n} of ${ENOUGH})`, later: "measured after the race" };
-  return `${rates} in this race, reading the prompt included${soloState ? ` · whole runs: ${whole[soloState]}` : ""}`;
+  return `${rates} in this race, prompt included${soloState ? ` · whole runs: ${whole[soloState]}` : ""}`;
 }
 
 /** The figures beside it: [{id, value, label, detail, tone}]. */

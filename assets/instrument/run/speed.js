@@ -64,7 +64,7 @@ export function noiseOf(store, draft, plain) {
   const spread = runs.n > 1 ? runs.high / runs.low - 1 : 0; // of pairs, which a machine that slows down leaves equal
   if (spread > APART) reasons.push(`pairs of whole runs disagree by ${percent(spread)}`);
   const apart = runs.n ? Math.max(race, runs.ratio) / Math.min(race, runs.ratio) - 1 : 0;
-  if (apart > APART) reasons.push(`the race and the whole runs disagree by ${percent(apart)}`);
+  if (apart > APART) reasons.push(`race and whole runs disagree by ${percent(apart)}`);
   if (Math.max(race, runs.n ? runs.ratio : 0) > BEYOND * tau)
     reasons.push(`a speedup above τ = ${tau.toFixed(2)} tokens per round is not the drafter's`);
   const graphs = [draft, plain].flatMap((lane) => lane.rounds.map((round) => round.timings.graphs_recorded || 0));
@@ -80,6 +80,6 @@ export function causeOf(draft, plain) {
   if (!cores.length) return "cause not recorded";
   const most = Math.max(...cores);
   return most >= BUSY
-    ? `other processes kept up to ${most.toFixed(1)} cores busy`
+    ? `other processes: up to ${most.toFixed(1)} cores`
     : "other processes were idle, so the cause is not known";
 }

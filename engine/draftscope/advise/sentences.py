@@ -155,7 +155,8 @@ def _far(chosen: Measured) -> list[str]:
 
 
 def _ratio(ratio: Interval) -> str:
-    return f"{ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
+    of_one_answer = ratio.low == ratio.high
+    return f"{ratio.median:.2f}x" + ("" if of_one_answer else f" [{ratio.low:.2f}, {ratio.high:.2f}]")
 
 
 def _requests(count: int) -> str:
@@ -175,5 +176,7 @@ def _needed(decision: AdviceDecision) -> str:
 def _few(chosen: Measured) -> list[str]:
     if chosen.prompts >= FEW:
         return []
+    if chosen.ratio.low == chosen.ratio.high:
+        return [f"One answer has no interval and does not tell how other texts would fare; give {FEW} prompts or more."]
     words = "one prompt" if chosen.prompts == 1 else f"{chosen.prompts} prompts"
     return [f"The interval is of {words}, so it does not tell how other texts would fare; give {FEW} prompts or more."]

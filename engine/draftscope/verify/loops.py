@@ -1,4 +1,8 @@
-"""Drawing and block verification as loops that numba compiles: they read a row once, where PyTorch does so often."""
+"""Drawing and block verification as loops that numba compiles: they read a row once, where PyTorch does so often.
+
+Rows are copied and added token by token: an assignment of whole rows would compile text that tells their shapes, which
+takes longer than all else here.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +25,12 @@ def _sum(row: Any, first: int, last: int) -> float:
 @njit(int64(float32[::1], float64), nogil=True, cache=True)
 def _drawn(row: Any, uniform: float) -> int:
     """The first token at which the cumulative probability exceeds its share `uniform`; -1 if there is none."""
-    size = len(row)
+    size, whole = len(row), 0.0
     parts = np.empty((size + PART - 1) // PART)
     for part in range(len(parts)):
         parts[part] = _sum(row, part * PART, min(size, (part + 1) * PART))
-    wanted, so_far = uniform * parts.sum(), 0.0
+        whole += parts[part]
+    wanted, so_far = uniform * whole, 0.0
     for part in range(len(parts)):
         if so_far + parts[part] <= wanted:
             so_far += parts[part]
@@ -96,5 +101,6 @@ def verify_block(
                 left[row, token] = _above(narrow, p[row, kept, token], q[row, kept, token])
             drawn[row] = _drawn(left[row], last[row, kept])
         if drawn[row] < 0:  # the whole chain was accepted, or nothing is left but rounding
-            left[row] = p[row, kept]
+            for token in range(p.shape[2]):
+                left[row, token] = p[row, kept, token]
             drawn[row] = max(0, _drawn(left[row], last[row, kept]))

@@ -15,6 +15,7 @@ import pytest
 from draftscope_app.doors.door import doors
 from draftscope_app.lab.site import shelf
 from draftscope_app.page.runs import recorded
+from tests.support.alone import idle_pages
 from tests.support.browsers import SLOW_MS, VIEWS, assert_accessible
 
 pytestmark = pytest.mark.browser
@@ -41,11 +42,13 @@ def address(site: Path) -> Iterator[str]:
 class Reader:
     """One tab; at the end it had no error and asked for nothing elsewhere."""
 
-    def __init__(self, browser: Any, root: str, width: int = 1440, theme: str = "light", **more: Any) -> None:
+    def __init__(
+        self, browser: Any, root: str, width: int = 1440, theme: str = "light", bypass_csp: bool = False
+    ) -> None:
         self.root, self.errors, self.requests = root, list[str](), list[str]()
-        look = {"color_scheme": theme, "reduced_motion": "reduce"}
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, **look, **more)
-        self.page = self.context.new_page()
+        self.page = idle_pages(browser, bypass_csp)[1].new_page()
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         self.page.set_default_timeout(SLOW_MS)
         self.page.on("pageerror", lambda error: self.errors.append(f"{error.message} {error.stack}"))
         self.page.on("console", lambda line: self.errors.append(line.text) if line.type == "error" else None)
@@ -65,7 +68,8 @@ class Reader:
     def close(self) -> None:
         assert not self.errors, self.errors
         assert all(url.startswith((self.root, "data:", "blob:")) for url in self.requests), self.requests
-        self.context.close()
+        self.page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")  # for the next one
+        self.page.close()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ the target would not choose are guesses that it rejects.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,7 @@ class Realigner:
         self._bytes = {raw: token for raw, token in by_bytes(self._target_pieces, target).items() if len(raw) == 1}
         self._special = {self._target_pieces.raw(token): int(token) for token in target.all_special_ids}
         self._shared_special = self._special.keys() & {self._draft_pieces.raw(token) for token in draft.all_special_ids}
+        self._target_ids, self._draft_ids = _encoder(target), _encoder(draft)
         adds = draft("a")["input_ids"][:1]
         self._begin = adds if adds == [draft.bos_token_id] else []
 
@@ -45,7 +46,7 @@ class Realigner:
         raw = b"".join(self._visible_bytes(token) for token in tokens)
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         text = decoder.decode(raw)
-        ids: list[int] = self._draft(text, add_special_tokens=False, verbose=False)["input_ids"]
+        ids = self._draft_ids(text)
         begin = [] if ids[:1] == self._begin else self._begin
         return DraftText(begin + ids, text, decoder.getstate()[0])
 
@@ -98,12 +99,19 @@ class Realigner:
         """The target's tokens of `text` after `tail` if a token boundary separates them, else of `text` alone."""
         if not text:
             return []
-        before, both = self._ids(tail), self._ids(tail + text)
-        return both[len(before) :] if both[: len(before)] == before else self._ids(text)
+        before, both = self._target_ids(tail), self._target_ids(tail + text)
+        return both[len(before) :] if both[: len(before)] == before else self._target_ids(text)
 
-    def _ids(self, text: str) -> list[int]:
-        ids: list[int] = self._target(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return ids
+
+def _encoder(tokenizer: Any) -> Callable[[str], list[int]]:
+    """What gives a text's tokens without special ones: the library `tokenizers` itself, where transformers calls it,
+    which takes ten times as long for a short text."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return lambda text: list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+    backend.no_truncation()  # as in a call of transformers that asks for none
+    backend.no_padding()
+    return lambda text: list(backend.encode(text, add_special_tokens=False).ids)
 
 
 def by_bytes(pieces: Pieces, tokenizer: Any) -> dict[bytes, int]:

@@ -315,6 +315,8 @@ def test_sentences_of_a_measured_decision() -> None:
     unclear = sentences.of_decision(Question(concurrency=4), decide([measured(0.95, 1.05, 1.15)]), found)
     assert unclear[0].startswith("It cannot be told") and "at 4 concurrent requests" in unclear[0]
     assert "About 32 prompts would tell" in unclear[1]
+    single = sentences.of_decision(Question(), decide([measured(1.4, 1.4, 1.4, prompts=1)]), found)
+    assert "1.40x the speed" in single[0] and single[-1].startswith("One answer has no interval")
 
 
 def test_whether_it_holds_at_other_temperatures_is_said() -> None:

@@ -32,7 +32,15 @@ def test_a_drafter_that_gains_no_token_says_why_and_each_speed_has_its_range() -
 
 def made(name: str, ratios: list[float], tau: float = 4.0, **more: object) -> dict[str, object]:
     times = sorted(ratios)[len(ratios) // 2] if ratios else None
-    row = {"drafter": name, "title": name, "synthetic": name == "oracle", "range": ratios, "times": times, "tau": tau}
+    row = {
+        "drafter": name,
+        "lane": name,
+        "title": name,
+        "synthetic": name == "oracle",
+        "range": ratios,
+        "times": times,
+        "tau": tau,
+    }
     return row | more
 
 
@@ -48,12 +56,14 @@ def test_what_of_a_ranking_is_noise_is_said() -> None:
         ["doors/decide/compare/compared-rows.js"], [("noiseOfRows", [rows]) for rows in asked]
     )
     assert sure == none == []
-    assert two == ["eagle3 and draft do not differ: their ranges overlap"]
+    assert two == ["which of the 2 marked ≈ is fastest is not known: their ranges overlap"]
     assert noisy == [
-        "suffix and ngram do not differ: their ranges overlap",
+        "which of the 2 marked ≈ is fastest is not known: their ranges overlap",
         "pairs of runs of one drafter disagree by up to 63%",
         "a speedup above τ is not the drafter's: suffix (τ 1.33)",
     ]
+    even = call(["doors/decide/compare/compared-rows.js"], [("evenWithFastest", [rows]) for rows in asked])
+    assert even == [[], ["eagle3", "draft"], ["suffix", "ngram"], []]
     flags = call(
         ["doors/decide/compare/compared-rows.js"], [("isNoise", [row]) for row in (lucky, fast, plain, waiting)]
     )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
+from draftscope.trace.events import AnyEvent
 from draftscope_app.doors.learn.classroom import bells
 from draftscope_app.doors.learn.classroom import rooms as guesses
 from draftscope_app.doors.learn.classroom.allowances import Rate
 from draftscope_app.doors.learn.classroom.deck import shipped
 from draftscope_app.doors.learn.classroom.questions import Question
+from draftscope_app.doors.learn.classroom.room import Room
 from draftscope_app.doors.learn.classroom.rooms import Rooms
 from draftscope_app.doors.learn.classroom.shown_lessons import LessonStep, recorded
 from tests.doors.learn.classroom.class_server import served_class
@@ -103,15 +106,15 @@ class Held:
     def go(self) -> None:
         """Behind whatever the page has sent since, if it has sent anything."""
         self.wait_for()
-        self._pass()
+        self.passed()
         ((route, answer),) = self._kept
         if self.answered:
             route.fulfill(response=answer)
         else:
             route.continue_()
-        self._pass()
+        self.passed()
 
-    def _pass(self) -> None:
+    def passed(self) -> None:
         """What was sent before has arrived, and the page has heard the answers."""
         self.page.evaluate("() => fetch('join').then((answer) => answer.text())")
 
@@ -216,6 +219,66 @@ def test_two_quick_presses_at_the_last_question_do_not_end_the_class(open_page: 
         assert [room.phase for room in rooms._rooms.values()] == ["reveal"]
         projector.keyboard.press("PageDown")
         projector.get_by_role("heading", name="The class has ended.").wait_for()
+
+
+class Waiting:
+    """A verifier that has no time yet."""
+
+    async def decode(self, *_: Any) -> list[AnyEvent]:
+        await asyncio.Event().wait()
+        return []
+
+    def prompt(self) -> str:
+        return "Tell me of an otter."
+
+
+def presented(open_page: Any, url: str, room: Room) -> Any:
+    """The projector of a room that is there."""
+    projector = open_page("/class", 1440, 900, "light", url)
+    kept = {"code": room.code, "key": room.key, "ticket": room.ticket, "questions": []}
+    projector.evaluate("room => sessionStorage.setItem('draftscope-class', JSON.stringify(room))", kept)
+    projector.reload()
+    return projector
+
+
+def test_two_quick_presses_in_a_round_of_the_class_do_not_end_it(open_page: Any) -> None:
+    """The second one was sent beside the first: it found the text ended, and ended the class for everybody, unasked."""
+    rooms = Rooms(9, 300)
+    with served_class(rooms) as url:
+        room = rooms.open(shipped())
+        room.drafts = True
+        room.turn("draft")
+        projector = presented(open_page, url, room)
+        projector.get_by_role("button", name="Let the target verify").wait_for()
+        held = Held(projector, "**/turn")
+        projector.keyboard.press("PageDown")
+        held.wait_for()
+        projector.keyboard.press("PageDown")
+        held.passed()  # whatever waits for nothing
+        room.writing.ended = True
+        room.verified(worked=True)
+        held.go()
+        projector.get_by_role("heading", name="The target is verifying.").wait_for()
+        assert room.phase == "verify"
+        room.verified(worked=True)
+        httpx.post(f"{url}/class/{room.code}/join", json={})  # all hear of it
+        projector.get_by_role("button", name="End the class").wait_for()
+        assert projector.get_by_role("alert").count() == 0
+
+
+def test_a_presenter_goes_back_while_the_target_still_looks_for_words(open_page: Any) -> None:
+    """Its turn is answered once it has found them."""
+    rooms = Rooms(9, 300)
+    with served_class(rooms, verifier=Waiting()) as url:
+        room = rooms.open(shipped())
+        room.drafts = True
+        room.turn("next")
+        projector = presented(open_page, url, room)
+        projector.get_by_role("button", name="The class drafts").click()
+        projector.get_by_role("button", name="Let the target verify").wait_for()
+        projector.locator("h1").click()
+        projector.keyboard.press("PageUp")
+        projector.get_by_role("heading", name=FIRST.ask).wait_for()
 
 
 def test_a_key_before_the_first_state_of_a_room_does_nothing(open_page: Any) -> None:
@@ -583,6 +646,11 @@ def run_and_show(presenter: Any, address: str, round_: int, query: str = "") -> 
     """Runs, and shows a round of the drafting lane; how many of its guesses were kept."""
     presenter.goto(f"{address}?max_new_tokens=32{query}")
     presenter.click("#ds-run")
+    return show(presenter, round_)
+
+
+def show(presenter: Any, round_: int) -> int:
+    """A round of the drafting lane of the tab's run, once it is over; how many of its guesses were kept."""
     instrument = presenter.locator("draftscope-instrument")
     presenter.wait_for_function(
         "(e) => e.store.source === 'live' && e.state === 'done'", arg=instrument.element_handle()
@@ -613,34 +681,45 @@ LATE = f"{ROUNDS}.find((round) => round.index > 3 && /^[ -~]+$/.test(round.emitt
 HELD_UP = f"e => {{ const late = {LATE}; {ROUNDS}.slice(late.index).forEach((round) => {{ round.end += 5000; }}); }}"
 
 
+QUESTIONS = [  # how it begins, what is true, and what is said at its reveal
+    ("Is the guess", f"{GUESS}.passed ? 'kept' : 'refused'", "so the guess was"),
+    (
+        "Which of these writes most",
+        f"e.lanes[{RATES}.indexOf(Math.max(...{RATES}))].root.querySelector('h3').textContent",
+        "times as long as a plain one",
+    ),
+    ("Which of these bursts", f"{LATE}.emitted_raw.join('').replaceAll(' ', '·')", "The median of all"),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("question", "truth", "said"),
-    [
-        ("Is the guess", f"{GUESS}.passed ? 'kept' : 'refused'", "so the guess was"),
-        (
-            "Which of these writes most",
-            f"e.lanes[{RATES}.indexOf(Math.max(...{RATES}))].root.querySelector('h3').textContent",
-            "times as long as a plain one",
-        ),
-        ("Which of these bursts", f"{LATE}.emitted_raw.join('').replaceAll(' ', '·')", "The median of all"),
-    ],
-)
-def test_a_question_about_a_live_run_is_answered_by_the_run_and_told_at_the_reveal(
-    regulars: list[Any], address: str, question: str, truth: str, said: str
+def test_questions_about_a_live_run_are_answered_by_the_run_and_told_at_the_reveal(
+    regulars: list[Any], address: str
 ) -> None:
     presenter, phone = (tab(who, address, width, 844) for who, width in zip(regulars, (1440, 390), strict=True))
     presenter.goto(f"{address}class")
     presenter.get_by_role("button", name="Open a room").click()
     phone.goto(f"{address}join?{presenter.locator('.lobby .code').inner_text()}")
     phone.get_by_text("The presenter starts.").wait_for()
-    run_and_show(presenter, address, 2, "&temperature=1&rule=token&drafter=draft&gamma=3")
-    instrument = presenter.locator("draftscope-instrument")
-    if said == "The median of all":
-        instrument.evaluate(HELD_UP)
-    true = instrument.evaluate(f"e => {truth}")
-    ask(presenter, question)
-    phone.locator("button[data-option]").first.wait_for()
+    settings = "&temperature=1&rule=token&drafter=draft&gamma=3"
+    run_and_show(presenter, address, 2, settings)
+    for question, truth, said in QUESTIONS:
+        if not presenter.url.startswith(f"{address}?"):
+            presenter.goto(f"{address}?max_new_tokens=32{settings}")  # where its tab finds the run again
+            show(presenter, 2)
+        instrument = presenter.locator("draftscope-instrument")
+        if said == "The median of all":
+            instrument.evaluate(HELD_UP)
+        true = instrument.evaluate(f"e => {truth}")
+        ask(presenter, question)
+        answer_and_reveal(presenter, phone, true, said)
+    for page in (presenter, phone):
+        page.close()
+
+
+def answer_and_reveal(presenter: Any, phone: Any, true: str, said: str) -> None:
+    """The phone is wrong; what is `said` at the reveal was said nowhere before."""
+    phone.locator("button[data-option]", has_text=true).first.wait_for()
     options = phone.locator("button[data-option]").all_inner_texts()
     wrong = next(n for n, text in enumerate(options) if text != true)
     choose(phone, wrong)
@@ -655,4 +734,3 @@ def test_a_question_about_a_live_run_is_answered_by_the_run_and_told_at_the_reve
     phone.get_by_role("heading", name=f"You said {options[wrong]}. It was {true}.").wait_for()
     for page in (presenter, phone):
         page.get_by_text(said).wait_for()
-        page.close()

@@ -43,6 +43,7 @@ from tests.programs import record_lessons, record_servers, record_steps, record_
 from tests.support.alone import Alone
 from tests.support.browsers import NARROW, violations
 from tests.support.models import random_heads, random_llama
+from tests.support.node import call
 from tests.support.raced import EVIL, hostile
 from tests.support.school import lessons_page
 
@@ -215,6 +216,13 @@ def test_every_lesson_has_a_recording_and_every_recording_a_lesson() -> None:
 def test_what_is_tried_are_controls_that_exist() -> None:
     for controls in re.findall(r"controls: \{ ([^}]*) \}", TEXTS):
         assert set(re.findall(r"(\w+):", controls)) <= set(names())
+
+
+def test_the_glossary_has_each_word_once_in_the_order_of_a_dictionary() -> None:
+    (names,) = call(["doors/learn/lessons/terms.js"], [("glossaryNames", [])])
+    assert len(names) == len(set(names)) and {"correction", "residual", "target"} <= set(names)
+    words = names[names.index("RRSw") + 1 :]
+    assert words == sorted(words, key=str.lower)
 
 
 def test_metrics_among_the_terms_are_the_glossarys() -> None:

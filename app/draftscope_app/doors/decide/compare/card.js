@@ -12,7 +12,7 @@ import { SortedTable } from "../../../draw/tables.js";
 import { html, keyed, nothing, render } from "../../../vendor/lit-html.js";
 import { samplingWords } from "../../../run/provenance.js";
 import sheet from "./card.css" with { type: "css" };
-import { comparedRows, isNoise, noiseOfRows, sortedRows } from "./compared-rows.js";
+import { comparedRows, evenWithFastest, isNoise, noiseOfRows, sortedRows } from "./compared-rows.js";
 
 const COLUMNS = [
   ["title", "drafter", ""],
@@ -22,7 +22,7 @@ const COLUMNS = [
   [
     "times",
     "× plain",
-    "tokens/s / tokens/s of plain decoding, same comparison; in brackets the range of the pairs of runs",
+    "tokens/s / tokens/s of plain decoding, same comparison; in brackets the range of the pairs of runs; ≈: it overlaps with the fastest's",
   ],
   ["runs", "runs", "whole runs"],
 ];
@@ -84,17 +84,18 @@ class CompareView {
   }
 
   results({ about, ev }) {
-    const noise = noiseOfRows(comparedRows(ev));
+    const rows = comparedRows(ev);
+    const [noise, even] = [noiseOfRows(rows), new Set(evenWithFastest(rows))];
     return html`
       <p class="note">${aboutWords(about)}</p>
       ${noise.length ? html`<p class="noise">Noise: ${noise.join("; ")}.</p>` : nothing}
-      ${this.table.template((by, down) => sortedRows(comparedRows(ev), by, down).map(line))}
+      ${this.table.template((by, down) => sortedRows(rows, by, down).map((row) => line(row, even.has(row.lane))))}
       <p class="sum">${LEGEND}. Click a drafter's name to select it in the controls.</p>
     `;
   }
 }
 
-function line(row) {
+function line(row, even) {
   const marks = [
     row.synthetic ? "synthetic" : "",
     row.exact ? "" : `lossy: ${row.rule}`,
@@ -104,7 +105,7 @@ function line(row) {
     formatProb(row.c),
     formatFixed(row.tau, 2),
     formatFigure(row.perSecond),
-    Number.isFinite(row.times) ? `${row.times.toFixed(2)}×${rangeWords(row.range)}` : "–",
+    Number.isFinite(row.times) ? `${row.times.toFixed(2)}×${rangeWords(row.range)}${even ? " ≈" : ""}` : "–",
     String(row.runs),
   ];
   const select = () => askHost("set", { drafter: row.drafter });

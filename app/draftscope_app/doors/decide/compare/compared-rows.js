@@ -26,27 +26,34 @@ export function comparedRows(events) {
 /** A speedup above tau: no round costs less than one of plain decoding, so the machine did it, not the drafter. */
 export const isNoise = ({ drafter, times, tau }) => drafter !== "plain" && times > BEYOND * tau;
 
+/** The lanes whose range overlaps with that of the fastest, and the fastest; none if it stands alone. */
+export function evenWithFastest(rows) {
+  const ranked = ranking(rows);
+  if (!ranked.length) return [];
+  const low = Math.min(...ranked[0].range);
+  const even = ranked.filter(({ range }) => Math.max(...range) >= low);
+  return even.length > 1 ? even.map(({ lane }) => lane) : [];
+}
+
 /** What of the ranking is noise, as sentences: ranges that overlap with the fastest, pairs of runs that disagree, and
  *  speedups above tau. Plain decoding and what has a chosen acceptance are not ranked. */
 export function noiseOfRows(rows) {
-  const ranked = sortedRows(rows, "times", true).filter((row) => ranks(row));
+  const ranked = ranking(rows);
   if (!ranked.length) return [];
-  const [first, ...others] = ranked;
-  const low = Math.min(...first.range);
-  const same = others.filter(({ range }) => Math.max(...range) >= low).map(({ title }) => title);
+  const same = evenWithFastest(rows);
   const beyond = ranked.filter(isNoise).map(({ title, tau }) => `${title} (τ ${tau.toFixed(2)})`);
   const spread = Math.max(...ranked.map(({ range }) => Math.max(...range) / Math.min(...range) - 1));
   const said = [];
-  if (same.length) said.push(`${listed([first.title, ...same])} do not differ: their ranges overlap`);
+  if (same.length) said.push(`which of the ${same.length} marked ≈ is fastest is not known: their ranges overlap`);
   if (spread > APART) said.push(`pairs of runs of one drafter disagree by up to ${Math.round(100 * spread)}%`);
-  if (beyond.length) said.push(`a speedup above τ is not the drafter's: ${listed(beyond)}`);
+  if (beyond.length) said.push(`a speedup above τ is not the drafter's: ${beyond.join("; ")}`);
   return said;
 }
 
 const ranks = ({ drafter, synthetic, range, times }) =>
   drafter !== "plain" && !synthetic && range.length > 1 && Number.isFinite(times);
 
-const listed = (names) => (names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0]);
+const ranking = (rows) => sortedRows(rows, "times", true).filter((row) => ranks(row));
 
 /** Why every round wrote one token; empty where one wrote more, and for plain decoding. */
 function whyNothing({ drafter, rounds, tokens, drafted, idle }) {

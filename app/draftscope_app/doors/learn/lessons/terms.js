@@ -1,7 +1,7 @@
 // The terms that lessons explain, and the glossary. Those of metrics come from the engine's glossary, with the page.
 
 import { given } from "../../../base/given.js";
-import { SYMBOLS } from "../../../base/symbols.js";
+import { LETTERS, SYMBOLS, WORDS } from "../../../base/symbols.js";
 import { html } from "../../../vendor/lit-html.js";
 
 const TERMS = {
@@ -14,7 +14,6 @@ const TERMS = {
   "random number": "u, uniform between 0 and 1, used once",
   threshold: "what u is compared with: a draft token is accepted if u is below it",
   "residual distribution": "norm((p − q)+): what p has above q, normalised",
-  correction: "the target's token in place of a rejected draft token, sampled from the residual distribution",
   "bonus token": "the target's token after a draft that was accepted to its end",
   "guess rows": "rows that a lookahead decoder computes to collect n-grams; they are never accepted",
   head: "a small network that reads the target's hidden states and proposes tokens",
@@ -31,17 +30,20 @@ const TERMS = {
 };
 const METRICS = { ITL: "itl_ms", ICL: "icl_ms", TTFT: "ttft_ms", "acceptance length": "mean_acceptance_length" };
 
-export const defineTerm = (term) => TERMS[term] || given.metrics[METRICS[term]] || "";
+export const defineTerm = (term) => TERMS[term] || given.metrics[METRICS[term]] || SYMBOLS[term] || "";
 export const LESSON_TERMS = Object.keys(TERMS);
 
-/** Every symbol and term, by name, in one list. */
+/** The letters of formulas, then every word of the field once, in the order of a dictionary. */
+export function glossaryNames() {
+  const names = new Set([...Object.keys(WORDS), ...LESSON_TERMS].filter((name) => defineTerm(name)));
+  return [...Object.keys(LETTERS), ...[...names].sort((one, other) => one.localeCompare(other, "en"))];
+}
+
 export function glossary() {
-  const terms = Object.keys(TERMS).filter((name) => defineTerm(name));
-  const words = [...Object.entries(SYMBOLS), ...terms.sort().map((name) => [name, defineTerm(name)])];
-  const entry = ([name, meaning]) =>
+  const entry = (name) =>
     html`<div>
       <dt>${name}</dt>
-      <dd>${meaning}</dd>
+      <dd>${defineTerm(name)}</dd>
     </div>`;
-  return html`<dl class="glossary">${words.map(entry)}</dl>`;
+  return html`<dl class="glossary">${glossaryNames().map(entry)}</dl>`;
 }

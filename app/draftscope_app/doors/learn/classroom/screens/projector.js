@@ -6,7 +6,7 @@ import { keptOf, press, questionOf, roomHead, showPage, stepOf, sumOf, treeOf, w
 import { listen, post, postAs, presentRoom, presentedRoom, streamOf } from "./room.js";
 
 const AGAIN_MS = 2000;
-const SLOW = ["draft", "drafted"]; // phases whose next one is answered once the target has written
+const DRAFTING = ["draft", "drafted"]; // phases whose next one is answered once the target has written
 const ROOMY = 4; // answers at most, so that votes have a line of their own
 const ONWARD = {
   lobby: "Start",
@@ -22,6 +22,7 @@ class Projector {
     this.room = room;
     this.state = null; // of the room, once it was heard
     this.reached = null; // the same, or what the last press has led to
+    this.heard = () => {}; // called for each state
     this.inOrder = oneByOne();
     this.joined = 0;
     this.lost = "";
@@ -35,6 +36,7 @@ class Projector {
       (state) => {
         this.lost = "";
         this.reached = state;
+        this.heard();
         this.draw(state);
       },
       () => this.lookAgain(),
@@ -73,6 +75,15 @@ class Projector {
     }
   }
 
+  /** A turn in which the target writes: until it is answered, or heard of, for a presenter may go back meanwhile. */
+  turnOfTarget(action) {
+    const { phase } = this.reached;
+    const elsewhere = new Promise((done) => {
+      this.heard = () => this.reached.phase !== phase && done();
+    });
+    return Promise.race([this.turn(action), elsewhere]);
+  }
+
   /** A clicker goes on wherever the focus is; a button or a link keeps only the space bar. */
   key(event) {
     if (!this.state || event.repeat) return; // a key that is held is one press
@@ -93,13 +104,15 @@ class Projector {
   /** A press is judged by what the one before it has led to: two quick ones would end a class without being asked. */
   async goOn() {
     const { phase, endsNext } = this.reached;
-    if (phase === "end") return;
-    if (endsNext) {
-      this.end();
-      return;
-    }
-    const turned = this.turn(phase === "lobby" && this.first ? `ask:${this.first}` : "next");
-    if (!SLOW.includes(phase)) await turned;
+    if (!ONWARD[phase]) return; // the target is verifying, or the class has ended
+    if (endsNext) this.end();
+    else if (DRAFTING.includes(phase)) await this.turnOfTarget("next");
+    else await this.turn(phase === "lobby" && this.first ? `ask:${this.first}` : "next");
+  }
+
+  /** The class drafts. */
+  draft() {
+    this.inOrder(() => this.turnOfTarget("draft"));
   }
 
   /** Where the class is, so that a press which asks is not answered elsewhere. */
@@ -141,7 +154,7 @@ class Projector {
       ${word ? press(html`${word}<kbd>space</kbd>`, onward, "onward") : nothing}
       ${phase === "end" ? press("Open another room", open) : html`<a class="button" href="./?door=learn">Lessons</a>`}
       ${question ? press("Back", () => this.back()) : nothing}
-      ${drafts && !writing && phase !== "end" ? press("The class drafts", () => this.turn("draft")) : nothing}
+      ${drafts && !writing && phase !== "end" ? press("The class drafts", () => this.draft()) : nothing}
       ${phase !== "lobby" && phase !== "end" && !endsNext ? press(ends, () => this.end()) : nothing}
     `;
   }
