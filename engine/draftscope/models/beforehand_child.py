@@ -25,7 +25,7 @@ def programs() -> None:
     its name alone."""
     from draftscope.models.native import native_program, products
 
-    dispatcher._FunctionCompiler._customize_flags = _without_wrappers
+    vars(dispatcher)["_FunctionCompiler"]._customize_flags = _without_wrappers
     llvm.add_symbol(products.NAME, id(programs))
     vars(products)["start"] = lambda: None
     native_program.compiled()
