@@ -9,7 +9,7 @@ import pytest
 
 from draftscope.decode.engine import DecodingEngine
 from draftscope.trace.files import line
-from draftscope_app.page import bundle
+from draftscope_app.page import bundle, controls
 from tests.support.browsers import violations
 from tests.support.raced import race_of
 from tests.support.visit import ENDLESS
@@ -21,10 +21,9 @@ FITS = """() => { const text = document.querySelector('#ds-prompt textarea');
     return [text.scrollHeight <= text.clientHeight + 1, text.clientHeight]; }"""
 
 
-def test_a_prompt_grows_with_its_lines_and_nothing_below_it_moves(visit: Any) -> None:
+def test_a_prompt_grows_with_its_lines_and_nothing_below_it_moves(lent: Any) -> None:
     """Of five lines of code it showed one, and no sign of more."""
-    page = visit()
-    page.ready()
+    page = lent()
     below = page.page.evaluate(BELOW)
     for count in (3, 5):
         page.page.fill("#ds-prompt textarea", "\n".join(LINES.split("\n")[:count]))
@@ -45,19 +44,8 @@ def test_a_prompt_grows_with_its_lines_and_nothing_below_it_moves(visit: Any) ->
     assert all(box["y"] >= boxes[0]["y"] + boxes[0]["height"] for box in boxes[1:])
 
 
-@pytest.mark.slow
-def test_a_prompt_of_a_link_is_whole_when_it_arrives(visit: Any) -> None:
-    page = visit("?prompt=" + LINES.replace("\n", "%0A").replace("+", "%2B"))
-    page.ready()
-    page.page.wait_for_function("() => document.querySelector('#ds-prompt textarea').value.startsWith('def')")
-    page.painted(6)
-    assert page.page.evaluate(FITS)[0]
-    assert page.page.get_attribute("#ds-prompt textarea", "dir") == "auto"
-
-
-def test_examples_of_prompts_are_one_press_away(visit: Any) -> None:
-    page = visit()
-    page.ready()
+def test_examples_of_prompts_are_one_press_away(lent: Any) -> None:
+    page = lent()
     for kind, prompts in bundle.presets().items():
         page.page.locator("#ds-kinds").get_by_role("button", name=kind, exact=True).click()
         page.page.wait_for_function(
@@ -67,27 +55,28 @@ def test_examples_of_prompts_are_one_press_away(visit: Any) -> None:
     assert page.page.evaluate(FITS)[0]
 
 
-@pytest.mark.parametrize("query", ["?prompt=Hello", "?drafter=ngram", "?temperature=0.7&seed=3"])
-def test_a_link_that_says_what_to_run_shows_no_other_run(visit: Any, query: str) -> None:
-    """ "Hello" and "N-gram" stood in the controls, and below them another run's text and speed."""
-    page = visit(query)
+NAMES_RUN = """([words, labels]) => { Inside.give({ labels });
+    return words.filter((word) => { history.replaceState(null, "", `?${word}=1`); return Inside.namesRun(); }); }"""
+
+
+def test_a_link_that_says_what_to_run_shows_no_other_run(visit: Any) -> None:
+    """Its prompt and "N-gram" stood in the controls, and below them another run's text and speed."""
+    page = visit("?prompt=" + LINES.replace("\n", "%0A").replace("+", "%2B"))
     page.ready()
-    page.painted()
+    page.page.wait_for_function("() => document.querySelector('#ds-prompt textarea').value.startsWith('def')")
+    page.painted(6)
+    assert page.page.evaluate(FITS)[0]  # it is whole
+    assert page.page.get_attribute("#ds-prompt textarea", "dir") == "auto"
     assert page.text(".empty").startswith("Nothing has run yet. Press Run.")
     assert page.ask("e => e.store.lanes.length") == 0
     assert page.element.locator("h2:visible, .lane:visible").count() == 0
+    words = [*controls.names(), "round", "door", "lesson"]
+    assert page.page.evaluate(NAMES_RUN, [words, controls.labels()]) == list(controls.names())
 
 
-def test_a_link_to_a_place_in_the_opening_run_shows_it(visit: Any) -> None:
-    page = visit("?round=2&stage=draft")
-    assert page.text(".badge") == "recorded"
-    assert page.ask("e => e.cursor.at.round") == 1
-
-
-def test_what_is_edited_while_a_run_goes_on_is_said_at_once(visit: Any) -> None:
+def test_what_is_edited_while_a_run_goes_on_is_said_at_once(lent: Any) -> None:
     """It was said only once the whole runs had been timed as well: until then controls and picture disagreed."""
-    page = visit(ENDLESS)
-    page.ready()
+    page = lent(ENDLESS)
     page.page.click("#ds-run")
     page.until("e => e.state === 'running' && e.store.lanes.length > 1 && e.store.lanes[1].rounds.length > 0")
     assert page.element.locator(".changed:visible").count() == 0
@@ -101,9 +90,8 @@ def test_what_is_edited_while_a_run_goes_on_is_said_at_once(visit: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_link_covers_nothing_and_says_what_it_carries(visit: Any) -> None:
-    page = visit()
-    page.ready()
+def test_a_link_covers_nothing_and_says_what_it_carries(lent: Any) -> None:
+    page = lent()
     page.page.evaluate("() => { navigator.clipboard.writeText = async () => {}; }")
     page.menu("share")
     page.page.click("#ds-link")
@@ -117,6 +105,7 @@ def test_a_link_covers_nothing_and_says_what_it_carries(visit: Any) -> None:
     )
     assert message["y"] + message["height"] <= lanes["y"] < strip["y"]
     assert re.search("static", page.element.locator(".messages").evaluate("e => getComputedStyle(e).position"))
+    page.page.evaluate("() => { delete navigator.clipboard.writeText; }")
 
 
 DROP = """([name, text]) => {
@@ -128,10 +117,9 @@ DROP = """([name, text]) => {
 
 
 @pytest.mark.slow
-def test_a_file_that_is_dropped_on_the_page_opens(visit: Any, pair: DecodingEngine) -> None:
+def test_a_file_that_is_dropped_on_the_page_opens(lent: Any, pair: DecodingEngine) -> None:
     """Nothing happened."""
-    page = visit()
-    page.ready()
+    page = lent()
     run = "\n".join(line(event) for event in race_of(pair, drafter="draft"))
     assert page.page.evaluate(DROP, ["run.jsonl", run]) == [False, False]  # the browser does not open it itself
     page.until("e => e.store.run === 'r' && e.store.source === 'recorded'")

@@ -31,13 +31,12 @@ def test_each_door_is_an_address_with_a_way_back(visit: Any) -> None:
     assert "door=learn" in page.page.url
 
 
-@pytest.mark.slow
-def test_an_address_leads_to_a_round_and_a_node(visit: Any) -> None:
-    page = visit()
-    page.ready()
+def test_an_address_leads_to_a_round_and_a_node(lent: Any, visit: Any) -> None:
+    page = lent()
     page.ask("e => e.cursor.select(e.store.lanes[1], 2)")
     page.page.wait_for_function("() => location.search.includes('round=3')")
     other = visit("?" + page.page.url.partition("?")[2])
+    assert other.text(".badge") == "recorded"
     other.until("e => e.cursor.at?.round === 2 && e.cursor.at.key === " + repr(page.ask("e => e.cursor.at.key")))
 
 
@@ -51,9 +50,8 @@ NUMBERS_CUT = """() => [...document.querySelectorAll("#ds-controls > .form > .bl
     .map((e) => e.scrollWidth - e.clientWidth)"""
 
 
-def test_nothing_lies_on_an_open_menu_and_no_number_is_cut(visit: Any) -> None:
-    page = visit()
-    page.ready()
+def test_nothing_lies_on_an_open_menu_and_no_number_is_cut(lent: Any) -> None:
+    page = lent()
     assert page.page.evaluate(NUMBERS_CUT) == [0, 0]
     page.menu("models")
     assert page.page.evaluate(UNDER) == []
@@ -68,24 +66,41 @@ CUT = """(all, width) => all.map((each) => [each.textContent.trim(), each.getBou
     .filter(([, box]) => box.width && (box.left < 0 || box.right > width)).map(([text]) => text)"""
 
 
-@pytest.mark.parametrize("width", [390, *(pytest.param(more, marks=pytest.mark.slow) for more in (720, 1440))])
-def test_no_door_breaks_a_rule_of_access_or_the_width_or_is_read_in_another_order(visit: Any, width: int) -> None:
+WIDTHS = [pytest.param((390,), id="390"), pytest.param((720, 1440), id="wider", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("widths", WIDTHS)
+def test_no_door_breaks_a_rule_of_access_or_the_width_or_is_read_in_another_order(
+    lent: Any, widths: tuple[int, ...]
+) -> None:
     """The button that saves the timeline's picture stood below it, and was read before it."""
-    page = visit(viewport={"width": width, "height": 1000})
-    page.ready()
+    page = lent()
     for name in ONLY:
         page.door(name)
-        said = spoken(page.page)
-        assert len(said) > 12 and sum(each.box is not None for each in said) > 8, name
-        assert misread(said) == [], name
-        for colors_only in (False, True):  # all that another theme changes
-            assert_accessible(page.page, colors_only)
-            page.page.evaluate("() => { Draftscope.flipTheme(); }")
-        assert page.page.evaluate("document.documentElement.scrollWidth") <= width, name
-        assert page.page.locator("button:visible, nav a:visible").evaluate_all(CUT, width) == [], name
-        doors, tools = (page.page.locator(part).bounding_box() for part in ("nav", "#ds-tools"))
-        apart = doors["y"] > tools["y"] + tools["height"] or doors["x"] + doors["width"] <= tools["x"]
-        assert apart, name
+        for width in widths:
+            page.page.set_viewport_size({"width": width, "height": 1000})
+            page.painted(4)
+            is_in_order(page, name, width)
+            assert_accessible(page.page)
+
+
+def test_no_door_breaks_a_rule_of_colours_in_the_dark(lent: Any) -> None:
+    """They are all that another theme changes, whatever the width."""
+    page = lent()
+    page.page.evaluate("() => { Draftscope.flipTheme(); }")
+    for name in ONLY:
+        page.door(name)
+        assert_accessible(page.page, colors_only=True)
+
+
+def is_in_order(page: Visit, name: str, width: int) -> None:
+    said = spoken(page.page)
+    assert len(said) > 12 and sum(each.box is not None for each in said) > 8, name
+    assert misread(said) == [], name
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= width, name
+    assert page.page.locator("button:visible, nav a:visible").evaluate_all(CUT, width) == [], name
+    doors, tools = (page.page.locator(part).bounding_box() for part in ("nav", "#ds-tools"))
+    assert doors["y"] > tools["y"] + tools["height"] or doors["x"] + doors["width"] <= tools["x"], name
 
 
 @pytest.mark.slow

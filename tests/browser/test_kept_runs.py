@@ -15,8 +15,9 @@ IDS = "e => e.store.lanes.map((lane) => lane.end.token_ids)"
 EARLIER = "Go back to a run of this page"
 
 
-def test_the_page_goes_back_to_an_earlier_run(visit: Any) -> None:
-    page = visit(SHORT)
+def test_the_page_goes_back_to_an_earlier_run(lent: Any) -> None:
+    page = lent(SHORT)
+    page.ask("e => { e.runs.kept = []; }")
     page.run()
     first, run = page.ask(IDS), page.ask("e => e.store.run")
     page.fill("prompt", "another text")
@@ -32,8 +33,8 @@ def test_the_page_goes_back_to_an_earlier_run(visit: Any) -> None:
     assert len(page.ask("e => e.runs.kept")) == 2  # what was opened from a file is not kept again
 
 
-def test_a_link_carries_a_short_run_and_opens_it(visit: Any) -> None:
-    page = visit(SHORT)
+def test_a_link_carries_a_short_run_and_opens_it(lent: Any, visit: Any) -> None:
+    page = lent(SHORT)
     page.run()
     ids = page.ask(IDS)
     page.menu("share")
@@ -72,9 +73,8 @@ def test_a_scene_whose_link_names_settings_shows_no_other_run(visit: Any) -> Non
     assert page.element.get_by_role("button", name="Run", exact=True).is_visible()
 
 
-def test_the_recorded_runs_are_one_press_away(visit: Any) -> None:
-    page = visit()
-    page.ready()
+def test_the_recorded_runs_are_one_press_away(lent: Any) -> None:
+    page = lent(SHORT)
     page.run()
     page.ask("e => Draftscope.ask('picture', { run: 'first' })")
     page.until("e => e.store.run === 'first' && e.store.source === 'recorded'")

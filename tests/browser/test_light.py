@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.visit import Visit, visitor
+from tests.support.visit import visitor
 
 pytestmark = pytest.mark.browser
 MOST_BYTES, MOST_REQUESTS, MOST_SHIFT = 150_000, 80, 0.05  # a run of 200 tokens had shifts of .94 in sum
@@ -88,10 +88,17 @@ def test_the_first_picture_needs_no_script(browser: Any, address: str) -> None:
 SHOWN = "e => e.lanes.map(({ pane }) => [pane.scrollTop, pane.clientHeight, pane.scrollHeight])"
 
 
-def test_a_text_is_scrolled_by_whole_lines(newcomer: Any, address: str) -> None:
+def test_a_run_of_200_tokens_moves_nothing_and_its_text_is_scrolled_by_whole_lines(visit: Any) -> None:
     """Its first line was half cut."""
-    page = Visit(newcomer, address, "?max_new_tokens=200&temperature=0")
+    page = visit("?max_new_tokens=200&temperature=1", reduced_motion="no-preference")
+    page.ready()
+    page.page.evaluate(WATCH)
+    page.painted()
+    page.page.evaluate("() => { for (const list of Object.values(window.seen)) list.length = 0; }")
     page.run()
+    seen = page.page.evaluate("window.seen")
+    print(f"layout shifts {sum(seen['shifts']):.4f}; tasks longer than 50 ms: {[round(ms) for ms in seen['long']]}")
+    assert sum(seen["shifts"]) < MOST_SHIFT
     for move in ("lanes[1].toEnd()", "cursor.select(e.store.lanes[1], 9)", "lanes[0].scrollTo(31)"):
         page.ask(f"e => e.{move}")
         page.painted()
@@ -100,18 +107,6 @@ def test_a_text_is_scrolled_by_whole_lines(newcomer: Any, address: str) -> None:
     page.element.locator(".pane").first.hover()
     page.page.mouse.wheel(0, -37)
     page.until("e => e.lanes[0].pane.scrollTop % 23 === 0")
-    page.close()
-
-
-def test_a_run_of_200_tokens_moves_nothing(newcomer: Any, address: str) -> None:
-    page = Visit(newcomer, address, "?max_new_tokens=200&temperature=1", reduced_motion="no-preference")
-    page.ready()
-    page.page.evaluate("() => { for (const list of Object.values(window.seen)) list.length = 0; }")
-    page.run()
-    seen = page.page.evaluate("window.seen")
-    print(f"layout shifts {sum(seen['shifts']):.4f}; tasks longer than 50 ms: {[round(ms) for ms in seen['long']]}")
-    assert sum(seen["shifts"]) < MOST_SHIFT
-    page.close()
 
 
 def _total(fetched: Fetched) -> int:

@@ -16,7 +16,7 @@ import pytest
 from draftscope.decode.engine import DecodingEngine
 from draftscope.trace import files
 from draftscope_app.page.host import qr_rows
-from tests.support.browsers import ARTIFACTS, VIEWS, assert_accessible
+from tests.support.browsers import ARTIFACTS, assert_accessible
 from tests.support.raced import hostile, race_of
 from tests.support.visit import ENDLESS, EVIL, UNFOLDS, load, record
 
@@ -42,8 +42,8 @@ def test_it_opens_on_a_recorded_run(visit: Any) -> None:
     assert said and float(said[1]) == pytest.approx(rates[1] / rates[0], abs=0.02)
 
 
-def test_greedy_lanes_are_counted_equal_and_changed_settings_are_named(visit: Any) -> None:
-    page = visit("?max_new_tokens=24")
+def test_greedy_lanes_are_counted_equal_and_changed_settings_are_named(lent: Any) -> None:
+    page = lent("?max_new_tokens=24")
     page.run(alone=True)
     assert page.text(".badge") == "live"
     own, plain = (page.ask(f"e => e.store.lanes[{i}].end.token_ids") for i in (1, 0))
@@ -60,10 +60,10 @@ def test_greedy_lanes_are_counted_equal_and_changed_settings_are_named(visit: An
 
 
 @pytest.mark.slow
-def test_stop_freezes_the_picture_and_keeps_what_was_measured(visit: Any) -> None:
+def test_stop_freezes_the_picture_and_keeps_what_was_measured(lent: Any) -> None:
     """The engine had finished; the slowed replay went on for seconds, and the solo runs were lost."""
-    page = visit("?max_new_tokens=24&temperature=1", reduced_motion="no-preference")
-    page.ready()
+    page = lent("?max_new_tokens=24&temperature=1")
+    page.page.emulate_media(reduced_motion="no-preference")
     before = json.dumps(page.ask("e => e.store.run"))
     page.ask("e => { e.transport.speed = 100; }")
     page.page.click("#ds-run")
@@ -82,9 +82,9 @@ def test_stop_freezes_the_picture_and_keeps_what_was_measured(visit: Any) -> Non
 
 
 @pytest.mark.slow
-def test_stop_ends_the_run_at_once_and_freezes_the_picture(visit: Any) -> None:
-    page = visit(ENDLESS + "&temperature=1", reduced_motion="no-preference")
-    page.ready()
+def test_stop_ends_the_run_at_once_and_freezes_the_picture(lent: Any) -> None:
+    page = lent(ENDLESS)
+    page.page.emulate_media(reduced_motion="no-preference")
     before = json.dumps(page.ask("e => e.store.run"))
     page.ask("e => { e.transport.speed = 100; }")
     page.page.click("#ds-run")
@@ -97,10 +97,9 @@ def test_stop_ends_the_run_at_once_and_freezes_the_picture(visit: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_stop_that_overtakes_its_run_ends_it(visit: Any) -> None:
+def test_a_stop_that_overtakes_its_run_ends_it(lent: Any) -> None:
     """Nothing stopped: the engine had nothing to stop yet."""
-    page = visit(ENDLESS)
-    page.ready()
+    page = lent(ENDLESS)
     held: list[Any] = []
     page.page.route("**/queue/join*", lambda route: route.continue_() if held else held.append(route))
     page.page.click("#ds-run")
@@ -114,10 +113,9 @@ def test_a_stop_that_overtakes_its_run_ends_it(visit: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_press_of_run_greys_what_another_run_has_shown(visit: Any) -> None:
+def test_a_press_of_run_greys_what_another_run_has_shown(lent: Any) -> None:
     """Eight fast clicks showed nothing for 4 s."""
-    page = visit("?max_new_tokens=16")
-    page.ready()
+    page = lent("?max_new_tokens=16")
     seen = page.page.evaluate(
         "() => new Promise((done) => { for (let i = 0; i < 8; i++) document.querySelector('#ds-run').click();"
         " const e = document.querySelector('draftscope-instrument');"
@@ -130,10 +128,9 @@ def test_a_press_of_run_greys_what_another_run_has_shown(visit: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_whose_drafter_chooses_by_costs_begins_at_once_and_says_by_which(visit: Any) -> None:
+def test_a_run_whose_drafter_chooses_by_costs_begins_at_once_and_says_by_which(lent: Any) -> None:
     """It measured for 70 s first. A temperature of its own: what one tree was shaped by is kept."""
-    page = visit("?drafter=sequoia&temperature=0.37&max_new_tokens=16")
-    page.ready()
+    page = lent("?drafter=sequoia&temperature=0.37&max_new_tokens=16")
     page.run()
     start = page.ask("e => e.store.lanes[1].start")
     assert start["drafter"] == "sequoia" and start["costs"]
@@ -141,9 +138,9 @@ def test_a_run_whose_drafter_chooses_by_costs_begins_at_once_and_says_by_which(v
 
 
 @pytest.mark.slow
-def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: Any) -> None:
+def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(lent: Any) -> None:
     """A chain is verified token by token unless its block is asked for, which takes one click."""
-    page = visit("?temperature=1&max_new_tokens=16&seed=3")
+    page = lent("?temperature=1&max_new_tokens=16&seed=3")
     page.run()
     assert "same distribution" in page.figure("distribution").lower()
     used = "e => [...new Set(e.store.lanes[1].rounds.flatMap((r) => r.decisions.map((d) => d.rule)))]"
@@ -156,9 +153,8 @@ def test_above_zero_the_distribution_is_the_same_and_the_draws_are_not(visit: An
 
 
 @pytest.mark.slow
-def test_step_goes_one_round_at_a_time(visit: Any) -> None:
-    page = visit("?temperature=1&max_new_tokens=64")
-    page.ready()
+def test_step_goes_one_round_at_a_time(lent: Any) -> None:
+    page = lent("?temperature=1&max_new_tokens=64")
     for rounds in (1, 2, 3):
         page.page.click("#ds-step")
         page.until(
@@ -174,9 +170,8 @@ def test_step_goes_one_round_at_a_time(visit: Any) -> None:
 
 
 @pytest.mark.slow
-def test_you_draft(visit: Any) -> None:
-    page = visit("?drafter=typed&max_new_tokens=16")
-    page.ready()
+def test_you_draft(lent: Any) -> None:
+    page = lent("?drafter=typed&max_new_tokens=16")
     page.page.wait_for_selector("#ds-typed", state="visible")
     page.page.click("#ds-run")
     page.until("e => /typed draft is empty/.test(e.message.text.textContent)")
@@ -211,8 +206,8 @@ def test_settings_live_in_the_address(visit: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_refused_clipboard_shows_the_link_and_a_teachers_is_offered(visit: Any) -> None:
-    page = visit("?seed=5")
+def test_a_refused_clipboard_shows_the_link_and_a_teachers_is_offered(lent: Any) -> None:
+    page = lent("?seed=5")
     page.page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('closed')); }")
     page.page.wait_for_function("() => document.querySelector('#ds-seed input')?.value === '5'")
     page.menu("share")
@@ -236,10 +231,13 @@ def test_a_refused_clipboard_shows_the_link_and_a_teachers_is_offered(visit: Any
     assert not page.ask("e => /teach=/.test(e.message.field.value)")
     page.element.get_by_role("button", name="Copy a teacher's link").click()
     page.until("e => /seed=5.*teach=1/.test(e.message.field.value) && e.message.offers.hidden")
+    page.page.evaluate("() => { delete navigator.clipboard.writeText; Draftscope.give({ network: '' }); }")
 
 
-def test_a_run_is_saved_as_a_page_too_and_replayed_and_bad_files_change_nothing(visit: Any, tmp_path: Path) -> None:
-    page = visit("?temperature=1&max_new_tokens=24&seed=9")
+def test_a_run_is_saved_as_a_page_too_and_replayed_and_bad_files_change_nothing(
+    lent: Any, visit: Any, tmp_path: Path
+) -> None:
+    page = lent("?temperature=1&max_new_tokens=24&seed=9")
     page.run()
     sentence = page.text("h2:visible")
     read = files.read(saved := record(page, tmp_path))
@@ -282,8 +280,8 @@ def test_a_run_is_saved_as_a_page_too_and_replayed_and_bad_files_change_nothing(
 
 
 @pytest.mark.slow
-def test_one_lane_alone_is_a_run_too(visit: Any, pair: DecodingEngine, tmp_path: Path) -> None:
-    page = visit("?drafter=plain&max_new_tokens=12")
+def test_one_lane_alone_is_a_run_too(lent: Any, pair: DecodingEngine, tmp_path: Path) -> None:
+    page = lent("?drafter=plain&max_new_tokens=12")
     page.run()
     assert page.text("h2:visible") == "12 tokens in 12 passes of the large model, one for each."
     assert page.element.locator(".lane").count() == 1
@@ -295,15 +293,16 @@ def test_one_lane_alone_is_a_run_too(visit: Any, pair: DecodingEngine, tmp_path:
 
 
 @pytest.mark.slow
-def test_controls_fill_and_ask_and_bad_input_is_one_sentence(visit: Any) -> None:
+def test_controls_fill_and_ask_and_bad_input_is_one_sentence(lent: Any) -> None:
     """A scene covers them. Presets fill the prompt, only what the drafter reads is asked for, and after bad input the
     shown run stays."""
-    page = visit("?scene=4")
+    page = lent()
+    page.ask("e => e.scenes.to(4)")
     box = page.ask("e => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; }")
     assert box == [0, 0, 1440, 1000]
     assert page.page.evaluate("document.elementFromPoint(20, 980).tagName") == "DRAFTSCOPE-INSTRUMENT"
     page.page.keyboard.press("Escape")
-    page.ready()
+    page.painted()
     assert "scene" not in page.page.url
     before = page.text("h2:visible")
     page.more()
@@ -342,9 +341,9 @@ def test_an_address_that_asks_for_nonsense_is_one_sentence(visit: Any) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_model_writes_stays_text(visit: Any, tmp_path: Path) -> None:
+def test_what_a_model_writes_stays_text(lent: Any, tmp_path: Path) -> None:
     """A hostile trace: markup in the prompt, in tokens, in distributions, in models' names and in the end's message."""
-    page = visit("?temperature=1&max_new_tokens=16&prompt=" + urllib.request.quote(EVIL))
+    page = lent("?temperature=1&max_new_tokens=16&prompt=" + urllib.request.quote(EVIL))
     page.run()
     files.write(tmp_path / "hostile.jsonl", hostile([*files.read(record(page, tmp_path)).events]))
     load(page, tmp_path / "hostile.jsonl")
@@ -392,11 +391,13 @@ ONE_BY_ONE = """e => {
 }"""
 
 
+ALL_AT_ONCE = "e => { delete e.feed; }"
+
+
 @pytest.mark.slow
-def test_a_lost_delta_is_asked_for_again(visit: Any) -> None:
+def test_a_lost_delta_is_asked_for_again(lent: Any) -> None:
     """One in the middle, the last, the first ones: each time the run is whole in the end."""
-    page = visit("?temperature=1&max_new_tokens=48")
-    page.ready()
+    page = lent("?temperature=1&max_new_tokens=48")
     page.ask(ONE_BY_ONE)
     for lost in ("n === 2", "d.seq > 0 && d.state === 'done'", "n < 4"):
         page.ask(f"e => {{ e.lost = e.counted = 0; e.loses = (d, n) => {lost}; }}")
@@ -404,12 +405,12 @@ def test_a_lost_delta_is_asked_for_again(visit: Any) -> None:
         assert page.ask("e => e.lost") > 0, lost
         assert page.ask("e => e.store.lanes.map((l) => l.tokens.length)") == [48, 48], lost
         assert page.ask("e => e.store.lanes.map((l) => l.end.token_ids.length)") == [48, 48], lost
+    page.ask(ALL_AT_ONCE)
 
 
 @pytest.mark.slow
-def test_two_visitors_get_their_own_runs(visit: Any) -> None:
-    first, second = visit("?temperature=1&max_new_tokens=32"), visit("?temperature=1&max_new_tokens=16")
-    first.ready()
+def test_two_visitors_get_their_own_runs(lent: Any, visit: Any) -> None:
+    first, second = lent("?temperature=1&max_new_tokens=32"), visit("?temperature=1&max_new_tokens=16")
     second.ready()
     first.page.click("#ds-run")
     second.run()
@@ -500,27 +501,36 @@ def test_an_address_opens_a_lesson_which_can_be_saved_and_tried(visit: Any, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "theme"), VIEWS)
-def test_screens(visit: Any, width: int, theme: str) -> None:
+def test_screens(visit: Any) -> None:
+    """A run with all that unfolds: dark where there is least room, then light and wide."""
     ARTIFACTS.mkdir(exist_ok=True)
-    phone = {"viewport": {"width": 390, "height": 844}} if width == 390 else {}
-    page = visit(f"?__theme={theme}&temperature=1&max_new_tokens=24&drafter=sampled-tree&shape=3,2,1&seed=5", **phone)
-    if phone:
-        page.page.wait_for_selector("#ds-max-new-tokens", state="hidden")
-        page.page.click("#ds-settings")
-        page.page.wait_for_selector("#ds-max-new-tokens", state="visible")
-        assert page.page.get_attribute("#ds-settings", "aria-expanded") == "true"
-        page.page.click("#ds-settings")
+    phone = {"width": 390, "height": 844}
+    page = visit(
+        "?__theme=dark&temperature=1&max_new_tokens=24&drafter=sampled-tree&shape=3,2,1&seed=5", viewport=phone
+    )
+    page.page.wait_for_selector("#ds-max-new-tokens", state="hidden")
+    page.page.click("#ds-settings")
+    page.page.wait_for_selector("#ds-max-new-tokens", state="visible")
+    assert page.page.get_attribute("#ds-settings", "aria-expanded") == "true"
+    page.page.click("#ds-settings")
     page.run()
     assert page.ask("e => e.store.lanes[1].rounds.length") > 5
-    top = page.ask("e => e.getBoundingClientRect().top")
-    assert top < 380, "the run comes before most settings"
+    assert page.ask("e => e.getBoundingClientRect().top") < 380, "the run comes before most settings"
     for title in UNFOLDS:
         page.unfold(title)
     page.element.get_by_role("button", name="this rule").click()
     page.until("e => e.shadowRoot.querySelector('.draws').dataset.n === '10000'")
+    looks_right(page, 390, "dark", ".outline")
+    page.page.evaluate("() => { scrollTo(0, 0); Draftscope.flipTheme(); }")
+    page.page.set_viewport_size({"width": 1440, "height": 1000})
+    page.painted(4)
+    assert page.ask("e => e.getBoundingClientRect().top") < 380
+    looks_right(page, 1440, "light", ".tree-svg")
+
+
+def looks_right(page: Any, width: int, theme: str, tree: str) -> None:
     page.page.screenshot(path=str(ARTIFACTS / f"run-{width}-{theme}.png"), full_page=True)
     assert page.ask("e => e.dataset.theme") == theme
     assert page.page.evaluate("document.documentElement.scrollWidth") <= width
     assert_accessible(page.page)
-    assert page.element.locator(".outline" if width == 390 else ".tree-svg").count() == 1
+    assert page.element.locator(tree).count() == 1

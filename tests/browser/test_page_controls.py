@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from draftscope_app.page.controls import defaults, from_query
+from tests.support.lent import put
 from tests.support.links import OWN_SETTINGS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -34,11 +35,8 @@ def test_run_waits_for_the_settings_of_the_link(visit: Any) -> None:
     }  # fmt: skip
 
 
-def test_options_of_a_choice_are_shown_with_it(visit: Any) -> None:
-    page = visit(
-        "?rule=lenient&lenience=0.25&draft_length=specdec%2B%2B&confidence=0.6&temperature=1&max_new_tokens=16"
-    )
-    page.ready()
+def test_options_of_a_choice_are_shown_with_it(lent: Any) -> None:
+    page = lent("?rule=lenient&lenience=0.25&draft_length=specdec%2B%2B&confidence=0.6&temperature=1&max_new_tokens=16")
     page.more()
     page.page.wait_for_selector("#ds-lenience", state="visible")
     assert page.page.locator("#ds-agreement").count() == 0 or not page.page.is_visible("#ds-agreement")
@@ -56,31 +54,22 @@ def test_options_of_a_choice_are_shown_with_it(visit: Any) -> None:
     page.page.wait_for_selector("#ds-agreement", state="hidden")
 
 
-def put(page: Any, number: int, values: dict[str, Any]) -> None:
-    """Sets all controls as a lesson does: to their defaults and these `values`. The seed's says when it is done."""
-    page.page.evaluate("(values) => Draftscope.ask('set', values)", defaults() | values | {"seed": number})
-    page.page.wait_for_function("(seed) => document.querySelector('#ds-seed input').value === seed", arg=str(number))
-    page.painted(4)  # the drafter's own controls are there and filled
-
-
-def test_every_drafters_own_setting_reaches_the_engine(visit: Any) -> None:
+def test_every_drafters_own_setting_reaches_the_engine(lent: Any) -> None:
     """Each as a link writes it. How a link becomes settings is in test_app_views.py, without a browser."""
-    page = visit()
-    page.ready()
+    page = lent()
     for number, (query, shown) in enumerate(OWN_SETTINGS, 1):
         values, odd = from_query(dict(parse_qsl(query)), defaults())
         assert not odd
-        put(page, number, {**values, "prompt": "abc", "max_new_tokens": 8})
+        put(page, {**values, "prompt": "abc", "max_new_tokens": 8, "seed": number})
         page.run()
         found = settings(page)
         assert {name: found[name] for name in shown} == shown, query
         assert page.ask("e => e.store.lanes[1].start.seed") == number
 
 
-def test_a_link_carries_the_settings_of_a_bandit_and_of_the_distribution(visit: Any) -> None:
+def test_a_link_carries_the_settings_of_a_bandit_and_of_the_distribution(lent: Any, visit: Any) -> None:
     """They are shown only with the drafter that reads them, and a copied link restores them."""
-    page = visit("?max_new_tokens=8&temperature=1")
-    page.ready()
+    page = lent("?max_new_tokens=8&temperature=1")
     assert not page.page.is_visible("#ds-policy") and not page.page.is_visible("#ds-prefetch")
     page.more()
     page.choose("Bandit")

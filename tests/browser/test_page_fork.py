@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from draftscope.trace import files
-from tests.browser.test_page import ONE_BY_ONE
+from tests.browser.test_page import ALL_AT_ONCE, ONE_BY_ONE
 from tests.support.browsers import assert_accessible
 from tests.support.visit import load, record
 
@@ -48,8 +48,10 @@ def assert_replays(visit: Any, page: Any, folder: Path, sentence: str) -> None:
     assert "press Run" in other.text(".fork .note")
 
 
-def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(visit: Any, tmp_path: Path) -> None:
-    page = visit("?temperature=1&max_new_tokens=24&rule=token&seed=3")
+def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
+    lent: Any, visit: Any, tmp_path: Path
+) -> None:
+    page = lent("?temperature=1&max_new_tokens=24&rule=token&seed=3")
     page.run()
     sentence = page.text("h2:visible")
     page.element.get_by_text("The rounds as a table").click()
@@ -82,8 +84,8 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
     assert shown == page.ask("e => e.store.lanes[2].given.join('')")
     assert page.text("h2:visible") == sentence
 
-    for _ in ("light", "dark"):
-        assert_accessible(page.page)
+    for colors_only in (False, True):  # all that another theme changes
+        assert_accessible(page.page, colors_only)
         page.page.evaluate("Draftscope.flipTheme()")
         page.painted()
 
@@ -100,8 +102,8 @@ def test_a_run_is_forked_with_a_forced_token_and_with_a_new_uniform_and_replays(
     assert page.ask("e => e.store.lanes.length") == 2
 
 
-def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:
-    page = visit("?temperature=1&max_new_tokens=24&rule=token")
+def test_a_fork_whose_first_word_is_lost_is_asked_for_again(lent: Any) -> None:
+    page = lent("?temperature=1&max_new_tokens=24&rule=token")
     page.run()
     page.ask(ONE_BY_ONE)
     page.ask("e => { e.lost = e.counted = 0; e.loses = (d) => d.ev.length > 0 && !e.lost; }")
@@ -109,12 +111,12 @@ def test_a_fork_whose_first_word_is_lost_is_asked_for_again(visit: Any) -> None:
     fork(page, "New seed", 3)
     assert page.ask("e => e.lost") == 1
     assert page.ask("e => e.store.lanes[1].tokens.length") == 24
+    page.ask(ALL_AT_ONCE)
 
 
-def test_greedy_forks_by_a_token_only_a_hidden_result_offers_none_and_a_refusal_is_one_sentence(visit: Any) -> None:
-    recorded = visit()
-    recorded.until("e => /press Run/.test(e.shadowRoot.querySelector('.fork .note').textContent)")
-    page = visit("?max_new_tokens=16")
+def test_greedy_forks_by_a_token_only_a_hidden_result_offers_none_and_a_refusal_is_one_sentence(lent: Any) -> None:
+    page = lent("?max_new_tokens=16")
+    page.until("e => /press Run/.test(e.shadowRoot.querySelector('.fork .note').textContent)")  # of a recorded run
     page.run()
     page.ask(AT_A_CONTEST)
     assert page.element.get_by_role("button", name="New seed").is_disabled()

@@ -32,9 +32,8 @@ def test_keys_work_right_after_run_and_a_link_leads_past_the_controls(visit: Any
     assert page.ask("e => e.cursor.at.round") == 1
 
 
-def test_drafters_stand_in_groups_with_a_line_each_and_an_example_sets_the_controls(visit: Any) -> None:
-    page = visit()
-    page.ready()
+def test_drafters_stand_in_groups_with_a_line_each_and_an_example_sets_the_controls(lent: Any) -> None:
+    page = lent()
     page.page.click("#ds-choose button")
     menu = page.page.locator("#ds-drafters")
     assert menu.locator("h2").all_inner_texts() == [
@@ -90,9 +89,9 @@ def test_a_drafter_that_cannot_run_is_replaced_in_what_a_lesson_asks_to_try(func
     assert tried == [["eagle3-sampled-tree", 2], ["ngram", 2], ["plain", 2]]
 
 
-def test_a_scene_has_prompt_drafter_run_and_step(visit: Any) -> None:
-    page = visit("?scene=1&max_new_tokens=16&temperature=1")
-    page.ready()
+def test_a_scene_has_prompt_drafter_run_and_step(lent: Any) -> None:
+    page = lent("?max_new_tokens=16&temperature=1")
+    page.ask("e => e.scenes.to(1)")
     form = page.element.locator(".scene-run")
     form.wait_for()
     form.get_by_role("textbox", name="Prompt").fill("told in a scene")

@@ -52,8 +52,8 @@ def test_the_lossy_rules_of_the_page_are_those_of_the_engine(functions: Any) -> 
     assert functions.evaluate(ACCEPTED, [unknown, 0.4]) is None
 
 
-def test_what_a_drafter_notes_is_shown_after_the_result_and_as_text(visit: Any, tmp_path: Path) -> None:
-    page = visit("?max_new_tokens=16")
+def test_what_a_drafter_notes_is_shown_after_the_result_and_as_text(lent: Any, tmp_path: Path) -> None:
+    page = lent("?max_new_tokens=16")
     page.run()
     arm = {"name": "<b>ngram</b>", "pulls": 3, "tokens_per_s": 1.23456}
     policy = {"kind": "policy", "policy": "ucb", "chosen": 0, "arms": [arm]}

@@ -10,6 +10,7 @@ from tests.support.visit import UNFOLDS, Visit, visitor
 
 pytestmark = pytest.mark.browser
 LISTS = "() => document.querySelectorAll('ul[role=listbox]').length === 0"
+FIRST_SCREEN = {"width": 390, "height": 844}
 TOUCHED = 24  # pixels that a finger needs
 # Every control that is seen, in the instrument too, brought to the middle of the window: [control, what lies on it].
 COVERED = """() => { const found = [];
@@ -30,10 +31,9 @@ COVERED = """() => { const found = [];
     return found; }"""
 
 
-def test_tab_closes_the_list_that_it_leaves(visit: Any) -> None:
+def test_tab_closes_the_list_that_it_leaves(lent: Any) -> None:
     """The list of drafters stayed open over the page, and over the scenes."""
-    page = visit()
-    page.ready()
+    page = lent()
     page.page.focus("#ds-drafter input")
     page.page.keyboard.press("Tab")
     page.painted()
@@ -45,9 +45,10 @@ def test_tab_closes_the_list_that_it_leaves(visit: Any) -> None:
     assert page.page.evaluate("document.activeElement.closest('#ds-drafter') === null")
 
 
-def test_a_phone_sets_drafter_and_temperature_on_its_first_screen(visit: Any) -> None:
-    page = visit(viewport={"width": 390, "height": 844})
-    page.ready()
+def test_a_phone_sets_drafter_and_temperature_on_its_first_screen(lent: Any) -> None:
+    page = lent()
+    page.page.set_viewport_size(FIRST_SCREEN)
+    page.painted(4)
     for name in ("prompt", "drafter", "temperature", "run"):
         box = page.page.locator(f"#ds-{name}").bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["y"] + box["height"] < 844 - 56, name
@@ -57,14 +58,14 @@ def test_a_phone_sets_drafter_and_temperature_on_its_first_screen(visit: Any) ->
     assert around["x"] <= slider["x"] and slider["x"] + slider["width"] <= around["x"] + around["width"]
 
 
-FIRST_SCREEN = {"width": 390, "height": 844}
 DOORS_ROW = 56  # pixels at the bottom of a phone
 
 
-def test_a_phones_first_screen_has_the_tree(visit: Any) -> None:
+def test_a_phones_first_screen_has_the_tree(lent: Any) -> None:
     """It lay below two texts and a timeline."""
-    page = visit(viewport=FIRST_SCREEN)
-    page.ready()
+    page = lent("?max_new_tokens=16")
+    page.page.set_viewport_size(FIRST_SCREEN)
+    page.painted(4)
     for run in (False, True):
         if run:
             page.run()
@@ -103,17 +104,18 @@ LIES_ON = """all => all.flatMap((e) => { const { left, top, width, height } = e.
 NARROWEST = {"width": 360, "height": 740}
 
 
-@pytest.mark.parametrize("door", ["watch", "decide", "servers", "learn"])
-def test_no_control_of_a_door_is_covered_on_a_narrow_phone(visit: Any, door: str) -> None:
-    page = visit(viewport=NARROWEST)
-    page.ready()
-    page.door(door)
-    assert page.page.evaluate(COVERED) == []
-    assert page.page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
+def test_no_control_of_a_door_is_covered_on_a_narrow_phone(lent: Any) -> None:
+    page = lent()
+    page.page.set_viewport_size(NARROWEST)
+    for door in ("watch", "decide", "servers", "learn"):
+        page.door(door)
+        assert page.page.evaluate(COVERED) == [], door
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"], door
 
 
-def test_no_control_is_covered_after_a_run_or_under_an_open_list(visit: Any) -> None:
-    page = visit(viewport=NARROWEST)
+def test_no_control_is_covered_after_a_run_or_under_an_open_list(lent: Any) -> None:
+    page = lent("?max_new_tokens=16")
+    page.page.set_viewport_size(NARROWEST)
     page.run()
     for title in UNFOLDS:
         page.unfold(title)

@@ -401,7 +401,7 @@ def test_every_drafter_writes_the_same_text(
     drafter: str,
 ) -> None:
     """Three texts of different lengths; their numbers of accepted tokens differ too."""
-    options = {**DRAFTERS[drafter], "max_new_tokens": 24, "temperature": 1.0, "seed": 5}
+    options = {**DRAFTERS[drafter], "max_new_tokens": 12, "temperature": 1.0, "seed": 5}
     texts = [TEXT, TEXT[:50], TEXT + TEXT[:9]]
     if drafter == "typed":
         texts = texts[:1]

@@ -17,6 +17,7 @@ from draftscope.trace import html
 from draftscope.trace.events import AnyEvent
 from tests.support.alone import Alone
 from tests.support.browsers import chromium, refuse_none
+from tests.support.lent import Lent
 from tests.support.models import byte_tokenizer, random_llama
 from tests.support.raced import race_of
 from tests.support.served import served
@@ -31,6 +32,7 @@ class Browser:
         self._closing = ExitStack()
         self._opened: Any = None
         self._regulars: list[Any] = []
+        self._lent: Lent | None = None
 
     def open(self) -> Any:
         if self._opened is None:
@@ -44,9 +46,13 @@ class Browser:
                 context.new_page()
         return self._regulars
 
+    def lent(self, address: str) -> Lent:
+        self._lent = self._lent or Lent(visitor(self.open()), address)
+        return self._lent
+
     def close(self) -> None:
         self._closing.close()
-        self._opened, self._regulars = None, []
+        self._opened, self._regulars, self._lent = None, [], None
 
 
 BROWSER = Browser()
@@ -115,6 +121,13 @@ def visit(regulars: list[Any], address: str) -> Iterator[Callable[..., Visit]]:
     yield opens
     for page in opened:
         page.close()
+
+
+@pytest.fixture
+def lent(browser: Any, address: str) -> Iterator[Callable[..., Visit]]:
+    """The page that stays open, with the settings of a query in its controls. Afterwards it is as it was."""
+    yield BROWSER.lent(address).take
+    BROWSER.lent(address).give_back()
 
 
 @pytest.fixture

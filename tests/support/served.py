@@ -37,8 +37,9 @@ import sys
 sys.path[:0] = {sources!r}
 if __name__ == "__main__":
     from draftscope.base.load_settings import LoadSettings
-    from draftscope_app.serve.server import serve
-    serve("127.0.0.1", {port}, LoadSettings({target!r}, {draft!r}, dtype="float32", threads=1), "draft")
+    from draftscope_app.serve import server
+    server.refuse_unknown = lambda name: None  # which is asked of another process, that imports torch
+    server.serve("127.0.0.1", {port}, LoadSettings({target!r}, {draft!r}, dtype="float32", threads=1), "draft")
 else:  # the engine's process: it measures costs with few repeats, and believes them whatever else runs here
     from draftscope.base import cores, costs
     from draftscope.decode import calibration

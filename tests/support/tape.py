@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from draftscope.models.forward.graphs import Outputs
 
@@ -29,18 +28,17 @@ class Tape(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if _reads(func, args):
             raise RuntimeError(f"{func} reads a value in between")
-        result = func(*args, **(kwargs or {}))
-        given = {_memory(each) for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)}
-        filled = [
-            each if isinstance(each, Tensor) and _memory(each) not in given else None for each in tree_leaves(result)
-        ]
-        self._calls.append((lambda: func(*args, **(kwargs or {})), filled))
+        named = kwargs or {}
+        result = func(*args, **named)
+        given = {_memory(tensor) for each in (*args, *named.values()) for tensor in _tensors(each)}
+        filled = [None if _memory(each) in given else each for each in _tensors(result)]
+        self._calls.append((lambda: func(*args, **named), filled))
         return result
 
     def play(self) -> None:
         """Every operation again, on the tensors of then; what was new memory then is filled anew."""
         for call, filled in self._calls:
-            for memory, value in zip(filled, tree_leaves(call()), strict=True):
+            for memory, value in zip(filled, _tensors(call()), strict=True):
                 if memory is not None:
                     memory.copy_(value)
 
@@ -69,6 +67,13 @@ def _reads(func: Any, args: Any) -> bool:
     if func is INDEXED:
         return any(each.dtype in (torch.bool, torch.uint8) for each in args[1] if each is not None)
     return torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    """A tensor, or those of a list; operations nest none."""
+    if isinstance(value, Tensor):
+        return [value]
+    return [each for each in value if isinstance(each, Tensor)] if isinstance(value, list | tuple) else []
 
 
 def _memory(tensor: Tensor) -> int:

@@ -208,7 +208,8 @@ export class Instrument extends HTMLElement {
     this.sceneBox.hidden = !isFormula;
     if (isFormula) this.sceneBox.append(this.why.formula.root, this.noFormula);
     else this.why.root.append(this.why.formula.root);
-    (name ? this.lead.foot : this.strip.foot).append(this.strip.controls);
+    if (name) this.lead.foot.append(this.strip.controls);
+    else this.strip.earlier.after(this.strip.controls); // before the button that saves
     this.theme();
     this.request();
   }

@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import event
+from numba import _dynfunc
+from numba.core import codegen, cpu, dispatcher, event
 
 from draftscope.models.beforehand import FUNCTION, PART, PARTS
 
@@ -22,6 +25,7 @@ def programs() -> None:
     its name alone."""
     from draftscope.models.native import native_program, products
 
+    vars(dispatcher)["_FunctionCompiler"]._customize_flags = _without_wrappers
     llvm.add_symbol(products.NAME, id(programs))
     vars(products)["start"] = lambda: None
     native_program.compiled()
@@ -34,6 +38,39 @@ def products() -> None:
     team.start()
     products.start()
     from draftscope.verify import loops  # noqa: F401
+
+
+def _without_wrappers(_: object, flags: Any) -> Any:
+    """A program's parts are called by it alone, so they need nothing by which Python and C would call them."""
+    flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    return flags
+
+
+def _only_what_is_kept() -> None:
+    """Machine code is made of a program alone. numba makes it of each of its parts too, as if somebody ran them."""
+    library = codegen.JITCodeLibrary
+    finish, address = library._finalize_final_module, library.get_pointer_to_function
+    kept = library._get_compiled_object
+    finished: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def later(own: Any) -> None:
+        own._finalized = True
+
+    def finished_now(own: Any) -> Any:
+        own._ensure_finalized()
+        if own not in finished:
+            finished.add(own)
+            finish(own)
+        return own
+
+    def called_by_nobody(_: object, own: Any, what: Any, env: Any) -> Any:
+        name = what.qualname.rpartition(".")[2]
+        return _dynfunc.make_function(what.lookup_module(), name, "", 0, env, (own,))
+
+    library._finalize_final_module = later
+    library.get_pointer_to_function = lambda own, name: address(finished_now(own), name)
+    library._get_compiled_object = lambda own: kept(finished_now(own))
+    cpu.CPUContext.get_executable = called_by_nobody
 
 
 class _Said(event.Listener):  # type: ignore[misc] # mypy does not see numba
@@ -59,6 +96,7 @@ def main() -> None:
     with suppress(AttributeError, OSError):  # the page comes first
         os.nice(5)
     event.register("numba:compile", _Said())
+    _only_what_is_kept()
     acts[sys.argv[1]]()
     _say(PART)
     os._exit(0)  # the thread waits for input, whatever the interpreter would do at its end

@@ -28,9 +28,8 @@ def urls() -> Iterator[list[str]]:
         yield [opened.enter_context(stub(habits)) for habits in (Habits(), Habits(burst=4))]
 
 
-def opened(visit: Any, query: str = "") -> Any:
-    page = visit(query)
-    page.ready()
+def opened(lent: Any, query: str = "") -> Any:
+    page = lent(query)
     page.door("servers")
     page.until("e => e.cards.view('servers').known")
     return page
@@ -42,8 +41,8 @@ def add(page: Any, written: str, name: str) -> None:
     page.until(f"e => e.cards.view('servers').known.servers.some((server) => server.name === '{name}')")
 
 
-def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any, urls: list[str]) -> None:
-    page = opened(visit, "?max_new_tokens=16&temperature=0")
+def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(lent: Any, urls: list[str]) -> None:
+    page = opened(lent, "?max_new_tokens=16&temperature=0")
     field = page.element.get_by_label("Name and address of a server")
     field.fill("far=http://169.254.169.254")
     page.element.get_by_role("button", name="Add", exact=True).click()
@@ -86,6 +85,7 @@ def test_servers_are_added_raced_as_lanes_audited_loaded_and_removed(visit: Any,
         page.page.evaluate(LOADED, {"running": running, **document()})
         page.until(SHOWS.format(selector=".loaded", words=words))
     assert page.ask("e => e.shadowRoot.activeElement?.checked")  # what goes on elsewhere leaves the focus where it is
+    page.element.locator(".loaded").get_by_role("button", name="Close").click()
     for name in ("one", "two"):
         page.element.get_by_role("button", name=f"Remove {name}").click()
         page.until(f"e => !e.cards.view('servers').known.servers.some((server) => server.name === '{name}')")
@@ -96,8 +96,8 @@ SLOWLY = """e => { // so that it still plays when it is stopped
         lane.bursts = lane.bursts.map(([end, ...rest]) => [1000 * end, ...rest]); }"""
 
 
-def test_before_a_server_is_there_a_recorded_race_plays_and_recorded_audits_are_told(visit: Any) -> None:
-    page = opened(visit)
+def test_before_a_server_is_there_a_recorded_race_plays_and_recorded_audits_are_told(lent: Any) -> None:
+    page = opened(lent)
     race, audits = page.element.get_by_label("What a race shows"), page.element.get_by_label("What an audit finds")
     race.locator("line").first.wait_for(state="attached")  # an upright line has no width, so is never "visible"
     assert "recorded" in race.inner_text() and "vLLM 0." in race.inner_text() and "cores" in race.inner_text()
@@ -120,8 +120,8 @@ def test_before_a_server_is_there_a_recorded_race_plays_and_recorded_audits_are_
     page.page.wait_for_function("document.documentElement.scrollWidth <= 390")
 
 
-def test_an_added_address_gets_a_dot_and_a_sentence(visit: Any, urls: list[str]) -> None:
-    page = opened(visit)
+def test_an_added_address_gets_a_dot_and_a_sentence(lent: Any, urls: list[str]) -> None:
+    page = opened(lent)
     said = {"one": "counts no drafts", "two": "speculates", "old": "cannot be reached"}
     for name, url in zip(said, (*urls, "http://127.0.0.1:1"), strict=True):
         add(page, f"{name}={url}", name)
@@ -136,11 +136,11 @@ def test_an_added_address_gets_a_dot_and_a_sentence(visit: Any, urls: list[str])
         page.until(f"e => !e.cards.view('servers').known.servers.some((server) => server.name === '{name}')")
 
 
-def test_the_pages_engine_races_beside_a_server(visit: Any) -> None:
+def test_the_pages_engine_races_beside_a_server(lent: Any) -> None:
     """With the drafter of the controls; its rounds are bursts, seen as a server's are."""
     bytes_of = byte_tokenizer()
     with stub(Habits(encode=lambda text: bytes_of.encode(text, add_special_tokens=False))) as url:
-        page = opened(visit, "?max_new_tokens=16&temperature=0&drafter=draft&gamma=3&prompt=abc")
+        page = opened(lent, "?max_new_tokens=16&temperature=0&drafter=draft&gamma=3&prompt=abc")
         add(page, f"one={url}", "one")
         for lane in ("plain decoding", "the drafter chosen on Watch"):
             page.element.get_by_role("checkbox", name=lane).check()
@@ -175,8 +175,8 @@ TOLD = """({ running, ...own }) => {
 }"""
 
 
-def test_the_card_says_what_an_audit_found_in_words_shape_and_colour(visit: Any) -> None:
-    page = opened(visit)
+def test_the_card_says_what_an_audit_found_in_words_shape_and_colour(lent: Any) -> None:
+    page = opened(lent)
 
     def told(result: str, **event: Any) -> str:
         page.page.evaluate(TOLD, event)
@@ -186,7 +186,7 @@ def test_the_card_says_what_an_audit_found_in_words_shape_and_colour(visit: Any)
     shown = told("running", running=True)
     assert "? undecided so far" in shown and "40 samples of at most 400, 12.0 s" in shown
     assert "a false alarm once in 1,000,000" in shown and page.element.locator(".audit .example:visible").count() == 0
-    assert page.element.locator(".bet").count() == 7 and "mean log-probability" in shown
+    assert page.element.locator(".audit").first.locator(".bet").count() == 7 and "mean log-probability" in shown
     found = {"verdict": f"Differs from its target. {EVIL}", "different": True, "evidence": 40}
     shown = told("differs", **found, example={"prompt": "Once ", "text": EVIL})
     assert "✗ differs from its target" in shown and EVIL in shown and "Once " in shown
@@ -202,8 +202,8 @@ def test_the_card_says_what_an_audit_found_in_words_shape_and_colour(visit: Any)
     page.until("e => e.shadowRoot.querySelector('.audit')?.dataset.result !== 'stopped'")  # recorded audits are back
 
 
-def test_a_load_test_is_drawn_beside_its_prediction_saved_and_opened_again(visit: Any, tmp_path: Path) -> None:
-    page = opened(visit)
+def test_a_load_test_is_drawn_beside_its_prediction_saved_and_opened_again(lent: Any, tmp_path: Path) -> None:
+    page = opened(lent)
     assert not page.element.get_by_role("button", name="Open load test").is_visible()  # no server is listed
     waits = "measuring what a round costs here: 40%, about 15 s left"
     before = document(points=[], predicted=[], predicted_with="")
@@ -245,3 +245,4 @@ def test_a_load_test_is_drawn_beside_its_prediction_saved_and_opened_again(visit
     )
     assert page.ask(f"{at} return line.getAttribute('x1'); }}") == words
     assert page.page.evaluate("window.pwned") is None
+    page.element.locator(".loaded").get_by_role("button", name="Close").click()

@@ -19,8 +19,9 @@ EXPLAINED = """() => {
 }"""
 
 
-def test_the_estimate_says_whose_it_is_and_stands_beside_the_measurement(visit: Any) -> None:
-    page = visit(viewport={"width": 1440, "height": 900})
+def test_the_estimate_says_whose_it_is_and_stands_beside_the_measurement(lent: Any) -> None:
+    page = lent()
+    page.page.set_viewport_size({"width": 1440, "height": 900})
     page.door("decide")
     calculator = page.page.locator(".ds-calculator")
     assert "By this estimate" in page.page.locator(".ds-calculator-headline").inner_text()
@@ -35,7 +36,6 @@ def test_the_estimate_says_whose_it_is_and_stands_beside_the_measurement(visit: 
     page.page.locator("#ds-advice").get_by_text("nothing is decided").wait_for()
     left, right = (page.page.locator(name).bounding_box() for name in ("#ds-calculator", "#ds-advice"))
     assert abs(left["height"] - right["height"]) < 60 and right["x"] > left["x"] + left["width"]  # no half is empty
-    page.ready()
     page.open("Drafters, temperature", "advice-drafters")
     page.page.locator("#ds-advice-drafters input").click()
     page.page.locator("ul[role=listbox] li").first.wait_for()
@@ -68,8 +68,8 @@ def test_a_question_is_refused_in_a_sentence_stopped_and_answered_and_the_answer
     assert found.locator(".ds-table").first.is_visible()
     for empty in page.get_by_label("Empty value").all():  # Gradio's, until a figure is drawn
         empty.wait_for(state="hidden")
-    for _ in ("light", "dark"):
-        assert_accessible(page)
+    for colors_only in (False, True):  # all that another theme changes
+        assert_accessible(page, colors_only)
         page.evaluate("Draftscope.flipTheme()")
     with page.expect_download() as download:
         page.locator("#ds-advice-save").click()
@@ -81,8 +81,8 @@ def test_a_question_is_refused_in_a_sentence_stopped_and_answered_and_the_answer
     assert not found.is_visible()
 
 
-def test_a_verdict_is_shown_once_it_was_predicted(visit: Any) -> None:
-    shown = visit()
+def test_a_verdict_is_shown_once_it_was_predicted(lent: Any) -> None:
+    shown = lent()
     page = shown.page
     shown.door("decide")
     drawer = page.locator("#ds-claims")

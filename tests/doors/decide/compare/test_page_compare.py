@@ -48,8 +48,8 @@ def test_all_drafters_are_compared_sorted_kept_and_chosen(visit: Any) -> None:
     )
     assert sorted({*marks.all_inner_texts()} - {"noise"}) == ["lossy: typical", "synthetic"]
     assert page.text("h2:visible") == sentence  # the run that is shown stays
-    for _ in ("light", "dark"):
-        assert_accessible(page.page)
+    for colors_only in (False, True):  # all that another theme changes
+        assert_accessible(page.page, colors_only)
         page.page.evaluate("Draftscope.flipTheme()")
         page.painted()
 

@@ -22,9 +22,9 @@ def opened(shown: Any, question: str = "From how many concurrent requests") -> A
     return drawer
 
 
-def test_every_drafter_of_the_ladder_has_a_shape_of_its_own_in_a_legend_that_fits_a_phone(visit: Any) -> None:
-    shown = visit(viewport={"width": 390, "height": 844})
-    drawer = opened(shown)
+def has_a_shape_for_each_in_a_legend_that_fits_a_phone(shown: Any, drawer: Any) -> None:
+    """Of the ladder of drafters."""
+    shown.page.set_viewport_size({"width": 390, "height": 844})
     drawer.locator("#ds-experiments-which input").click()
     shown.page.get_by_role("option", name="Ladder of drafters").click()
     drawer.locator(".js-plotly-plot .legendtext").nth(11).wait_for()
@@ -37,14 +37,16 @@ def test_every_drafter_of_the_ladder_has_a_shape_of_its_own_in_a_legend_that_fit
     )
     assert max(rights) <= 390
     assert shown.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    shown.page.set_viewport_size({"width": 1440, "height": 1000})
 
 
-def test_a_recorded_experiment_is_shown_and_one_is_begun_found_again_and_stopped(visit: Any) -> None:
+def test_recorded_experiments_are_shown_and_one_is_begun_found_again_and_stopped(visit: Any) -> None:
     shown = visit()
     page = shown.page
     chosen = find("Memory")
     assert chosen is not None
     drawer = opened(shown)
+    has_a_shape_for_each_in_a_legend_that_fits_a_phone(shown, drawer)
     drawer.locator("#ds-experiments-which input").click()
     page.get_by_role("option", name=chosen.name).click()
     drawer.get_by_text(chosen.question).wait_for()

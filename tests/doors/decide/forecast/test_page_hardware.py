@@ -14,6 +14,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SEEN = "e => { const box = e.getBoundingClientRect(); return box.height > 0 && box.bottom <= innerHeight; }"
 SMALL = """e => [...e.querySelectorAll('*')].filter((n) => n.textContent.trim() && n.getClientRects().length
     && parseFloat(getComputedStyle(n).fontSize) < 12).length"""
+LAST_OF_THREE = """async (e) => { // questions that come while one is answered
+    const view = e.cards.view("forecast");
+    for (const model of ["Llama-3-8B", "Qwen3-14B", "Qwen3-8B"]) view.set("model", model);
+    while (view.asking) await new Promise((done) => setTimeout(done, 20));
+    return view.answer.terms[0][1];
+}"""
 BEYOND = "e => [...e.querySelectorAll('*')].filter(n => n.getBoundingClientRect().right > innerWidth + 1).length"
 
 
@@ -25,7 +31,9 @@ def opened(visit: Any, **options: Any) -> Any:
     return shown
 
 
-def test_the_first_question_is_answered_with_its_interval_and_curve_before_anything_is_asked(visit: Any) -> None:
+def test_the_first_question_is_answered_with_interval_and_curve_before_anything_is_asked_and_fits_a_phone(
+    visit: Any,
+) -> None:
     shown = opened(visit, viewport={"width": 1440, "height": 900})
     card = shown.element.locator(".forecast")
     assert re.fullmatch(r"Yes: about \d\.\d times as fast", card.locator("h2").inner_text())
@@ -41,9 +49,21 @@ def test_the_first_question_is_answered_with_its_interval_and_curve_before_anyth
     below = [shown.page.locator(name).bounding_box() for name in ("#ds-calculator", "#ds-advice")]
     assert abs(below[0]["y"] - below[1]["y"]) < 2 and below[0]["y"] > card.locator(".reply").bounding_box()["y"]
     assert card.evaluate(SMALL) == 0
+    fits_a_phone(shown, card)
 
 
-def test_another_card_is_forecast_and_a_traffic_is_answered_in_cards_or_refused(visit: Any) -> None:
+def fits_a_phone(shown: Any, card: Any) -> None:
+    shown.page.set_viewport_size({"width": 390, "height": 844})
+    shown.painted(4)
+    assert shown.page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert card.evaluate(BEYOND) == 0 and card.evaluate(SMALL) == 0
+    headline, curve = (card.locator(part).bounding_box() for part in ("h2", ".plot"))
+    assert headline["y"] + headline["height"] < 844 and curve["y"] > headline["y"]
+
+
+def test_another_card_is_forecast_a_traffic_answered_in_cards_or_refused_and_the_last_question_counts(
+    visit: Any,
+) -> None:
     shown = opened(visit)
     card = shown.element.locator(".forecast")
     first = card.locator(".reply").inner_text()
@@ -68,24 +88,4 @@ def test_another_card_is_forecast_and_a_traffic_is_answered_in_cards_or_refused(
     traffic.press("Tab")
     card.locator("h2").wait_for()
     assert_accessible(shown.page)
-
-
-def test_of_questions_that_come_while_one_is_answered_the_last_counts(visit: Any) -> None:
-    shown = opened(visit)
-    asked = shown.ask("""async (e) => {
-        const view = e.cards.view('forecast');
-        for (const model of ['Llama-3-8B', 'Qwen3-14B', 'Qwen3-8B']) view.set('model', model);
-        while (view.asking) await new Promise((done) => setTimeout(done, 20));
-        return view.answer.terms[0][1];
-    }""")
-    assert asked.startswith("Qwen3-8B")
-
-
-def test_the_card_fits_a_phone(visit: Any) -> None:
-    shown = opened(visit, viewport={"width": 390, "height": 844})
-    card = shown.element.locator(".forecast")
-    shown.painted(4)
-    assert shown.page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert card.evaluate(BEYOND) == 0 and card.evaluate(SMALL) == 0
-    headline, curve = (card.locator(part).bounding_box() for part in ("h2", ".plot"))
-    assert headline["y"] + headline["height"] < 844 and curve["y"] > headline["y"]
+    assert shown.ask(LAST_OF_THREE).startswith("Qwen3-8B")

@@ -25,9 +25,9 @@ def remove(page: Any, name: str) -> None:
     page.until(f"e => !e.cards.view('servers').known.servers.some((server) => server.name === '{name}')")
 
 
-def test_rounds_of_a_server_are_drawn_saved_and_opened_again(visit: Any, tmp_path: Any) -> None:
+def test_rounds_of_a_server_are_drawn_saved_and_opened_again(lent: Any, tmp_path: Any) -> None:
     with recorded_by() as (url, server):
-        page = opened(visit, "?max_new_tokens=24&temperature=1&prompt=w1%20w2")
+        page = opened(lent, "?max_new_tokens=24&temperature=1&prompt=w1%20w2")
         add(page, f"own={url}", "own")
         page.element.get_by_role("button", name="Inside own").click()
         page.element.get_by_role("button", name="Write the prompt and watch").click()
@@ -54,9 +54,9 @@ def test_rounds_of_a_server_are_drawn_saved_and_opened_again(visit: Any, tmp_pat
         remove(page, "own")
 
 
-def test_a_server_that_records_itself_races_beside_a_plain_one_which_says_how_to_get_a_recorder(visit: Any) -> None:
+def test_a_server_that_records_itself_races_beside_a_plain_one_which_says_how_to_get_a_recorder(lent: Any) -> None:
     with recorded_by() as (url, server), stub(Habits()) as plainly:
-        page = opened(visit, "?max_new_tokens=24&temperature=1&prompt=w1%20w2")
+        page = opened(lent, "?max_new_tokens=24&temperature=1&prompt=w1%20w2")
         add(page, f"plain={plainly}", "plain")
         add(page, f"fast={url}", "fast")
         page.element.get_by_role("button", name="Inside fast").click()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import pytest
@@ -48,12 +47,13 @@ def test_servers_lead_to_the_museum_and_back_and_each_exhibit_shows_its_record(v
 def test_the_museum_is_read_by_everybody(visit: Any) -> None:
     page = visit("?museum=1", viewport={"width": 390, "height": 900})
     page.page.locator(".exhibit").nth(3).wait_for()
-    for width, _ in product((390, 1440), ("light", "dark")):
+    for width in (390, 1440):
         page.page.set_viewport_size({"width": width, "height": 900})
         page.painted()
         assert_accessible(page.page)
         assert page.page.evaluate("document.documentElement.scrollWidth") <= width
-        page.page.evaluate("() => { Draftscope.flipTheme(); }")
+    page.page.evaluate("() => { Draftscope.flipTheme(); }")
+    assert_accessible(page.page, colors_only=True)  # all that another theme changes
 
 
 def test_what_is_recorded_is_what_the_command_shows() -> None:
