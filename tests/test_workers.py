@@ -15,7 +15,7 @@ from tests.support import node
 from tests.support.workers import TOGETHER, _among
 
 TESTS = Path(__file__).parent
-VISITS = re.compile(r"def test_\w+\([^)]*\b(visit: |regulars: |Any, address: )")
+VISITS = re.compile(r"def test_\w+\([^)]*\b(visit: |lent: |regulars: |Any, address: )")
 OWN_SERVER = "def visit("
 
 
