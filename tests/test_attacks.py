@@ -16,5 +16,5 @@ def test_a_server_withstands_bodies_uploads_requests_and_a_short_soak(
     """All but the figures: those depend on the machine. Bodies and files are smaller, and still over every limit."""
     for name, value in SHORT.items():
         monkeypatch.setattr(f"tests.programs.attacks.{name}", value)
-    code = attacks.main(["--only", "bodies,uploads,halves,few-inputs,origins,soak", "--minutes", "0.2"])
+    code = attacks.main(["--only", "bodies,uploads,halves,few-inputs,origins,soak", "--minutes", "0.1"])
     assert code == 0, capsys.readouterr().out

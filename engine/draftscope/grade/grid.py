@@ -71,7 +71,7 @@ def frozen(returned: Any) -> Output:
 def own_law(function: Callable[..., Any], arguments: Sequence[Any], cells: int) -> Law:
     """The same of a function of this program, whose thresholds are known to be multiples of 1 / `cells`: random numbers
     are tried as far as it asks for them."""
-    outcome: dict[Output, Fraction] = defaultdict(Fraction)
+    counts = Counter[tuple[Output, int]]()  # by the numbers that were drawn
     begun: list[tuple[float, ...]] = [()]
     while begun:
         drawn = begun.pop()
@@ -80,7 +80,10 @@ def own_law(function: Callable[..., Any], arguments: Sequence[Any], cells: int) 
         except StopIteration:
             begun += [(*drawn, (cell + 0.5) / cells) for cell in range(cells)]
             continue
-        outcome[output] += Fraction(1, cells ** len(drawn))
+        counts[output, len(drawn)] += 1
+    outcome: dict[Output, Fraction] = defaultdict(Fraction)
+    for (output, numbers), count in counts.items():
+        outcome[output] += Fraction(count, cells**numbers)
     return dict(outcome)
 
 

@@ -27,6 +27,7 @@ def test_every_drafter_races_plain_decoding_greedy_and_sampled(recordings: Path)
         assert {start.settings["temperature"] for start in starts} == {run.temperature}
         assert {"solo_runs", "verify_costs"} <= {event.kind for event in run.events}
         assert run.prompt == TINY.prompt
+        assert set(run.listed()) == {"name", "prompt", "target", "drafter", "title", "temperature"}
         validate(run.events)
 
 

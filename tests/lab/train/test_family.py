@@ -118,8 +118,17 @@ def shaken(head: Head) -> Head:
     return head.eval()
 
 
-def train(one: Distillation, texts: Texts, place: Path, steps: int, clock: Callable[[], float]) -> bool:
-    return on_corpus(one, texts, place / "state", Budget(float(steps), clock=clock), recipe=RECIPE).done
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where text that a target has generated lies for all its students, as for those of the command."""
+    return tmp_path_factory.mktemp("samples")
+
+
+def train(
+    one: Distillation, texts: Texts, place: Path, steps: int, clock: Callable[[], float], samples: Path | None = None
+) -> bool:
+    budget = Budget(float(steps), clock=clock)
+    return on_corpus(one, texts, place / "state", budget, recipe=RECIPE, samples=samples).done
 
 
 def weights(model: Any) -> Tensor:
@@ -139,10 +148,12 @@ def loss(one: Distillation, texts: Texts) -> float:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Mismatch dtype")
 @pytest.mark.parametrize("member", DRAFTERS, ids=by_name)
-def test_every_drafter_reduces_its_loss(member: Member, trained: Any, texts: Texts, tmp_path: Path) -> None:
+def test_every_drafter_reduces_its_loss(
+    member: Member, trained: Any, texts: Texts, samples: Path, tmp_path: Path
+) -> None:
     one = lesson_for(trained, fresh(member, trained, texts))
     before = loss(one, texts)
-    assert train(one, texts, tmp_path, 8, ticking())
+    assert train(one, texts, tmp_path, 8, ticking(), samples)
     assert loss(one, texts) < 0.99 * before
 
 
@@ -328,6 +339,7 @@ def small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(training, "TARGET", TINY)
     patch.setattr(training, "ROWS", 2)
     patch.setattr(figures, "WRITTEN", 16)
+    patch.setattr(figures, "CONTINUED", 16)
     patch.setattr(text_sources, "compiled", lambda function: function)
     patch.setattr(fitting, "compiled", lambda function: function)
     minutes = {member.name: 0.002 for member in FAMILY}

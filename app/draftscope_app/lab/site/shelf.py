@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lzma
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
 from pathlib import Path
 
@@ -38,9 +38,7 @@ class RecordedRun:
 
     def listed(self) -> dict[str, object]:
         """What a reader chooses by."""
-        values = asdict(self)
-        del values["events"]
-        return values
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "events"}
 
 
 def missing(folder: Path) -> list[RecordedText]:

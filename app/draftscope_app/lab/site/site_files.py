@@ -57,8 +57,9 @@ def prepare(folder: Path) -> None:
 def build(folder: Path, runs: Sequence[RecordedRun]) -> Built:
     """Writes all files of the site into the folder. Raises `DraftscopeError` where one cannot be written."""
     doors = [WATCH, *page_doors()]
-    texts = {**pages(doors), "draftscope.js": script(doors, runs), "site.css": style(doors)}
-    texts |= {f"{name}.js": data_script(name, text) for name, text in data(doors, runs).items()}
+    answered = answers(doors)
+    texts = {**pages(doors), "draftscope.js": script(doors, runs, list(answered)), "site.css": style(doors)}
+    texts |= {f"{name}.js": data_script(name, text) for name, text in data(runs, answered).items()}
     try:
         for name, text in texts.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -84,9 +85,9 @@ def file_of(door: PageDoor) -> str:
     return "index.html" if door is WATCH else f"{door.name}.html"
 
 
-def script(doors: Sequence[PageDoor], runs: Sequence[RecordedRun]) -> str:
+def script(doors: Sequence[PageDoor], runs: Sequence[RecordedRun], answered: Sequence[str]) -> str:
     """The instrument with the cards of all tasks that need no address of their own on a server, and those of the
-    site."""
+    site. `answered` names what a file answers in a server's stead."""
     values = {name: value for door in doors for task in door.tasks for name, value in task.hand_over().items()}
     cards = {mount: path for door in doors for mount, path in door.cards.items() if not (path / "server.py").exists()}
     site = {f"{MOUNT}/{path.parent.name}": path.parent for path in sorted(HERE.glob("*/card.js"))}
@@ -99,13 +100,13 @@ def script(doors: Sequence[PageDoor], runs: Sequence[RecordedRun]) -> str:
         served=SERVED,
         runs=[run.listed() for run in runs],
         titles={run.drafter: run.title for run in runs},
-        answers=list(answers(doors)),
+        answers=answered,
     )
 
 
-def data(doors: Sequence[PageDoor], runs: Sequence[RecordedRun]) -> dict[str, str]:
+def data(runs: Sequence[RecordedRun], answered: Mapping[str, Any]) -> dict[str, str]:
     """Content by the name of its file."""
-    values: dict[str, Any] = {**answers(doors), **recorded_servers(), "forecast": tables()}
+    values: dict[str, Any] = {**answered, **recorded_servers(), "forecast": tables()}
     return {f"run/{run.name}": run.text for run in runs} | {name: json.dumps(value) for name, value in values.items()}
 
 

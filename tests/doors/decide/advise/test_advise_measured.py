@@ -194,7 +194,9 @@ def uncosted(pair: DecodingEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         pair.calibration = known
 
 
-def test_a_verdict_does_not_wait_for_costs_which_are_measured_where_it_is_asked_to(uncosted: DecodingEngine) -> None:
+def test_a_verdict_does_not_wait_for_costs_which_are_measured_where_it_is_asked_to(
+    uncosted: DecodingEngine, little_calibrated: None
+) -> None:
     question = Question(length=12, seconds=1.0)
     steps = list[Any]()
     report = watched(advising(uncosted, question, TEXTS, ["ngram", "draft"]), steps)

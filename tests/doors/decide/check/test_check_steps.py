@@ -16,7 +16,7 @@ from tests.support.measuring import CHOOSES, assert_one_thing_a_step
 
 
 def checking(engine: DecodingEngine, drafter: str) -> Iterator[Any]:
-    job = CheckJob(id="r", prompt="", lanes={"checked": Settings.of(drafter=drafter)}, samples=500)
+    job = CheckJob(id="r", prompt="", lanes={"checked": Settings.of(drafter=drafter)}, samples=100)
     return islice(steps_of(engine, job), 4000)
 
 

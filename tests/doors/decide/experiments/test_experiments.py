@@ -312,7 +312,6 @@ def test_a_command_ends_with_the_engine(pair: DecodingEngine, monkeypatch: pytes
 
 PARENT = f"""
 import pathlib, sys
-from draftscope.decode.engine import DecodingEngine
 from draftscope_app.doors.decide import commands
 commands.arguments = lambda *_: [sys.executable, "-S", "-c", "{WAITS}"]
 running = commands.running("draftscope bench", pathlib.Path(), 60)
