@@ -45,8 +45,7 @@ def free_port() -> int:
 
 def application(port: int, upstream: str) -> Starlette:
     """The outer page, and everything under the prefix as `upstream` answers it without the prefix."""
-    # No connection is used again: the server closes one that was idle for 5 s, at times just as a request is sent.
-    client = httpx.AsyncClient(base_url=upstream, timeout=None, limits=httpx.Limits(max_keepalive_connections=0))
+    client = httpx.AsyncClient(base_url=upstream, timeout=None, limits=httpx.Limits())  # as many as the pages need
 
     async def outer(request: Request) -> Response:
         return HTMLResponse(OUTER.format(port=port, prefix=PREFIX, query=request.url.query.replace("&", "&amp;")))

@@ -186,7 +186,7 @@ def test_the_card_says_what_an_audit_found_in_words_shape_and_colour(lent: Any) 
     shown = told("running", running=True)
     assert "? undecided so far" in shown and "40 samples of at most 400, 12.0 s" in shown
     assert "a false alarm once in 1,000,000" in shown and page.element.locator(".audit .example:visible").count() == 0
-    assert page.element.locator(".bet").count() == 7 and "mean log-probability" in shown
+    assert page.element.locator(".audit").first.locator(".bet").count() == 7 and "mean log-probability" in shown
     found = {"verdict": f"Differs from its target. {EVIL}", "different": True, "evidence": 40}
     shown = told("differs", **found, example={"prompt": "Once ", "text": EVIL})
     assert "✗ differs from its target" in shown and EVIL in shown and "Once " in shown

@@ -30,7 +30,7 @@ from draftscope.trace import files
 from draftscope_app.reports.run_report import Decoded
 from tests.support.compiled import lend_programs
 from tests.support.framed import PREFIX, framed, free_port
-from tests.support.visit import Visit, load
+from tests.support.visit import Visit, forget, load
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -118,9 +118,8 @@ def asked(url: str) -> tuple[int, str]:
 class Framed(Visit):
     """The page inside the outer page's frame; `page` is the frame."""
 
-    def __init__(self, browser: Any, space: Space, query: str = "") -> None:
-        self.context = browser.new_context(viewport={"width": 1440, "height": 1700})
-        self.outer = self.context.new_page()
+    def __init__(self, context: Any, space: Space, query: str = "") -> None:
+        self.outer = context.new_page()
         self.outer.set_default_timeout(1e3 * PATIENCE_S)
         self.requests, self.errors = [], []
         self.outer.on("request", lambda request: self.requests.append(request.url))
@@ -135,15 +134,28 @@ class Framed(Visit):
     def close(self) -> None:
         self.requests = [url for url in self.requests if not url.startswith("http://localhost")]
         self.assert_quiet()
-        self.context.close()
+        self.outer.close()
+
+
+@pytest.fixture(scope="module")
+def visitors(browser: Any) -> list[Any]:
+    """Who come again and again, and have the page's files."""
+    contexts = [browser.new_context(viewport={"width": 1440, "height": 1700}) for _ in range(3)]
+    for context in contexts:
+        context.new_page()
+    return contexts
 
 
 @pytest.fixture
-def visit(browser: Any, space: Space) -> Iterator[Callable[..., Framed]]:
+def visit(visitors: list[Any], space: Space) -> Iterator[Callable[..., Framed]]:
+    """Opens pages, each for another visitor."""
     opened: list[Framed] = []
 
     def opens(query: str = "") -> Framed:
-        opened.append(Framed(browser, space, query))
+        context = visitors[len(opened)]
+        for name in ("localhost", "127.0.0.1"):
+            forget(context, f"http://{name}:{space.port}/")
+        opened.append(Framed(context, space, query))
         return opened[-1]
 
     yield opens

@@ -13,10 +13,10 @@ from tests.support.browsers import assert_accessible
 pytestmark = pytest.mark.browser
 
 
-def test_servers_lead_to_the_museum_and_back_and_each_exhibit_shows_its_record(lent: Any) -> None:
+def test_servers_lead_to_the_museum_and_back_and_each_exhibit_shows_its_record(visit: Any) -> None:
     record = exhibits()
-    page = lent()
-    page.door("servers")
+    page = visit("?door=servers")
+    page.ready()
     page.page.get_by_role("button", name="Open the museum").click()
     halls = page.page.locator(".exhibit")
     halls.nth(3).wait_for()
@@ -44,10 +44,8 @@ def test_servers_lead_to_the_museum_and_back_and_each_exhibit_shows_its_record(l
 
 
 @pytest.mark.slow
-def test_the_museum_is_read_by_everybody(lent: Any) -> None:
-    page = lent()
-    page.door("servers")
-    page.page.get_by_role("button", name="Open the museum").click()
+def test_the_museum_is_read_by_everybody(visit: Any) -> None:
+    page = visit("?museum=1", viewport={"width": 390, "height": 900})
     page.page.locator(".exhibit").nth(3).wait_for()
     for width in (390, 1440):
         page.page.set_viewport_size({"width": width, "height": 900})
