@@ -25,6 +25,10 @@ class Tape(TorchDispatchMode):
         super().__init__()
         self._calls: list[tuple[Callable[[], Any], list[Tensor | None]]] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and to skip that would cost more than most operations
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if _reads(func, args):
             raise RuntimeError(f"{func} reads a value in between")
