@@ -11,14 +11,13 @@ from tests.support import inside
 from tests.support.browsers import ARTIFACTS, SLOW_MS
 
 VIEWPORT = {"width": 1440, "height": 1000}
-Pages = tuple[list[Any], Any]  # that nobody looks at, and the context that they belong to
+Pages = tuple[list[Any], Any]  # that show nothing, and the context that they belong to
 IDLE: WeakKeyDictionary[Any, dict[bool, Pages]] = WeakKeyDictionary()  # of each browser, by `bypass_csp`
 
 
 def idle_pages(browser: Any, bypass_csp: bool) -> Pages:
     """Files are opened in the same pages one after the other: a new tab costs as much as a file, and a new context
-    starts a process, which compiles the instrument again. A page keeps its file until the next one is opened in it: to
-    show nothing in between would take a quarter as long as a file."""
+    starts a process, which compiles the instrument again."""
     kinds = IDLE.setdefault(browser, {})
     if bypass_csp not in kinds:
         context = browser.new_context(bypass_csp=bypass_csp)
@@ -105,5 +104,5 @@ class Alone:
         for event, listener in self._listeners.items():
             self.page.remove_listener(event, listener)
         self.page.mouse.move(0, 0)
-        self.ask("e => e.transport.pause()")  # what moves keeps a core busy until the page is opened anew
+        self.page.goto("about:blank")
         self._idle.append(self.page)
