@@ -53,23 +53,23 @@ def _only_what_is_kept() -> None:
     kept = library._get_compiled_object
     finished: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    def later(own: Any) -> None:
-        own._finalized = True
+    def later(program: Any) -> None:
+        program._finalized = True
 
-    def finished_now(own: Any) -> Any:
-        own._ensure_finalized()
-        if own not in finished:
-            finished.add(own)
-            finish(own)
-        return own
+    def finished_now(program: Any) -> Any:
+        program._ensure_finalized()
+        if program not in finished:
+            finished.add(program)
+            finish(program)
+        return program
 
-    def called_by_nobody(_: object, own: Any, what: Any, env: Any) -> Any:
+    def called_by_nobody(_: object, program: Any, what: Any, env: Any) -> Any:
         name = what.qualname.rpartition(".")[2]
-        return _dynfunc.make_function(what.lookup_module(), name, "", 0, env, (own,))
+        return _dynfunc.make_function(what.lookup_module(), name, "", 0, env, (program,))
 
     library._finalize_final_module = later
-    library.get_pointer_to_function = lambda own, name: address(finished_now(own), name)
-    library._get_compiled_object = lambda own: kept(finished_now(own))
+    library.get_pointer_to_function = lambda program, name: address(finished_now(program), name)
+    library._get_compiled_object = lambda program: kept(finished_now(program))
     cpu.CPUContext.get_executable = called_by_nobody
 
 
