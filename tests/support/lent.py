@@ -28,7 +28,10 @@ TIDY = """async (e) => {
     document.activeElement.blur();
     if (document.body.classList.contains("dark")) Draftscope.flipTheme();
 }"""
-FIRST = """(e) => { Draftscope.ask("picture", { run: "first" }); }"""
+FIRST = """(e) => {
+    if (e.store.lanes.length) e.store.lanes[0].left = true; // the run may be the same one, which then comes anew
+    Draftscope.ask("picture", { run: "first" });
+}"""
 # What is seen but for the controls, which are set for the next test, and what is told about them and earlier runs.
 SEEN = """(e) => {
     e.message.hide();
@@ -93,7 +96,8 @@ class Lent:
 def show_first(page: Visit) -> None:
     """The recorded run with which the page opens, at its beginning."""
     page.ask(FIRST)
-    page.until("e => e.store.run === 'first' && e.store.source === 'recorded'")
+    page.until("e => e.store.run === 'first' && e.store.source === 'recorded' && e.store.lanes[0]?.left === undefined")
+    page.until("e => e.store.lanes.length > 0")
     page.painted(4)
 
 
