@@ -241,13 +241,19 @@ def presented(open_page: Any, url: str, room: Room) -> Any:
     return projector
 
 
+def drafting(rooms: Rooms) -> Room:
+    """A room whose class drafts."""
+    room = rooms.open(shipped())
+    room.drafts = True
+    room.turn("draft")
+    return room
+
+
 def test_two_quick_presses_in_a_round_of_the_class_do_not_end_it(open_page: Any) -> None:
     """The second one was sent beside the first: it found the text ended, and ended the class for everybody, unasked."""
     rooms = Rooms(9, 300)
     with served_class(rooms) as url:
-        room = rooms.open(shipped())
-        room.drafts = True
-        room.turn("draft")
+        room = drafting(rooms)
         projector = presented(open_page, url, room)
         projector.get_by_role("button", name="Let the target verify").wait_for()
         held = Held(projector, "**/turn")
@@ -482,9 +488,7 @@ def test_a_stream_that_falls_silent_is_opened_again(open_page: Any, monkeypatch:
 def test_what_a_phone_types_stays_while_words_to_choose_from_come(open_page: Any) -> None:
     rooms = Rooms(9, 300)
     with served_class(rooms) as url:
-        room = rooms.open(shipped())
-        room.drafts = True
-        room.turn("draft")
+        room = drafting(rooms)
         phone = open_page(f"/join?{room.code}", 390, 844, "light", url)
         field = phone.get_by_label("Your next words")
         field.press_sequentially("there ")
@@ -501,9 +505,7 @@ def test_what_a_phone_types_stays_while_words_to_choose_from_come(open_page: Any
 def test_of_two_proposals_the_later_one_counts_though_the_first_is_slow(open_page: Any) -> None:
     rooms = Rooms(9, 300)
     with served_class(rooms) as url:
-        room = rooms.open(shipped())
-        room.drafts = True
-        room.turn("draft")
+        room = drafting(rooms)
         phone = open_page(f"/join?{room.code}", 390, 844, "light", url)
         held = Held(phone, "**/propose")
         for words in ("once more", "there was"):
@@ -518,9 +520,7 @@ def test_of_two_proposals_the_later_one_counts_though_the_first_is_slow(open_pag
 def test_the_presenters_list_of_words_is_never_an_older_one(open_page: Any) -> None:
     rooms = Rooms(9, 300)
     with served_class(rooms) as url:
-        room = rooms.open(shipped())
-        room.drafts = True
-        room.turn("draft")
+        room = drafting(rooms)
         room.propose(room.join(), "a house")
         desk = open_page("/class", 480, 720, "light", url)
         desk.evaluate("room => sessionStorage.setItem('draftscope-class', JSON.stringify(room))", {
