@@ -19,6 +19,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> workers.Room
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") == "no":  # this process runs tests
+        gc.disable()  # until all are collected
         # An example may take its time: the usual fifth of a second is a matter of what else this machine does.
         settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
         settings.load_profile("patient")
@@ -34,3 +35,4 @@ def pytest_collection_finish() -> None:
     """What was imported is here to stay: no collection of garbage needs to look through it again."""
     gc.collect()
     gc.freeze()
+    gc.enable()

@@ -14,6 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from draftscope.base.collecting import without_collecting
 from draftscope.base.errors import DraftscopeError
 from draftscope.drafters.settings import Settings
 
@@ -46,7 +47,8 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     for module, names in _MODULES.items():
         if name in names:
-            return getattr(import_module(f"draftscope.{module}"), name)
+            with without_collecting():
+                return getattr(import_module(f"draftscope.{module}"), name)
     raise AttributeError(f"module 'draftscope' has no attribute '{name}'")
 
 

@@ -6,10 +6,13 @@ import gc
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import draftscope
+from draftscope.base.collecting import without_collecting
 from draftscope_app.serve import quick
 from tests.app.conftest import idle_server
 
@@ -61,10 +64,49 @@ def test_apps_are_made_again_when_a_page_could_not_be() -> None:
     from gradio.routes import App
 
     before = App.create_app
-    with pytest.raises(RuntimeError), quick.without_collecting(), quick.without_apps():
+    with pytest.raises(RuntimeError), quick.keeping_all(), quick.without_apps():
         raise RuntimeError
     assert App.create_app is before
     assert gc.isenabled()
+
+
+def test_an_import_of_the_engine_is_not_looked_through_for_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python would do so a thousand times, as torch and transformers make their million objects."""
+    looked: list[bool] = []
+    monkeypatch.setattr(draftscope, "import_module", lambda _: looked.append(gc.isenabled()) or engine)
+    engine = SimpleNamespace(load=len)
+    assert draftscope.__getattr__("load") is len
+    assert (looked, gc.isenabled()) == ([False], True)
+
+
+def test_afterwards_what_is_there_counts_as_old() -> None:
+    """Else the first look would go through all of it at once. What a program has put aside for ever stays there."""
+    gc.unfreeze()  # `conftest` puts aside what tests import
+    try:
+        with without_collecting():
+            kept = [["one of many"] for _ in range(9)]
+        assert among(kept, gc.get_objects(generation=2))
+        assert gc.get_freeze_count() == 0
+    finally:
+        gc.freeze()
+    with without_collecting():
+        later = ["one more"]
+    assert among(later, gc.get_objects())  # so not put aside, and what was is not here again
+    assert not among(kept, gc.get_objects())
+
+
+def among(wanted: object, things: list[Any]) -> bool:
+    return any(thing is wanted for thing in things)
+
+
+def test_a_program_that_wants_no_looks_has_none_afterwards() -> None:
+    gc.disable()
+    try:
+        with without_collecting():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_make_run_keeps_byte_code_whatever_the_environment_says() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-PLACES = ("/usr/bin/chromium", shutil.which("chromium"), shutil.which("google-chrome"))
+# The one without windows computes a sixth less for the same page.
+PLACES = (shutil.which("chromium-headless-shell"), "/usr/bin/chromium", *map(shutil.which, ("chromium", "google-chrome")))
 CHROMIUM = next((path for path in PLACES if path and Path(path).exists()), None)
 ARTIFACTS = Path(__file__).parents[1] / "artifacts"
 SLOW_MS = 90_000

@@ -1,8 +1,7 @@
 """What Gradio and Python do at a start that this server does not need: more than half of the time to the page.
 
 Gradio writes a stub for editors beside each of its components whenever it is imported, and makes a whole app whenever
-a page is begun, ended and queued, of which only that of `launch` serves anybody. It has no setting for either. And
-Python looks through all that is imported for garbage, again and again.
+a page is begun, ended and queued, of which only that of `launch` serves anybody. It has no setting for either.
 """
 
 from __future__ import annotations
@@ -14,18 +13,19 @@ from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
+from draftscope.base.collecting import without_collecting
+
 STUBS = "gradio.component_meta"  # the module that writes them
 
 
 @contextmanager
-def without_collecting() -> Iterator[None]:
+def keeping_all() -> Iterator[None]:
     """No look for garbage inside; what is there afterwards is never looked through again."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
+    with without_collecting():
+        try:
+            yield
+        finally:
+            gc.freeze()
 
 
 def import_without_stubs() -> None:

@@ -89,7 +89,7 @@ def serve(
         admission = Admission(engine, environment.limits)
         uploads.open()
         try:  # without a running loop Gradio makes four and never closes them
-            with quick.without_collecting():
+            with quick.keeping_all():
                 demo = asyncio.run(_launch(admission, environment, host, port, drafter, open_browser, opens))
         except BaseException as error:  # nothing may be left behind
             engine.close()

@@ -5,6 +5,7 @@ It ends when its input does, since whoever started it is gone then.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -97,6 +98,7 @@ def main() -> None:
         os.nice(5)
     event.register("numba:compile", _Said())
     _only_what_is_kept()
+    gc.disable()  # it ends before that pays
     acts[sys.argv[1]]()
     _say(PART)
     os._exit(0)  # the thread waits for input, whatever the interpreter would do at its end
