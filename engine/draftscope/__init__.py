@@ -11,6 +11,7 @@ The names below load torch on first use only, so that reading a trace never does
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,10 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     for module, names in _MODULES.items():
         if name in names:
-            with without_collecting():
-                return getattr(import_module(f"draftscope.{module}"), name)
+            if (path := f"draftscope.{module}") not in sys.modules:
+                with without_collecting():
+                    import_module(path)
+            return getattr(sys.modules[path], name)
     raise AttributeError(f"module 'draftscope' has no attribute '{name}'")
 
 

@@ -33,6 +33,7 @@ from importlib import import_module
 import gradio, plotly, segno, typer, draftscope
 import draftscope.api, draftscope.servers.field, draftscope.advise.advise, draftscope.measure.check
 gc.freeze()  # or each child copies what it shares
+gc.disable()
 def check(folder):
     sys.path.insert(0, folder)
     import asyncio
