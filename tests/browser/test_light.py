@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.visit import visitor
+from tests.support.visit import Visit, visitor
 
 pytestmark = pytest.mark.browser
 MOST_BYTES, MOST_REQUESTS, MOST_SHIFT = 150_000, 80, 0.05  # a run of 200 tokens had shifts of .94 in sum
@@ -111,3 +111,28 @@ def test_a_run_of_200_tokens_moves_nothing_and_its_text_is_scrolled_by_whole_lin
 
 def _total(fetched: Fetched) -> int:
     return sum(size for _, size in fetched.sent.values())
+
+
+COUNTED = """window.asked = 0;
+const frame = requestAnimationFrame;
+requestAnimationFrame = (act) => (asked++, frame(act));"""
+RESTS = """async () => {
+    for (let tries = 0; tries < 20; tries++) {
+        const before = asked;
+        await new Promise((done) => setTimeout(done, 500));
+        if (asked === before) return true;
+    }
+    return false;
+}"""
+
+
+def test_a_page_at_rest_draws_nothing(browser: Any, address: str) -> None:
+    """Gradio counted the seconds of the page's opening for as long as the page was open, sixty times a second."""
+    context = visitor(browser, reduced_motion="reduce")
+    context.add_init_script(COUNTED)
+    page = Visit(context, address)
+    page.ready()
+    assert page.page.evaluate("asked") > 0
+    assert page.page.evaluate(RESTS)
+    page.close()
+    context.close()
