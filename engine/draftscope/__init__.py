@@ -12,6 +12,7 @@ The names below load torch on first use only, so that reading a trace never does
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +49,9 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     for module, names in _MODULES.items():
         if name in names:
-            if (path := f"draftscope.{module}") not in sys.modules:
-                with without_collecting():
-                    import_module(path)
-            return getattr(sys.modules[path], name)
+            path = f"draftscope.{module}"
+            with nullcontext() if path in sys.modules else without_collecting():
+                return getattr(import_module(path), name)  # waits for a thread that imports it
     raise AttributeError(f"module 'draftscope' has no attribute '{name}'")
 
 

@@ -1,4 +1,4 @@
-"""Python looks through all that it holds for garbage, again and again while it grows: a sixth of an import of torch."""
+"""Python looks through all that it holds for garbage while it grows: a seventh of the engine's import."""
 
 from __future__ import annotations
 
